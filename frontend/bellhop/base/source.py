@@ -74,7 +74,7 @@ def _of_libraries() -> tuple[str, ...]:
     A folder of the user's may be called as a library is.
     """
     # To find a package is not to import it.
-    specs = map(importlib.util.find_spec, ("pennylane", "malt"))
+    specs = map(importlib.util.find_spec, ("autoray", "malt", "numpy", "pennylane"))
     folders = (os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
     return (_OWN, _JAX, *folders, contextlib.__file__, functools.__file__)
 

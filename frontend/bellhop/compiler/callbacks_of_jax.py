@@ -15,7 +15,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
-from bellhop._jax.patches.emission_of_callbacks import emit_callbacks_by
+from bellhop._jax.patches.emission_of_callbacks import callback_in, emit_callbacks_by
 from bellhop._jax.private import (
     buffer_callback_p,
     functions_held_for,
@@ -23,7 +23,7 @@ from bellhop._jax.private import (
     site_of_equation,
 )
 from bellhop.base.declared_types import array_type
-from bellhop.base.source import qualified_name
+from bellhop.base.source import function_name, qualified_name
 from bellhop.base.types import Operand
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
@@ -59,9 +59,12 @@ def _emit(
     def called(*leaves: Operand) -> tuple[np.ndarray, ...]:
         return tuple(map(_canonical, call_by_us(function, leaves)))
 
-    called.__name__ = name = str(ctx.primitive)
+    # What JAX itself or a library makes is no function of the user's.
+    bound = callback_in(function)
+    is_users = isinstance(bound, FunctionOfJax)
+    called.__name__ = function_name(callback_in(bound.function)) if is_users else str(ctx.primitive)
     target = CallbackTarget(
-        flavour=f"jax.{name}",
+        flavour=f"jax.{ctx.primitive}",
         function=called,
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),

@@ -98,6 +98,9 @@ class CallbackTarget:
     @property
     def description(self) -> str:
         """What raised, in the note that the run adds to an exception."""
+        own = self._own
+        if own is not None and own.is_of_circuit:
+            return own.arguments[0]
         return f"callback '{self.name}'"
 
     @property
@@ -157,11 +160,15 @@ class CallbackTarget:
         )
 
     @property
+    def _own(self) -> OwnFunction | None:
+        """The function, where it is bellhop's own, which may stand in others."""
+        own = getattr(self.function, "__wrapped__", self.function)
+        return own if isinstance(own, OwnFunction) else None
+
+    @property
     def prints(self) -> bool:
         """Whether the function prints for us."""
-        # Bellhop's own functions may stand in others.
-        own = getattr(self.function, "__wrapped__", self.function)
-        return isinstance(own, OwnFunction) and own.prints
+        return self._own is not None and self._own.prints
 
     @property
     def bars(self) -> Any:

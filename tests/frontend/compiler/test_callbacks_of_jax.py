@@ -1,5 +1,6 @@
 """jax.pure_callback, io_callback, debug.callback and debug.print inside qjit."""
 
+import functools
 import gc
 import weakref
 
@@ -247,6 +248,30 @@ def test_inside_a_region_of_the_same_device():
     np.testing.assert_allclose(bellhop.qjit(lambda x: region(x) + 1)(0.3), 2 * np.sin(0.3) + 1)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda host, x: jax.pure_callback(host, SCALAR, x),
+        lambda host, x: jax.pure_callback(functools.partial(host), SCALAR, x),
+        lambda host, x: jax.vmap(
+            lambda y: jax.pure_callback(host, SCALAR, y, vmap_method="sequential")
+        )(x[None]),
+        lambda host, x: io_callback(host, SCALAR, x),
+        lambda host, x: io_callback(host, SCALAR, x, ordered=True),
+        lambda host, x: jax.debug.callback(host, x),
+        lambda host, x: jax.debug.callback(host, x, ordered=True),
+    ],
+)
+def test_the_note_of_an_exception_names_the_function(call):
+    def boom(x):
+        raise KeyError("no such thing")
+
+    with pytest.raises(KeyError) as raised:
+        bellhop.qjit(lambda x: call(boom, x))(0.5)
+    (note,) = (note for note in raised.value.__notes__ if "raised in" in note)
+    assert note.startswith("raised in callback 'boom', called from ")
+
+
 def test_an_exception_is_the_same_object_and_later_calls_work():
     error = KeyError("no such thing")
 
@@ -260,7 +285,7 @@ def test_an_exception_is_the_same_object_and_later_calls_work():
         f(2.0)
     assert raised.value is error
     (note,) = error.__notes__
-    assert "raised in callback 'pure_callback'" in note
+    assert "raised in callback 'host'" in note
     assert __file__ in note
     assert f(0.5) == 0.5
 

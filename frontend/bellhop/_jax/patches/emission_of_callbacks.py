@@ -38,3 +38,19 @@ def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> No
 
     # The lowering rules of other libraries use the public name, ``mlir.emit_python_callback``.
     callback.emit_python_callback = mlir.emit_python_callback = chosen
+
+
+def callback_in(function: Any) -> Any:
+    """Return what a function that JAX made for a callback calls; or itself, where that is hidden.
+
+    Both what JAX emits and what it binds are such functions: the one calls the other, and that the
+    user's.
+    """
+    if isinstance(function, callback._FlatCallback):
+        return function.callback_func
+    names, cells = function.__code__.co_freevars, function.__closure__ or ()
+    return (
+        dict(zip(names, cells, strict=True))["callback"].cell_contents
+        if "callback" in names
+        else function
+    )

@@ -54,6 +54,7 @@ class StimSampler(OwnFunction):
     """Samples a program; it is made of the QNode, the program as JSON, and the number of shots."""
 
     __name__ = "stim_sampler"
+    is_of_circuit = True
 
     def __call__(self, key: np.ndarray, *operands: np.ndarray) -> np.ndarray:
         """Sample it with the values of operands."""

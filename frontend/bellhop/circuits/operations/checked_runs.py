@@ -44,6 +44,7 @@ class DrawCheck(OwnFunction):
     """Refuses to draw outcomes by probabilities that are NaN; it is made of the QNode."""
 
     __name__ = "draw_check"
+    is_of_circuit = True
 
     def __call__(self, totals: np.ndarray) -> np.ndarray:
         """Return that all is well for each sum of probabilities."""

@@ -88,6 +88,7 @@ class WireCheck(OwnFunction):
     """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
 
     __name__ = "wire_check"
+    is_of_circuit = True
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
         """Raise the first of some faults; return that all is well for each."""

@@ -3,7 +3,8 @@
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from pennylane.transforms.core import BoundTransform, CompilePipeline
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
-from bellhop.base.source import definition_site, function_name
+from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
 from bellhop.circuits.clifford.run_clifford import (
     NeedsTapesError,
@@ -123,6 +124,13 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
 
 def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+    with _named_in_errors(where):
+        return _run_named(qnode, function, args, kwargs, where, as_tapes=as_tapes)
+
+
+def _run_named(
+    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, *, as_tapes: bool
+) -> Any:
     check_number_of_shots(qnode, where)
     if needs_tape(qnode):
         try:
@@ -144,6 +152,20 @@ def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, *, as_tape
     else:
         run = run_null if is_null_device(qnode.device) else run_on_plugin
     return run(traced_call, _wire_map(qnode, once, inputs, where))
+
+
+@contextmanager
+def _named_in_errors(where: str) -> Iterator[None]:
+    """Add a note that names the QNode to exceptions which do not."""
+    try:
+        yield
+    except Exception as error:
+        site = site_of_error(error)
+        # None of the user's frames may lie between the call of the QNode and the error.
+        note = f"raised in {where}{'' if site == '<unknown>' else f', at {site}'}"
+        if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
+            error.add_note(note)
+        raise
 
 
 def _runs_as_tapes(qnode: qml.QNode) -> bool:

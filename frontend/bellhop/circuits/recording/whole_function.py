@@ -19,7 +19,6 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
-from bellhop.base.source import site_of_error
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.recording.gate_jaxpr import GateJaxpr
 from bellhop.circuits.recording.gate_replay import Player
@@ -104,18 +103,6 @@ def _check_result(leaves: Sequence[Any], where: str) -> None:
             )
 
 
-@contextmanager
-def _named_in_errors(where: str) -> Iterator[None]:
-    """Add a note that names the QNode to exceptions which do not."""
-    try:
-        yield
-    except Exception as error:
-        note = f"raised in {where}, at {site_of_error(error)}"
-        if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
-            error.add_note(note)
-        raise
-
-
 class RunOnce:
     """A quantum function that is run the first time that it is called, and played from then on.
 
@@ -177,8 +164,7 @@ class QuantumFunction:
             inputs: the arrays.
         """
         if not self._traced:
-            with _named_in_errors(circuit.where):
-                self._traced.append(_traced(circuit, self._function, inputs))
+            self._traced.append(_traced(circuit, self._function, inputs))
         return self._traced[0]
 
     def play(
@@ -193,11 +179,7 @@ class QuantumFunction:
         """
         player = player or Player()
         traced = self.traced(circuit, inputs)
-        with (
-            circuit_scope(circuit),
-            qml.QueuingManager.stop_recording(),
-            _named_in_errors(circuit.where),
-        ):
+        with circuit_scope(circuit), qml.QueuingManager.stop_recording():
             player.expect(traced.closed.jaxpr)
             operands = player.play(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._folds)

@@ -116,6 +116,21 @@ def test_wires_out_of_range_or_equal(two_wires: Any, wires: Any, message: str) -
     np.testing.assert_allclose(two_wires(0, 1), [0, 0, 0, 1], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["default.qubit", "default.mixed"])
+def test_notes_of_a_wire_that_is_not_there_name_no_callback(name: str) -> None:
+    @bellhop.qjit
+    @qml.qnode(qml.device(name, wires=2))
+    def circuit(wire: Any) -> Any:
+        qml.X(wire)
+        return qml.probs(wires=[0])
+
+    with pytest.raises(bellhop.CircuitError, match="wire 7 is not in the circuit") as raised:
+        circuit(7)
+    notes = "".join(getattr(raised.value, "__notes__", ()))
+    assert "callback" not in notes
+    assert name == "default.qubit" or "raised in the QNode 'circuit' (" in notes
+
+
 COMPILE_ERRORS: dict[str, tuple[Any, Any, str]] = {
     "a float": (2, lambda i: qml.X(i * 0.5), "must be an integer; one is float64[]"),
     "names": (["a", "b"], lambda i: qml.X(i), "the wires of the device are ['a', 'b']. Number"),

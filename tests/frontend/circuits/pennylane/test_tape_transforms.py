@@ -176,6 +176,18 @@ def test_words_of_gates_are_as_close_as_was_asked_for():
     np.testing.assert_allclose(changed(0.3), REFERENCE(terms)(0.3), atol=5e-3)
 
 
+def test_what_pennylane_refuses_names_the_qnode():
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.X(0)), qml.expval(qml.Y(0))
+
+    refused = qml.transforms.diagonalize_measurements(ON(circuit))
+    with pytest.raises(ValueError, match="to commute") as raised:
+        bellhop.qjit(refused)(0.3)
+    place = f"raised in the QNode 'circuit' ({__file__}:{circuit.__code__.co_firstlineno})"
+    assert place in raised.value.__notes__
+
+
 def test_errors_of_a_transformed_qnode_name_the_line_of_the_users():
     def circuit(x, wire):
         qml.RX(x, wires=0)
