@@ -14,6 +14,7 @@ from pennylane.transforms.core import BoundTransform, CompilePipeline
 from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
+from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
 from bellhop.circuits.clifford.run_clifford import (
@@ -69,6 +70,7 @@ def intercept_qnodes(traced: Callable[[Callable[..., Any]], Callable[..., Any]])
     put_back_former_names()
     take_computed_values()
     take_computed_angles()
+    stack_computed_angles()
     note_drawn_seeds()
     measure_pauli_words()
     call_qnodes_by(functools.partial(_in_programs, traced))

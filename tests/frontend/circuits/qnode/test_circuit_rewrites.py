@@ -1,5 +1,7 @@
 """PennyLane's transforms of QNodes, and zero-noise extrapolation."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -42,6 +44,50 @@ def test_transforms_of_qnodes(device):
     reference = qnode(device="default.qubit")
     expected = (reference(0.3 + step)[0] - reference(0.3 - step)[0]) / (2 * step)
     np.testing.assert_allclose(gradient(0.3), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("gate", [qml.RX, qml.CRX, qml.Rot])
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.mixed"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        qml.transforms.merge_rotations,
+        qml.transforms.single_qubit_fusion,
+        qml.compile,
+        functools.partial(qml.compile, pipeline=[qml.transforms.merge_rotations]),
+    ],
+)
+def test_computed_angles_after_constant_ones(transform, device, gate):
+    wires = [0, 1][: gate.num_wires]
+    constant = [0.3, 0.2, 0.1][: gate.num_params]
+
+    def circuit(x):
+        qml.RY(0.4, 0)
+        qml.RY(0.5, 1)
+        gate(*constant, wires)
+        gate(*[x, 2 * x, 0.7][: gate.num_params], wires)
+        gate(*constant, wires)
+        return qml.expval(qml.Y(wires[-1])), qml.expval(qml.X(0))
+
+    changed = transform(qnode(circuit, device))
+    expected = qnode(circuit, "default.qubit")
+    np.testing.assert_allclose(bellhop.qjit(changed)(0.6), expected(0.6), atol=1e-7)
+    gradient = bellhop.qjit(bellhop.jacobian(lambda x: jnp.stack(changed(x))))(0.6)
+    step = 1e-5
+    difference = np.subtract(expected(0.6 + step), expected(0.6 - step)) / (2 * step)
+    np.testing.assert_allclose(gradient, difference, atol=1e-6)
+
+
+def test_constant_angles_beside_computed_ones_still_cancel():
+    def circuit(x):
+        qml.RY(x, 0)
+        qml.RX(0.3, 1)
+        qml.RX(-0.3, 1)
+        return qml.expval(qml.Z(0))
+
+    f = bellhop.qjit(qml.transforms.merge_rotations(qnode(circuit)))
+    np.testing.assert_allclose(f(0.6), np.cos(0.6))
+    assert gates(f) == 1
 
 
 def looped(x):
