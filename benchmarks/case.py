@@ -20,7 +20,11 @@ SIMULATORS = {
     "tensorcircuit": "tensorcircuit-ng",
     "qulacs": "qulacs",
     "mindquantum": "mindquantum",
+    "aer": "qiskit-aer",
+    "qsim": "qsimcirq",
 }
+#: Those that are called with the angles of a circuit, and differentiate it.
+PARAMETRIC = ("lightning", "tensorcircuit", "qulacs", "mindquantum")
 NAMES = {
     "bellhop": "Bellhop",
     "jax": "JAX",
@@ -29,6 +33,8 @@ NAMES = {
     "tensorcircuit": "TensorCircuit-NG",
     "qulacs": "Qulacs",
     "mindquantum": "MindQuantum",
+    "aer": "Qiskit Aer",
+    "qsim": "qsim",
     LIMIT: "limit",
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, SIMULATORS, Case, Program, Target, qjit_builders, synchronous
+from benchmarks.case import LIMIT, PARAMETRIC, Case, Program, Target, qjit_builders, synchronous
 from benchmarks.gates import Gate, Lightning, apply, parameters
 from benchmarks.simulators import Model, simulator
 
@@ -98,7 +98,7 @@ def _case(wires: int, gradient: bool) -> Case:
             **qjit_builders(lambda api: _qjit(api, wires, gradient)),
             **{
                 peer: lambda peer=peer: _simulator(peer, wires, gradient)  # type: ignore[misc]
-                for peer in SIMULATORS
+                for peer in PARAMETRIC
             },
             LIMIT: lambda: _limit(wires, gradient),
         },

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import SIMULATORS, Case, Program, Target, qjit_builders, synchronous
+from benchmarks.case import PARAMETRIC, Case, Program, Target, qjit_builders, synchronous
 from benchmarks.gates import Gate, apply, observable
 from benchmarks.simulators import Model, Term, simulator
 
@@ -219,7 +219,7 @@ def _case(
             **qjit_builders(lambda api: of_qjit(api, model, **options)),
             **{
                 peer: lambda peer=peer: of_simulator(peer, model, **options)  # type: ignore[misc]
-                for peer in SIMULATORS
+                for peer in PARAMETRIC
             },
         },
         targets=targets,
