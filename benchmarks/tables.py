@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import records
-from benchmarks.case import FRAMEWORKS, LIMIT, NAMES, SIMULATORS
+from benchmarks.case import FRAMEWORKS, LIMIT, NAMES, PARAMETRIC, SIMULATORS
 from benchmarks.records import Record
 from benchmarks.report import duration
 
@@ -66,7 +66,7 @@ TABLES = {
                 "vqe-12-600": "VQE step, 12 qubits, 600 terms",
                 "gates-loop-20000": "gate in a compiled loop, each",
             },
-            (*FRAMEWORKS, *SIMULATORS),
+            (*FRAMEWORKS, *PARAMETRIC),
         ),
     ),
     "doc/guide/external-callbacks.md": (
