@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -83,37 +84,33 @@ def texts_of_tests() -> str:
     found = [file.read_text() for file in (ROOT / "tests").rglob("*.mlir")]
     for file in (ROOT / "tests").rglob("*.py"):
         if file.name not in _ABOUT_ERRORS:
-            nodes = list(ast.walk(ast.parse(file.read_text())))
-            # What tells of a test may use the words of an error by chance.
-            docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-            found += [
-                node.value.replace("\\", "")
-                for node in nodes
-                if isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and id(node) not in docstrings
-            ]
+            pending: list[ast.AST] = [ast.parse(file.read_text())]
+            while pending:
+                node = pending.pop()
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append(node.value.replace("\\", ""))
+                # What tells of a test may use the words of an error by chance.
+                elif not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+                    pending += ast.iter_child_nodes(node)
     return "\n".join(" ".join(text.split()) for text in found)
 
 
 def _in_python(file: Path) -> Iterator[Site]:
     name = str(file.relative_to(ROOT))
-
-    def visit(node: ast.AST, inside: tuple[str, ...]) -> Iterator[Site]:
-        for child in ast.iter_child_nodes(node):
-            within = inside
-            if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                within = (*inside, child.name)
-            if isinstance(child, ast.Call) and isinstance(child.func, ast.Name):
-                error = MAKERS.get(child.func.id, child.func.id)
-                if _is_error(error) and inside[-1:] != (child.func.id,):
-                    texts = [_text(argument) for argument in child.args]
-                    yield Site(name, ".".join(within), error, " ".join(texts))
-            yield from visit(child, within)
-
-    yield from visit(ast.parse(file.read_text()), ())
+    pending: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(file.read_text()), ())]
+    while pending:
+        node, inside = pending.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            error = MAKERS.get(node.func.id, node.func.id)
+            if _is_error(error) and inside[-1:] != (node.func.id,):
+                texts = [_text(argument) for argument in node.args]
+                yield Site(name, ".".join(inside), error, " ".join(texts))
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            inside = (*inside, node.name)
+        pending += [(child, inside) for child in ast.iter_child_nodes(node)]
 
 
+@functools.cache
 def _is_error(name: str) -> bool:
     value = getattr(builtins, name, None)
     return name in OURS or (isinstance(value, type) and issubclass(value, Exception))

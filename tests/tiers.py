@@ -17,7 +17,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 import pytest
 
 # Cells that run only on some machines or in some tiers must not stand for those that run in all.
-_CONDITIONAL = ("gpu", "needs", "skipif", "subprocess", "memory", "hessian", "large")
+_CONDITIONAL = {"gpu", "needs", "skipif", "subprocess", "memory", "hessian", "large"}
 # Fixtures that start an interpreter.
 _STARTS_A_PROCESS = {"run_script"}
 
@@ -30,8 +30,9 @@ def mark(items: Iterable[pytest.Item]) -> None:
             continue
         if _STARTS_A_PROCESS & set(item.fixturenames):
             item.add_marker(pytest.mark.subprocess)
-        if hasattr(item, "callspec") and not item.get_closest_marker("long"):
-            conditional = any(map(item.get_closest_marker, _CONDITIONAL))
+        marks = {mark.name for mark in item.iter_markers()}
+        if hasattr(item, "callspec") and "long" not in marks:
+            conditional = not marks.isdisjoint(_CONDITIONAL)
             matrices[item.parent, item.originalname, conditional].append(item)
     for cells in matrices.values():
         rows = [_values(cell) for cell in cells]
