@@ -106,6 +106,12 @@ def run_script() -> Callable[..., str]:
 
 
 @pytest.fixture
+def short_collections():
+    """Let the test collect its own garbage, and not look through what the suite has made."""
+    gc.freeze()
+
+
+@pytest.fixture
 def own_directory(tmp_path, monkeypatch):
     """Run the test in an empty directory, where programs may leave their stages."""
     monkeypatch.chdir(tmp_path)

@@ -13,6 +13,8 @@ from tests.patience import run_at_once
 
 import bellhop
 
+pytestmark = pytest.mark.usefixtures("short_collections")
+
 # One source for processes that differ in what they did before, and in what `factor` is.
 SOURCE = """
 import jax, jax.numpy as jnp, numpy as np
@@ -192,7 +194,7 @@ def test_functions_are_freed_with_the_program():
         callbacks.add(scale)
         return jax.jit(lambda x: bellhop.pure_callback(scale, float)(x))
 
-    for factor in range(20):
+    for factor in range(5):
         assert float(make(factor)(1.0)) == factor
     gc.collect()
     assert len(callbacks) == 0

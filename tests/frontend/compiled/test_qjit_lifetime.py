@@ -11,6 +11,8 @@ import pytest
 
 import bellhop
 
+pytestmark = pytest.mark.usefixtures("short_collections")
+
 
 class Witness:
     """What a user's function may capture."""
@@ -139,7 +141,7 @@ def test_exceptions_leave_nothing_behind():
         raise error
 
     f = bellhop.qjit(lambda x: bellhop.pure_callback(function, float)(x))
-    for _ in range(200):
+    for _ in range(50):
         with pytest.raises(Failure):
             f(1.0)
     gc.collect()
@@ -149,7 +151,7 @@ def test_exceptions_leave_nothing_behind():
 def test_call_with_an_argument_on_its_way_waits_for_its_callbacks():
     # JAX copies large arrays that are not aligned on a thread of its own.
     value = np.ones(300_001)[1:]
-    for _ in range(20):
+    for _ in range(5):
         seen = []
         bellhop.qjit(lambda x, seen=seen: bellhop.debug.callback(seen.append)(x[0]))(value)
         assert seen == [1.0]
