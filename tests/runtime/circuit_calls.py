@@ -1,5 +1,6 @@
 """Circuits written as the custom calls of the runtime, and PennyLane's circuits so written."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -219,8 +220,8 @@ def to_measurements(processes, qubits: int) -> Measurements:
     return result
 
 
-def run_circuit(qubits, run, processes, params=(), wires=(), **options):
-    """Results of one circuit in one program of its own."""
+def circuit_program(qubits, run, processes, **options):
+    """A program of one circuit, which takes its parameters and wires and returns its results."""
     wanted = to_measurements(processes, qubits)
 
     @jax.jit
@@ -231,12 +232,25 @@ def run_circuit(qubits, run, processes, params=(), wires=(), **options):
         end(state)
         return values
 
-    values = program(jnp.asarray(params, np.float64), jnp.asarray(wires, np.int32))
-    return [np.asarray(value) for value in values]
+    def call(params=(), wires=()):
+        values = program(jnp.asarray(params, np.float64), jnp.asarray(wires, np.int32))
+        return [np.asarray(value) for value in values]
+
+    return call
 
 
-def run_jacobian(run, processes, params, qubits=4, columns=None, offset=0, splits=1):
-    """Values and Jacobian of a circuit that the plugin records, the gates in `splits` runs."""
+def run_circuit(qubits, run, processes, params=(), wires=(), **options):
+    """Results of one circuit in one program of its own."""
+    return circuit_program(qubits, run, processes, **options)(params, wires)
+
+
+def run_jacobian(run, processes, params, **options):
+    """Values and Jacobian of a circuit that the plugin records."""
+    return jacobian_program(run, processes, **options)(jnp.asarray(params, np.float64))
+
+
+def jacobian_program(run, processes, qubits=4, columns=None, offset=0, splits=1):
+    """A program that returns them, the gates in `splits` runs."""
     wanted = to_measurements(processes, qubits)
     rows = sum(type(p).__name__ == "ExpectationMP" for p in processes)
     size = -(-len(run) // splits)
@@ -251,20 +265,29 @@ def run_jacobian(run, processes, params, qubits=4, columns=None, offset=0, split
         end(state)
         return values, derivative
 
-    return program(jnp.asarray(params, np.float64))
+    return program
 
 
 def assert_like_default_qubit(ops, processes, qubits=4):
+    check_like_default_qubit(ops, processes, qubits)()
+
+
+def check_like_default_qubit(ops, processes, qubits=4):
+    """Return what runs the circuit in both ways and holds it against default.qubit."""
     tape = qml.tape.QuantumScript(ops, processes)
     expected = qml.device("default.qubit", wires=qubits).execute(
         qml.tape.QuantumScript([*as_matrices(ops), qml.Identity(range(qubits))], processes)
     )
     expected = expected if len(processes) > 1 else (expected,)
-    for engine in (True, False):
-        run = [to_gate(op) for op in tape.operations]
-        got = run_circuit(qubits, run, processes, engine=engine)
-        for value, reference in zip(got, expected, strict=True):
-            np.testing.assert_allclose(value, reference, atol=1e-12)
+    run = [to_gate(op) for op in tape.operations]
+    programs = [circuit_program(qubits, run, processes, engine=yes) for yes in (True, False)]
+
+    def check():
+        for program in programs:
+            for value, reference in zip(program(), expected, strict=True):
+                np.testing.assert_allclose(value, reference, atol=1e-12)
+
+    return check
 
 
 def as_matrices(ops):
@@ -340,10 +363,18 @@ def name_of(op) -> str:
     return op.name
 
 
+@functools.cache
+def _programs_that_work():
+    rotation = [Gate("RX", [0], [Param(0)])]
+    return (
+        check_like_default_qubit(PREPARATION, [qml.state()]),
+        jacobian_program(rotation, [qml.expval(qml.PauliZ(0))], qubits=1),
+    )
+
+
 def check_still_right():
     assert bellhop_runtime.live_sessions() == 0
-    assert_like_default_qubit(PREPARATION, [qml.state()])
-    _, got = run_jacobian(
-        [Gate("RX", [0], [Param(0)])], [qml.expval(qml.PauliZ(0))], [0.3], qubits=1
-    )
+    check, jacobian = _programs_that_work()
+    check()
+    _, got = jacobian(jnp.asarray([0.3], np.float64))
     assert got[0, 0] == pytest.approx(-np.sin(0.3))

@@ -13,6 +13,7 @@ from tests.runtime.circuit_calls import (
     Param,
     begin,
     check_still_right,
+    circuit_program,
     end,
     gates,
     interleave,
@@ -26,10 +27,10 @@ from tests.runtime.circuit_calls import (
 
 def finite_differences(run, processes, params, qubits=4):
     params = np.asarray(params, np.float64)
+    program = circuit_program(qubits, run, processes)
 
     def f(x):
-        values = run_circuit(qubits, run, processes, params=x)
-        return np.array([v for v in values if v.shape == ()])
+        return np.array([v for v in program(x) if v.shape == ()])
 
     step = 1e-5
     columns = []

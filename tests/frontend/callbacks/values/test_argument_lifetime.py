@@ -21,9 +21,12 @@ def pure(function):
     return bellhop.pure_callback(function, float)
 
 
+filled = bellhop.qjit(lambda n: jnp.full(LARGE, -1.0) * n + 1)
+
+
 def overwrite_freed_memory():
     for _ in range(3):
-        bellhop.qjit(lambda n: jnp.full(LARGE, -1.0) * n + 1)(2.0).block_until_ready()
+        filled(2.0).block_until_ready()
         np.full(LARGE, -7.0)
 
 

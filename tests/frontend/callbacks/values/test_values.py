@@ -174,8 +174,9 @@ def test_forty_arguments_and_results():
 
     callback = bellhop.pure_callback(function, (STRUCT((2,), np.float64),) * 40)
     values = [np.full(2, float(i)) for i in range(40)]
+    program = bellhop.qjit(callback)
     for _ in range(2):
-        results = bellhop.qjit(callback)(*values)
+        results = program(*values)
         for i, result in enumerate(results):
             np.testing.assert_array_equal(result, np.full(2, float(i * i)))
 
