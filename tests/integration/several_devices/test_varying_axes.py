@@ -45,7 +45,7 @@ def measured(x):
 
 
 def noisy(x):
-    looped(x)
+    straight(x)
     qml.DepolarizingChannel(0.1 * x[0] ** 2, 0)
 
 
@@ -59,7 +59,7 @@ def mean():
 
 
 def frequencies():
-    return qml.probs(wires=[0, 1, 2])
+    return qml.probs(wires=[0, 1])
 
 
 CIRCUITS = {
@@ -75,7 +75,7 @@ CIRCUITS = {
 
 
 def scalar(device, gates, measure, options):
-    @qml.qnode(qml.device(device, wires=3), **options)
+    @qml.qnode(qml.device(device, wires=2), **options)
     def circuit(x):
         gates(x)
         return measure()
@@ -109,10 +109,11 @@ def test_what_devices_do_with_their_parts(mesh, circuit, program):
     np.testing.assert_allclose(result, jax.jit(run)(X), atol=1e-9)
 
 
-@pytest.mark.parametrize("circuit", CIRCUITS.values(), ids=CIRCUITS)
-def test_parameters_that_all_devices_share(mesh, circuit):
+# Each of the last one's two is there.
+@pytest.mark.parametrize("name", list(CIRCUITS)[:-1])
+def test_parameters_that_all_devices_share(mesh, name):
     """Their gradient is the sum over the devices, which JAX takes by what it knows of the axes."""
-    f = scalar(*circuit)
+    f = scalar(*CIRCUITS[name])
 
     def gradient(x, weights, total=lambda value: value):
         return jax.grad(lambda weights: total(of_batch(lambda y: f(weights * y), x)))(weights)
@@ -145,4 +146,4 @@ def test_values_that_a_circuit_closes_over(mesh):
 def test_without_jit(mesh):
     run = bellhop.vmap(jax.grad(scalar(*CIRCUITS["engine"])))
     result = jax.shard_map(run, mesh=mesh, in_specs=BATCH, out_specs=BATCH)(X)
-    np.testing.assert_allclose(result, run(X), atol=1e-9)
+    np.testing.assert_allclose(result, jax.jit(run)(X), atol=1e-9)

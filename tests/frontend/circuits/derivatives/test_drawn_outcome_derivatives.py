@@ -1,5 +1,6 @@
 """Derivatives with shots through measurements in the middle, against those without shots."""
 
+import functools
 from typing import Any
 
 import jax
@@ -103,15 +104,24 @@ def shadows(x: Any, measure: Any = qml.shadow_expval) -> Any:
     return measure(qml.Y(0)), qml.expval(qml.Z(0)), measure(0.5 * qml.Z(0) @ qml.Z(1))
 
 
+def without_shadows(x: Any) -> Any:
+    return shadows(x, qml.expval)
+
+
 def jacobian(function: Any, shots: int | None, **options: Any):
     node = qml.QNode(function, qml.device("lightning.qubit", wires=2), **options)
     joined = lambda x: jnp.hstack(jax.tree.leaves(qml.set_shots(node, shots)(x)))
     return bellhop.qjit(bellhop.jacobian(joined), seed=5)
 
 
+@functools.cache
+def without_shots(function: Any) -> Any:
+    return jacobian(function, None)(POINT)
+
+
 @pytest.mark.parametrize("function", [steered, in_a_loop, prepared])
 def test_mean_is_the_exact_derivative(function: Any) -> None:
-    exact = jacobian(function, None)(POINT)
+    exact = without_shots(function)
     drawn = jacobian(function, SHOTS)(POINT)
     assert np.max(np.abs(exact)) > 0.3
     # A score has a variance of the Fisher information, at most 4 here for each parameter.
@@ -166,7 +176,7 @@ def test_batch() -> None:
     ],
 )
 def test_derivative_is_without_bias(function: Any, reference: Any, shots: int, times: int) -> None:
-    exact = jacobian(reference, None)(POINT)
+    exact = without_shots(reference)
     points = jnp.broadcast_to(POINT, (times, *POINT.shape))
     drawn = bellhop.qjit(jax.vmap(jacobian(function, shots)), seed=7)(points)
     error = np.std(drawn, axis=0) / np.sqrt(times)
@@ -187,13 +197,13 @@ def test_loop_whose_length_is_an_input_in_a_batch() -> None:
 def test_dropped_shots() -> None:
     options = {"postselect_mode": "hw-like"}
     drawn = jacobian(postselected, SHOTS, **options)(POINT)
-    np.testing.assert_allclose(drawn, jacobian(postselected, None)(POINT), atol=0.4)
+    np.testing.assert_allclose(drawn, without_shots(postselected), atol=0.4)
 
 
 @pytest.mark.parametrize("mode", ["fill-shots", "hw-like"])
 def test_classical_shadows(mode: str) -> None:
     drawn = jacobian(shadows, SHOTS, postselect_mode=mode)(POINT)
-    exact = jacobian(lambda x: shadows(x, qml.expval), None)(POINT)
+    exact = without_shots(without_shadows)
     assert np.min(np.max(np.abs(exact), axis=1)) > 0.3
     # The values of words of one and of two factors are 3 and half of 9.
     np.testing.assert_allclose(drawn, exact, atol=0.2)

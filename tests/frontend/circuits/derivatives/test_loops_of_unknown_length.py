@@ -185,7 +185,7 @@ def test_derivatives(function):
     # Uncompiled, a while_loop is Python's.
     if function is not while_its_values_are_small:
         reference = jax.jit(reference, static_argnums=2)
-    for n in (3, 0, 4, 1):
+    for n in (3, 0):
         for got, expected in zip(compiled(THETA, X, n), reference(THETA, X, n), strict=True):
             np.testing.assert_allclose(got, expected, atol=1e-9)
 

@@ -60,9 +60,18 @@ def test_channels(name: str) -> None:
         return qml.state()
 
     assert_as_uncompiled(bellhop.qjit(on_mixed(circuit, 3)), on_mixed(circuit, 3), P)
-    assert_as_uncompiled(
-        bellhop.qjit(lambda: on_mixed(circuit, 3)(P)), lambda: on_mixed(circuit, 3)(P)
-    )
+
+
+def test_channels_of_known_probabilities() -> None:
+    def circuit() -> Any:
+        for wire in range(3):
+            qml.RX(0.3 + wire, wire)
+        qml.CNOT([0, 2])
+        for channel in CHANNELS.values():
+            channel(P)
+        return qml.state()
+
+    assert_as_uncompiled(bellhop.qjit(on_mixed(circuit, 3)), on_mixed(circuit, 3))
 
 
 def test_channel_of_ones_own() -> None:

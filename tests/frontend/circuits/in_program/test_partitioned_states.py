@@ -52,8 +52,8 @@ def check(function, *args, atol=1e-12):
         np.testing.assert_allclose(result, expected, atol=atol)
 
 
-def gates(x):
-    for layer in range(2):
+def gates(x, layers=2):
+    for layer in range(layers):
         for wire in range(N_WIRES):
             qml.RY(x[layer, wire], wire)
             qml.RZ(x[layer, wire] ** 2, wire)
@@ -74,28 +74,29 @@ def test_values_of_measurements():
             qml.probs([4, 0, 1]),
             qml.expval(qml.Hermitian(np.array([[1, 2j], [-2j, 3]]), 0)),
             qml.density_matrix([0, 3]),
+            qml.state(),
         )
 
     check(circuit, ANGLES)
 
 
-def test_state():
-    @qnode
-    def circuit(x):
-        gates(x)
-        return qml.state()
+def gradient(f):
+    return bellhop.grad(f, argnums=(0, 1))
 
-    check(circuit, ANGLES)
+
+@pytest.fixture(scope="module")
+def differentiated():
+    """A circuit, and its gradient on one device."""
+    observable = lambda c: qml.s_prod(c, HAMILTONIAN) + qml.Z(1)
+    circuit = qnode(lambda x, c: (gates(x, 1), qml.expval(observable(c)))[1])
+    return circuit, bellhop.qjit(gradient(circuit))(ANGLES, 0.4)
 
 
 @pytest.mark.parametrize("outside", [False, True])
-def test_derivatives(outside):
-    observable = lambda c: qml.s_prod(c, HAMILTONIAN) + qml.Z(1)
-    circuit = qnode(lambda x, c: (gates(x), qml.expval(observable(c)))[1])
-    grad = lambda f: bellhop.grad(f, argnums=(0, 1))
-    function = bellhop.accelerate(circuit if outside else grad(circuit), dev=mesh())
-    slopes = bellhop.qjit(grad(function) if outside else function)(ANGLES, 0.4)
-    expected = bellhop.qjit(grad(circuit))(ANGLES, 0.4)
+def test_derivatives(outside, differentiated):
+    circuit, expected = differentiated
+    function = bellhop.accelerate(circuit if outside else gradient(circuit), dev=mesh())
+    slopes = bellhop.qjit(gradient(function) if outside else function)(ANGLES, 0.4)
     for slope, reference in zip(slopes, expected, strict=True):
         np.testing.assert_allclose(slope, reference, atol=1e-12)
 
@@ -142,7 +143,7 @@ def test_loops_conditionals_and_measurements_in_the_middle():
 
 
 def test_lightning_and_single_precision():
-    circuit = qnode(lambda x: (gates(x), qml.expval(HAMILTONIAN))[1], "lightning.qubit")
+    circuit = qnode(lambda x: (gates(x, 1), qml.expval(HAMILTONIAN))[1], "lightning.qubit")
     expected = circuit(ANGLES)
     np.testing.assert_allclose(over(circuit)(ANGLES), expected, atol=1e-12)
     single = over(circuit)(jnp.asarray(ANGLES, jnp.float32))
