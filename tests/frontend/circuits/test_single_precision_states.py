@@ -121,7 +121,7 @@ def test_measurements_in_the_middle_in_single_precision():
         return circuit
 
     single = bellhop.qjit(jax.jacobian(make("lightning.qubit")), precision="single")
-    expected = jax.jacobian(make("default.qubit"))(0.7)
+    expected = jax.jit(jax.jacobian(make("default.qubit")))(0.7)
     np.testing.assert_allclose(single(0.7), expected, atol=1e-5)
 
 

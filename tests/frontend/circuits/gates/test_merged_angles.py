@@ -1,5 +1,6 @@
 """Rotations by computed angles that passes merge: values and derivatives are those of all gates."""
 
+import functools
 import warnings
 from typing import Any
 
@@ -168,6 +169,7 @@ def circuit(body: Any) -> Any:
     return function
 
 
+@functools.cache
 def all_derivatives(body: Any) -> tuple[Any, Any, Any]:
     """Return value, Jacobian and Hessian at X, by PennyLane and Autograd alone."""
     qnode = qml.QNode(circuit(body), qml.device("default.qubit", wires=WIRES))
@@ -199,11 +201,9 @@ def test_batches(lightning: Any, name: str) -> None:
     jacobian = jax.jacobian(lambda x: jnp.stack(qnode(x)))
     _, expected, _ = all_derivatives(BODIES[name])
     # The first row takes the branch, and the others do not.
-    rows = jnp.stack([X, -X, -X])
-    found = bellhop.qjit(jax.vmap(jacobian))(rows)
+    found = bellhop.qjit(jax.vmap(jacobian))(jnp.stack([X, -X, -X]))
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-9)
-    for row, point in zip(found[1:], rows[1:], strict=True):
-        np.testing.assert_allclose(row, bellhop.qjit(jacobian)(point), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found[1:], [bellhop.qjit(jacobian)(-X)] * 2, rtol=0, atol=1e-9)
 
 
 # Gates beside the three in front, without and with the passes.

@@ -71,10 +71,10 @@ def _hamiltonian(a: Any, b: Any) -> Any:
 
 
 STEPS: dict[str, Callable[..., Any]] = {
-    "second order": lambda h, t: qml.TrotterProduct(h, t, n=3, order=2),
-    "fourth order": lambda h, t: qml.TrotterProduct(h, t, n=2, order=4),
-    "inverse": lambda h, t: qml.adjoint(qml.TrotterProduct(h, t, n=3, order=1)),
-    "controlled": lambda h, t: qml.ctrl(qml.TrotterProduct(h, t, n=2, order=2), 4),
+    "second order": lambda h, t: qml.TrotterProduct(h, t, n=2, order=2),
+    "fourth order": lambda h, t: qml.TrotterProduct(h, t, n=1, order=4),
+    "inverse": lambda h, t: qml.adjoint(qml.TrotterProduct(h, t, n=2)),
+    "controlled": lambda h, t: qml.ctrl(qml.TrotterProduct(h, t, n=2), 4),
     "inverse controlled": lambda h, t: qml.ctrl(
         qml.adjoint(qml.TrotterProduct(h, t, n=2)), [4], [0]
     ),

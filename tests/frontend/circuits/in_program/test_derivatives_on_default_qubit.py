@@ -119,7 +119,7 @@ def test_circuits_of_two_devices_with_a_callback_between(assert_close: Any) -> N
 @pytest.mark.parametrize("method", ["best", "backprop", "adjoint", "parameter-shift"])
 def test_exact_methods(assert_close: Any, method: str) -> None:
     node = on_default_qubit(smooth_in_python, diff_method=method)
-    expected = jax.jacfwd(joined(on_default_qubit(smooth_in_python)))(*POINT)
+    expected = jax.jit(jax.jacfwd(joined(on_default_qubit(smooth_in_python))))(*POINT)
     assert_close(bellhop.qjit(bellhop.jacobian(joined(node)))(*POINT), expected)
 
 

@@ -98,16 +98,14 @@ def test_probabilities_after_mid_circuit_measurements(device):
         bellhop.cond(outcome, lambda: qml.RY(0.7, wires=1))()
         return qml.probs(wires=[i])
 
-    one = np.sin(0.2) ** 2
+    program, one = bellhop.qjit(circuit), np.sin(0.2) ** 2
     for i, expected in enumerate([one, one * np.sin(0.35) ** 2, 0.0]):
-        np.testing.assert_allclose(
-            bellhop.qjit(circuit)(0.4, i), [1 - expected, expected], atol=1e-9
-        )
+        np.testing.assert_allclose(program(0.4, i), [1 - expected, expected], atol=1e-9)
 
 
 def test_with_shots():
-    circuit = qml.set_shots(qnode(MEASUREMENTS["expval"]), 20_000)
-    means = [bellhop.qjit(circuit, seed=1)(0.4, i) for i in range(N)]
+    program = bellhop.qjit(qml.set_shots(qnode(MEASUREMENTS["expval"]), 20_000), seed=1)
+    means = [program(0.4, i) for i in range(N)]
     expected = [np.cos(0.4), np.cos(0.8), np.cos(1.2) * np.cos(0.4)]
     np.testing.assert_allclose(means, expected, atol=5 / np.sqrt(20_000))
 

@@ -222,5 +222,5 @@ def test_under_vmap(lightning: Any) -> None:
     node = lightning(circuit(Compiled, inverted), 5)
     xs = jnp.array([0.4, 1.2])
     batch = bellhop.qjit(jax.vmap(node))(xs)
-    single = [bellhop.qjit(node)(x) for x in xs]
+    single = list(map(bellhop.qjit(node), xs))
     np.testing.assert_allclose(np.array(batch).T, single, atol=1e-9)

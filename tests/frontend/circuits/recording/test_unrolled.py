@@ -106,13 +106,10 @@ def qnode(name: str, circuit: Callable[..., Any], loop: Any, **options: Any) -> 
 )
 def test_values_and_jacobians(circuit: Callable[..., Any]) -> None:
     compiled = qnode("lightning.qubit", circuit, bellhop.for_loop)
-    expected = qnode("default.qubit", circuit, qml.for_loop)
-    found = bellhop.qjit(lambda x: (compiled(x), jax.jacobian(compiled)(x)))(X)
-    for mine, theirs in zip(
-        jax.tree.leaves(found),
-        jax.tree.leaves((expected(X), jax.jacobian(expected)(jnp.asarray(X)))),
-        strict=True,
-    ):
+    reference = qnode("default.qubit", circuit, qml.for_loop)
+    both = lambda circuit: lambda x: (circuit(x), jax.jacobian(circuit)(x))
+    found, expected = bellhop.qjit(both(compiled))(X), jax.jit(both(reference))(X)
+    for mine, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-10)
 
 
