@@ -1,5 +1,7 @@
 """Waiting in tests for what must come, however slow or busy the machine is."""
 
+import faulthandler
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -16,12 +18,19 @@ def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> No
         time.sleep(0.005)
 
 
-def join(threads: Iterable[threading.Thread]) -> None:
-    """Wait until threads have ended, and fail where one hangs."""
-    deadline = time.monotonic() + PATIENCE
+def join(threads: Iterable[threading.Thread], seconds: float = PATIENCE) -> None:
+    """Wait until threads have ended; fail where one hangs, with where each of the process is."""
+    deadline = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-        assert not thread.is_alive(), f"{thread.name} hangs"
+        assert not thread.is_alive(), f"{thread.name} hangs\n{_stacks()}"
+
+
+def _stacks() -> str:
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        return file.read()
 
 
 def run_at_once(*works: Callable[[], object]) -> None:

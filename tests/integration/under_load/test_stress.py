@@ -4,9 +4,11 @@
 """
 
 import textwrap
+import threading
 
 import pytest
-from tests.patience import PATIENCE
+from tests.integration.under_load.random_calls import run_random_calls
+from tests.patience import PATIENCE, join
 
 THREADS = 16
 
@@ -122,3 +124,40 @@ def test_nothing_hangs(run_script, program, rounds):
         program=textwrap.dedent(PROGRAMS[program]), rounds=rounds, threads=THREADS
     )
     assert run_script(script, timeout=PATIENCE + 20 * rounds).strip() == "done"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nested_calls_in_all_ways_return_what_they_must(seed):
+    run_random_calls(seed, size=8, threads=3)
+
+
+# Ten threads may have more programs under way than JAX runs on one device.
+MANY = """
+from tests.integration.under_load.random_calls import run_random_calls
+for seed in range({first}, {first} + 10):
+    run_random_calls(seed, size=40, threads=10)
+print("done")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("first", range(1000, 1050, 10))
+def test_many_nested_calls_in_all_ways_return_what_they_must(run_script, first, devices):
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    assert run_script(MANY.format(first=first), timeout=10 * PATIENCE, XLA_FLAGS=flags) == "done\n"
+
+
+def test_a_thread_that_hangs_is_shown_with_its_stack():
+    ends = threading.Event()
+
+    def a_function_that_waits():
+        ends.wait()
+
+    thread = threading.Thread(target=a_function_that_waits)
+    thread.start()
+    try:
+        with pytest.raises(AssertionError, match="a_function_that_waits"):
+            join([thread], seconds=0.01)
+    finally:
+        ends.set()
