@@ -3,12 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
-#include <vector>
-
 namespace bellhop {
 
-// The type `CompiledCall`, of which the type of compiled functions is a subclass, and
-// that of what it needs. Throws nanobind's python_error.
+// The type `CompiledCall`, of which the type of compiled functions is a subclass.
+// Throws nanobind's python_error.
 void define_compiled_call(nanobind::module_& m);
 
 // Runs of compiled functions, in calls of that type and elsewhere: those that begin and
@@ -16,12 +14,5 @@ void define_compiled_call(nanobind::module_& m);
 void begin_run();
 void end_run();
 Py_ssize_t runs_under_way();
-
-// The identifiers of the threads that are in such a call, for which Python has no
-// frame.
-std::vector<unsigned long> threads_in_calls();
-
-// In the child of a fork, where only this thread is left.
-void forget_callers();
 
 }  // namespace bellhop

@@ -8,6 +8,7 @@
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
+#include "bindings/fast_call.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
 #include "callbacks/pending_regions.h"
@@ -25,6 +26,7 @@
 #include "interpreter/signals.h"
 #include "plans/plan.h"
 #include "profile/profile.h"
+#include "profile/under_way.h"
 #include "progress/progress.h"
 #include "sweeps/sweeps.h"
 #include "taps/taps.h"
@@ -105,6 +107,26 @@ nb::tuple tap_failures() {
   return nb::make_tuple(exceptions, failures.dropped);
 }
 
+nb::list under_way() {
+  nb::list threads;
+  for (const StepsOfThread& thread : steps_under_way()) {
+    nb::list steps;
+    for (const StepsOfThread::Step& step : thread.steps) {
+      steps.append(nb::make_tuple(nb::steal(step.what), step.seconds));
+    }
+    threads.append(nb::make_tuple(thread.thread, steps));
+  }
+  return threads;
+}
+
+nb::object within(nb::handle what, nb::handle function) {
+  const UnderWay here(what.ptr());
+  PyObject* result =
+      sleeps_if_ended([&] { return PyObject_CallNoArgs(function.ptr()); });
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
 nb::list rows(const Profile& profile) {
   nb::list result;
   for (const Profile::Row& row : profile.rows()) {
@@ -168,6 +190,7 @@ NB_MODULE(_runtime, m) {
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
 
+  define_fast_call(m);
   define_compiled_call(m);
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
@@ -209,12 +232,14 @@ NB_MODULE(_runtime, m) {
   m.def("tap_limit", &tap_limit, "How many bytes of taps may wait.");
   m.def("set_tap_limit", &set_tap_limit, "bytes"_a,
         "Set how many bytes may wait, and return what it was.");
+  m.def("waiting_taps", &waiting_taps, "How many taps are not over yet.");
   m.def(
       "close_taps",
-      [] {
-        if (!close_taps()) throw nb::python_error();
+      [](int seconds) {
+        if (!close_taps(seconds)) throw nb::python_error();
       },
-      "Wait for all taps and end their thread.");
+      "seconds"_a = 60,
+      "Wait for all taps, no longer than that, and end their thread.");
   m.def(
       "close_calls",
       [] {
@@ -229,7 +254,7 @@ NB_MODULE(_runtime, m) {
         forget_profiles();
         forget_calls();
         forget_signals();
-        forget_callers();
+        forget_steps();
       },
       "Begin anew in the child of a fork.");
 
@@ -297,7 +322,12 @@ NB_MODULE(_runtime, m) {
            "the "
            "GIL, bytes out and bytes in of each place.")
       .def("crossings", &crossings, "All crossings, as an array of the C++ structure.");
-  m.def("threads_in_calls", &threads_in_calls);
+  m.def("under_way", &under_way,
+        "Of each thread that is in a step: its identifier, and of each step, the "
+        "outermost "
+        "first, what it is and its seconds.");
+  m.def("within", &within, "what"_a, "function"_a,
+        "Call a function, as a step of this thread that an object describes.");
   m.def("begin_run", &begin_run, "Count a run of a compiled function, until it ends.");
   m.def("end_run", &end_run, "End a run that was counted.");
   m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");
@@ -331,7 +361,9 @@ NB_MODULE(_runtime, m) {
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,
                   "Leave a call of it to the thread that makes those of all taps.")
       .def_prop_ro("description", [](const Callback& self) { return self.description; })
-      .def_prop_ro("site", [](const Callback& self) { return self.place.site; });
+      .def_prop_ro("site", [](const Callback& self) { return self.place.site; })
+      .def_prop_ro("definition",
+                   [](const Callback& self) { return self.place.definition; });
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
                             "The callbacks of compiled programs, by program.")

@@ -15,6 +15,7 @@
 #include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
 #include "interpreter/sole_reference.h"
+#include "profile/under_way.h"
 
 namespace bellhop {
 namespace {
@@ -317,6 +318,7 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
 
 PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
                  std::span<const BufferView> results) {
+  const UnderWay here(callback.object);
   prefer_huge_pages(results);
   return callback.results == Results::kWritten
              ? call_in_place(callback, arguments, results)
@@ -325,6 +327,7 @@ PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
 
 PyObject* start(Callback& callback, std::span<const BufferView> arguments,
                 PyObject** finish) {
+  const UnderWay here(callback.object);
   CallArrays arrays(callback, arguments, /*written=*/0);
   if (!arrays.make()) return failure(callback);
   const auto method = nb::steal(PyObject_GetAttrString(callback.function, "start"));
@@ -338,6 +341,7 @@ PyObject* start(Callback& callback, std::span<const BufferView> arguments,
 
 PyObject* finish(Callback& callback, PyObject* finish,
                  std::span<const BufferView> results) {
+  const UnderWay here(callback.object);
   prefer_huge_pages(results);
   const auto result = nb::steal(call_python(finish, nullptr, 0));
   return store_all(callback, result, results) ? nullptr : failure(callback);

@@ -39,7 +39,8 @@ bool TapQueue::push(const std::shared_ptr<Callback>& callback,
   std::unique_lock lock(mutex_);
   if (!has_room(bytes)) wait_for_room(lock, bytes);
   // What was pushed before comes first.
-  while (is_closed_ && !is_over_ && thread_.joinable() && !is_consumer()) {
+  while (is_closed_ && !is_over_ && !is_abandoned() && thread_.joinable() &&
+         !is_consumer()) {
     progress_.wait_for(lock, kWait);
   }
   if (is_closed_) return false;
@@ -153,6 +154,12 @@ void TapQueue::close() {
   std::lock_guard lock(mutex_);
   is_closed_ = true;
   work_.notify_one();
+  progress_.notify_all();
+}
+
+void TapQueue::abandon() {
+  std::lock_guard lock(mutex_);
+  is_abandoned_.store(true);
   progress_.notify_all();
 }
 

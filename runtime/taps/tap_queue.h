@@ -54,7 +54,12 @@ class TapQueue {
   // Lets the consumer end when it has consumed everything.
   void close();
 
-  // Waits for that, for that long; returns whether it is so.
+  // After `close`: what is pushed is not to be called any more, and nobody waits for
+  // it.
+  void abandon();
+  bool is_abandoned() const { return is_abandoned_.load(std::memory_order_relaxed); }
+
+  // Waits for the consumer's end, for that long; returns whether it has come.
   bool join(std::chrono::milliseconds at_most);
 
   bool is_consumer() const { return std::this_thread::get_id() == consumer_.load(); }
@@ -103,6 +108,8 @@ class TapQueue {
   // Written by the consumer alone, for every record: apart from what producers write.
   alignas(64) std::atomic<uint64_t> consumed_ = 0;
   std::atomic<uint64_t> consumed_bytes_ = 0;
+  // Read by it for every record, and written once.
+  std::atomic<bool> is_abandoned_ = false;
   // From which count on someone wants to be woken.
   alignas(64) std::atomic<uint64_t> wake_at_ = kNever;
   std::atomic<uint64_t> wake_at_bytes_ = kNever;

@@ -101,6 +101,7 @@ void consume(TapQueue& queue) {
     Offers offers;
     queue.consume(chunk,
                   [&](Callback& callback, std::span<const BufferView> arguments) {
+                    if (queue.is_abandoned()) return;
                     CallTimer timer;
                     timer.of(CallTimer::Part::kTapped, callback.place, arguments, {});
                     timer.has_waited(std::exchange(waited, 0));
@@ -187,23 +188,42 @@ size_t tap_limit() { return queue->limit(); }
 
 size_t set_tap_limit(size_t bytes) { return queue->set_limit(bytes); }
 
-bool close_taps() {
+uint64_t waiting_taps() {
+  const uint64_t over = queue->consumed();
+  return queue->issued() - over;
+}
+
+bool close_taps(int seconds) {
   queue->close();
   const auto since = std::chrono::steady_clock::now();
-  bool told = false;
+  bool is_told = false;
+  bool is_abandoned = false;
   while (true) {
     {
       NoGil no_gil;
       if (queue->join(kSignals)) return true;
     }
     if (PyErr_CheckSignals() != 0) return false;
-    if (told || std::chrono::steady_clock::now() - since < kSilence) continue;
-    told = true;
-    const unsigned long long left = queue->issued() - queue->consumed();
-    PySys_FormatStderr(
-        "bellhop: the process ends when the %llu taps that wait are called; "
-        "Ctrl-C ends it at once\n",
-        left);
+    const auto waited = std::chrono::steady_clock::now() - since;
+    const unsigned long long left = waiting_taps();
+    if (is_abandoned) {
+      // The call under way may never return; its thread ends with the process.
+      if (waited > std::chrono::seconds(seconds) + kSilence) return true;
+    } else if (waited > std::chrono::seconds(seconds)) {
+      is_abandoned = true;
+      queue->abandon();
+      PySys_FormatStderr(
+          "bellhop: the process ends, and the last %llu taps are not called; "
+          "barrier_wait() waits for all\n",
+          left);
+    } else if (!is_told && waited > kSilence) {
+      is_told = true;
+      PySys_FormatStderr(
+          "bellhop: the process ends when the %llu taps that wait are called, in %d s "
+          "at "
+          "the latest (BELLHOP_TAP_EXIT_SECONDS); Ctrl-C ends it at once\n",
+          left, seconds);
+    }
   }
 }
 

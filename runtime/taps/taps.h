@@ -39,10 +39,14 @@ TapFailures take_tap_failures();
 size_t tap_limit();
 size_t set_tap_limit(size_t bytes);
 
+// How many calls were left that are not over yet.
+uint64_t waiting_taps();
+
 // At the end of the process: waits for the calls that were left before, and ends the
-// thread; says so where it takes long. Those that come later are made by who comes with
-// them, then. False with a Python error set, as above.
-bool close_taps();
+// thread; says so where it takes long. After so many seconds no more of them are made,
+// which it says too. Those that come later are made by who comes with them, then. False
+// with a Python error set, as above.
+bool close_taps(int seconds);
 
 // In the child of a fork, which has no consumer: what waits is the parent's.
 void forget_taps();

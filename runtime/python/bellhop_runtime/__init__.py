@@ -39,7 +39,10 @@ from bellhop_runtime._runtime import (
     take_failure,
     take_tap_failures,
     tap_limit,
+    under_way,
     wait_for_taps,
+    waiting_taps,
+    within,
 )
 
 register()
@@ -88,5 +91,8 @@ __all__ = [
     "take_failure",
     "take_tap_failures",
     "tap_limit",
+    "under_way",
     "wait_for_taps",
+    "waiting_taps",
+    "within",
 ]

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from bellhop_runtime._runtime import threads_in_calls
+from bellhop_runtime._runtime import CompiledCall, under_way
 
 # Threads that run a part of a program for another one are called so.
 HELPERS = "bellhop_region"
@@ -40,7 +40,7 @@ def end_what_runs() -> bool:
         return False
     in_program = {
         thread for thread, frame in sys._current_frames().items() if _is_in_program(frame)
-    } | set(threads_in_calls())
+    } | {thread for thread, steps in under_way() if _is_call(steps)}
     # XLA's threads are none of Python's, and what runs on them another one waits for.
     others = {
         thread.ident
@@ -48,6 +48,11 @@ def end_what_runs() -> bool:
         if thread is not main and not thread.name.startswith(HELPERS)
     }
     return main.ident in in_program and in_program.isdisjoint(others)
+
+
+def _is_call(steps: list[tuple[object, float]]) -> bool:
+    """Tell whether there is a call of a compiled function, of which Python has no frame."""
+    return any(isinstance(what, CompiledCall) for what, _ in steps)
 
 
 def _is_in_program(frame: FrameType) -> bool:

@@ -1,0 +1,208 @@
+// bindings/fast_call.cc: whether a call of a compiled function is no more than one of
+// JAX's.
+#include "bindings/fast_call.h"
+
+#include <nanobind/operators.h>
+
+#include <cstddef>
+
+namespace bellhop {
+
+using namespace nb::literals;
+
+namespace {
+
+// Made while the module loads: a thread that waits for another one to make them would
+// keep it from running Python.
+struct Attributes {
+  PyObject* aval = PyUnicode_InternFromString("aval");
+  PyObject* dtype = PyUnicode_InternFromString("dtype");
+  PyObject* shape = PyUnicode_InternFromString("shape");
+  PyObject* weak_type = PyUnicode_InternFromString("weak_type");
+  PyObject* value = PyUnicode_InternFromString("value");
+  PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+  PyObject* is_ready = PyUnicode_InternFromString("is_ready");
+};
+const Attributes* attributes = nullptr;
+
+// Whether an attribute of an object is, or equals, another object.
+bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
+  PyObject* const value = PyObject_GetAttr(object, attribute);
+  const int equal =
+      value == nullptr ? -1 : PyObject_RichCompareBool(value, expected, Py_EQ);
+  Py_XDECREF(value);
+  if (equal < 0) PyErr_Clear();
+  return equal == 1;
+}
+
+// Returns an argument in the type that is declared for it (new reference); or null,
+// with no error set, if Python must convert it.
+PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
+  PyObject* const scalars = PyTuple_GET_ITEM(declared, 3);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(scalars); ++i) {
+    if (PyTuple_GET_ITEM(scalars, i) != reinterpret_cast<PyObject*>(Py_TYPE(arg)))
+      continue;
+    PyObject* scalar = PyObject_CallOneArg(PyTuple_GET_ITEM(declared, 2), arg);
+    if (scalar == nullptr) PyErr_Clear();
+    return scalar;
+  }
+  PyObject* const type = PyObject_GetAttr(arg, attributes->aval);
+  if (type == nullptr) PyErr_Clear();
+  const bool fits = type != nullptr &&
+                    has(type, attributes->dtype, PyTuple_GET_ITEM(declared, 0)) &&
+                    has(type, attributes->shape, PyTuple_GET_ITEM(declared, 1)) &&
+                    has(type, attributes->weak_type, Py_False);
+  Py_XDECREF(type);
+  return fits ? Py_NewRef(arg) : nullptr;
+}
+
+// Whether JAX's state is what it must be.
+bool is_in_state(const nb::tuple& contexts) {
+  for (std::size_t i = 0; i + 1 < contexts.size(); i += 2) {
+    PyObject* now =
+        PyObject_GetAttr(PyTuple_GET_ITEM(contexts.ptr(), i), attributes->value);
+    if (now == nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    Py_DECREF(now);
+    if (now != PyTuple_GET_ITEM(contexts.ptr(), i + 1)) return false;
+  }
+  return true;
+}
+
+bool holds_any(const nb::tuple& unless) {
+  for (const nb::handle each : unless) {
+    PyObject* const items = each.ptr();
+    if ((PyList_CheckExact(items) ? PyList_GET_SIZE(items) : PySet_GET_SIZE(items)) > 0)
+      return true;
+  }
+  return false;
+}
+
+bool is_a(PyObject* object, nb::handle type) {
+  return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type.ptr()));
+}
+
+// Whether an object's type is one of some.
+bool is_one_of(const nb::tuple& types, PyObject* object) {
+  for (const nb::handle type : types) {
+    if (is_a(object, type)) return true;
+  }
+  return false;
+}
+
+bool has_other(const nb::tuple& others, PyObject* args) {
+  for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(args); ++j) {
+    if (is_one_of(others, PyTuple_GET_ITEM(args, j))) return true;
+  }
+  return false;
+}
+
+// XLA copies smaller arrays of NumPy's before a call returns.
+constexpr Py_ssize_t kCopiedLater = 64 * 1024;
+
+// Whether a leaf is there, or on its way: it is copied, or computed. A run that has to
+// wait for one runs on a thread of XLA's, of which there are as many as processors, and
+// not on its caller's. Callbacks that wait for one another there may wait for ever.
+bool is_ready(const FastCall& fast, PyObject* leaf) {
+  if (is_a(leaf, fast.arrays)) {
+    PyObject* const ready = PyObject_CallMethodNoArgs(leaf, attributes->is_ready);
+    if (ready == nullptr) PyErr_Clear();
+    Py_XDECREF(ready);
+    return ready == Py_True;
+  }
+  if (!is_a(leaf, fast.numpy_arrays)) return true;
+  PyObject* const bytes = PyObject_GetAttr(leaf, attributes->nbytes);
+  const Py_ssize_t count = bytes == nullptr ? kCopiedLater : PyLong_AsSsize_t(bytes);
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  Py_XDECREF(bytes);
+  return count < kCopiedLater;
+}
+
+bool is_scalar(PyObject* value) {
+  return PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value);
+}
+
+bool are_ready(const FastCall& fast, PyObject* leaves) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i) {
+    if (!is_ready(fast, PyList_GET_ITEM(leaves, i))) return false;
+  }
+  return true;
+}
+
+int traverse_fast(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (PyObject* const held : nb::inst_ptr<FastCall>(self)->objects()) Py_VISIT(held);
+  return 0;
+}
+
+PyType_Slot fast_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_fast)},
+                            {0, nullptr}};
+
+}  // namespace
+
+bool FastCall::may_be_fast(PyObject* args) const {
+  return !holds_any(unless) && !has_other(others, args) && is_in_state(contexts) &&
+         is_in_state(defaults);
+}
+
+PyObject* FastCall::as_declared(PyObject* args, PyObject* kwargs) const {
+  PyObject* const types = declared.ptr();
+  if (types == Py_None) return Py_NewRef(args);
+  const Py_ssize_t count = PyTuple_GET_SIZE(args);
+  if (PyTuple_GET_SIZE(types) != count ||
+      (kwargs != nullptr && PyDict_GET_SIZE(kwargs) > 0)) {
+    return nullptr;
+  }
+  PyObject* const all = PyTuple_New(count);
+  if (all == nullptr) PyErr_Clear();
+  for (Py_ssize_t i = 0; all != nullptr && i < count; ++i) {
+    PyObject* const arg =
+        as_declared_leaf(PyTuple_GET_ITEM(args, i), PyTuple_GET_ITEM(types, i));
+    if (arg == nullptr) {
+      Py_DECREF(all);
+      return nullptr;
+    }
+    PyTuple_SET_ITEM(all, i, arg);
+  }
+  return all;
+}
+
+bool FastCall::may_begin(PyObject* args, PyObject* kwargs) const {
+  const auto is_leaf = [&](PyObject* value) {
+    return is_scalar(value) || is_a(value, arrays) || is_a(value, numpy_arrays);
+  };
+  const auto is_tree_ready = [&](PyObject* tree) {
+    PyObject* const flat = PyObject_CallOneArg(flatten.ptr(), tree);
+    if (flat == nullptr) PyErr_Clear();
+    const bool ready = flat != nullptr && are_ready(*this, PyTuple_GET_ITEM(flat, 0));
+    Py_XDECREF(flat);
+    return ready;
+  };
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
+    PyObject* const arg = PyTuple_GET_ITEM(args, i);
+    if (!(is_leaf(arg) ? is_ready(*this, arg) : is_tree_ready(arg))) return false;
+  }
+  return kwargs == nullptr || is_tree_ready(kwargs);
+}
+
+bool FastCall::asks_for_more(PyObject* result) const {
+  return holds_any(unless) || is_one_of(special, result);
+}
+
+void define_fast_call(nb::module_& m) {
+  attributes = new Attributes;
+  nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
+                       "What a call of a compiled function needs.")
+      .def(nb::init<nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple, nb::tuple,
+                    nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, nb::object,
+                    nb::object, nb::object, nb::object>(),
+           nb::kw_only(), "jit"_a, "handle"_a, "contexts"_a, "defaults"_a, "settings"_a,
+           "unless"_a, "others"_a, "special"_a, "declared"_a.none(), "most_runs"_a,
+           "waits"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a)
+      .def(nb::self == nb::self);
+}
+
+}  // namespace bellhop

@@ -1,0 +1,111 @@
+// profile/under_way.cc: what each thread is in the middle of, for others to ask.
+#include "profile/under_way.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "threads/spin_mutex.h"
+
+namespace bellhop {
+
+#ifdef Py_GIL_DISABLED
+using StepsMutex = SpinMutex;
+#else
+// The GIL is the lock.
+struct StepsMutex {
+  void lock() {}
+  void unlock() {}
+};
+#endif
+
+struct ThreadUnderWay {
+  ThreadUnderWay();
+  ~ThreadUnderWay();
+  ThreadUnderWay(const ThreadUnderWay&) = delete;
+  ThreadUnderWay& operator=(const ThreadUnderWay&) = delete;
+
+  const unsigned long thread;
+  StepsMutex mutex;
+  const UnderWay* innermost = nullptr;
+};
+
+namespace {
+
+// Those that ever were in a step. Who holds the mutex takes no other lock, but that of
+// one thread. Replaced in the child of a fork; never destroyed, as threads may outlive
+// everything.
+struct Threads {
+  std::mutex mutex;
+  std::vector<ThreadUnderWay*> all;
+};
+Threads* threads = new Threads;
+
+ThreadUnderWay& this_thread() {
+  thread_local ThreadUnderWay thread;
+  return thread;
+}
+
+// Nanoseconds, exact to some milliseconds: a quarter of what the exact time costs.
+int64_t coarse_clock() {
+#ifdef CLOCK_MONOTONIC_COARSE
+  constexpr clockid_t kClock = CLOCK_MONOTONIC_COARSE;
+#else
+  constexpr clockid_t kClock = CLOCK_MONOTONIC;
+#endif
+  timespec now;
+  clock_gettime(kClock, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+}  // namespace
+
+ThreadUnderWay::ThreadUnderWay() : thread(PyThread_get_thread_ident()) {
+  const std::lock_guard lock(threads->mutex);
+  threads->all.push_back(this);
+}
+
+ThreadUnderWay::~ThreadUnderWay() {
+  const std::lock_guard lock(threads->mutex);
+  std::erase(threads->all, this);
+}
+
+UnderWay::UnderWay(PyObject* what)
+    : what_(what), began_(coarse_clock()), thread_(this_thread()) {
+  const std::lock_guard lock(thread_.mutex);
+  around_ = thread_.innermost;
+  thread_.innermost = this;
+}
+
+UnderWay::~UnderWay() {
+  const std::lock_guard lock(thread_.mutex);
+  thread_.innermost = around_;
+}
+
+std::vector<StepsOfThread> steps_under_way() {
+  const int64_t now = coarse_clock();
+  std::vector<StepsOfThread> all;
+  const std::lock_guard lock(threads->mutex);
+  for (ThreadUnderWay* thread : threads->all) {
+    StepsOfThread found{thread->thread, {}};
+    {
+      const std::lock_guard steps_wait(thread->mutex);
+      for (const UnderWay* step = thread->innermost; step; step = step->around()) {
+        found.steps.push_back({Py_NewRef(step->what()), (now - step->began()) * 1e-9});
+      }
+    }
+    if (found.steps.empty()) continue;
+    std::reverse(found.steps.begin(), found.steps.end());
+    all.push_back(std::move(found));
+  }
+  return all;
+}
+
+void forget_steps() {
+  // The old one is left as it is: a thread that is no more may hold its mutex.
+  threads = new Threads;
+  threads->all.push_back(&this_thread());
+}
+
+}  // namespace bellhop
