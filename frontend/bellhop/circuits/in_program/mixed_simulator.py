@@ -15,7 +15,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.matrix_runs import MOST_WIRES
+from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES
 from bellhop.circuits.in_program.pauli_transfer import (
     has_numbers,
     kraus_operators,

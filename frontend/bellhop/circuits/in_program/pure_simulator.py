@@ -4,7 +4,7 @@ It is a real array of shape ``(2, 2**n)``, the real and the imaginary parts: two
 long, and products of real matrices, which is what accelerators have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,10 +14,12 @@ import pennylane as qml
 from pennylane.devices.default_qubit import stopping_condition
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
+from bellhop.base.types import Operand, PyTree
+from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.gates.complex_parts import is_hermitian
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
-from bellhop.circuits.in_program.pauli_sums import Word, applied
+from bellhop.circuits.in_program.pauli_sums import Word, applied, coefficients_of
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, NamedFactor, terms_of
 from bellhop.circuits.measure.statistics import state_of_mixture
@@ -116,11 +118,42 @@ class PureSimulator(Simulator):
         self, state: Any, words: Sequence[Word], others: Sequence[Any], has_square: bool
     ) -> tuple[Any, Any]:
         """Return moments of a sum of words, and of what takes a state to some others."""
+        if not others and not has_square:
+            run = lambda state, coefficients: applied(words, state, coefficients)
+            return self._mean(run, state, coefficients_of(words, state.dtype)), None
         after: Any = sum(others)
         if words:
             after += applied(words, state)
-        square = jnp.sum(after * after) if has_square else None
-        return jnp.sum(state * after), square
+        square = self._inner(after, after) if has_square else None
+        return self._inner(state, after), square
+
+    def _mean(self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand) -> Any:
+        """Return the mean of a symmetric matrix, for whose derivative one state is kept."""
+
+        @jax.custom_jvp
+        def mean(amplitudes: Operand, coefficients: Operand) -> Any:
+            return self._inner(amplitudes, after(amplitudes, coefficients))
+
+        def rule(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
+            amplitudes, coefficients = primals
+            tangent, of_coefficients = tangents
+            there = after(amplitudes, coefficients)
+            value = self._inner(amplitudes, there)
+            # So the state is read for the value before the derivative overwrites it.
+            there = jnp.where(jnp.isnan(value), value, there)
+            change: Any = jnp.zeros_like(value)
+            if is_perturbed(tangent):
+                change += 2 * self._inner(there, tangent)
+            if is_perturbed(of_coefficients):
+                change += self._inner(amplitudes, after(amplitudes, of_coefficients))
+            return value, change
+
+        mean.defjvp(rule, symbolic_zeros=True)
+        return mean(amplitudes, coefficients)
+
+    def _inner(self, one: Operand, other: Operand) -> Any:
+        """Return the inner product of two states."""
+        return jnp.sum(one * other)
 
     def _word(self, coefficient: Any, factors: Sequence[Factor]) -> Word | None:
         letters = [

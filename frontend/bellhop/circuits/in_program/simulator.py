@@ -13,7 +13,7 @@ from bellhop.base.types import Operand
 from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, known_only_at_run
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
-from bellhop.circuits.in_program.matrix_runs import MOST_WIRES, MatrixRun
+from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES, MatrixRun
 from bellhop.circuits.memory import check_state_fits
 
 

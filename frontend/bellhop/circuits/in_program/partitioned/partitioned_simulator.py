@@ -15,8 +15,7 @@ import numpy as np
 import pennylane as qml
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
-from bellhop.base.types import Operand, PyTree
-from bellhop.callbacks.linear_map import is_perturbed
+from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import (
     WHOLE,
@@ -26,7 +25,7 @@ from bellhop.circuits.in_program.device_wires.device_wires import (
 )
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
-from bellhop.circuits.in_program.evolution import Evolution, PlacedExchange
+from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExchange
 from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
 from bellhop.circuits.in_program.partitioned.words_on_parts import applied_to_part
@@ -269,28 +268,6 @@ class PartitionedSimulator(PureSimulator):
             return self._mean(after_words, state.amplitudes, stacked), None
         total = sum(after) + (after_words(state.amplitudes, stacked) if words else 0)
         return self._inner(state.amplitudes, total), self._inner(total, total)
-
-    def _mean(self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand) -> Any:
-        """Return the mean of a symmetric matrix, for whose derivative one state is kept."""
-
-        @jax.custom_jvp
-        def mean(amplitudes: Operand, coefficients: Operand) -> Any:
-            return self._inner(amplitudes, after(amplitudes, coefficients))
-
-        def rule(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-            amplitudes, coefficients = primals
-            tangent, of_coefficients = tangents
-            there = after(amplitudes, coefficients)
-            value = self._inner(amplitudes, there)
-            change: Any = jnp.zeros_like(value)
-            if is_perturbed(tangent):
-                change += 2 * self._inner(there, tangent)
-            if is_perturbed(of_coefficients):
-                change += self._inner(amplitudes, after(amplitudes, of_coefficients))
-            return value, change
-
-        mean.defjvp(rule, symbolic_zeros=True)
-        return mean(amplitudes, coefficients)
 
     def _inner(self, one: Operand, other: Operand) -> Any:
         """Return the inner product of two states."""

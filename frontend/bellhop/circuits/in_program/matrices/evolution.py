@@ -2,13 +2,7 @@
 
 A state is an array of two axes: ``(parts, base**n)``, where amplitudes have a real and an imaginary
 part and means of Pauli words have one.  A matrix of ``k`` qubits is real, on the parts and the
-entries of these qubits together, and multiplies the state as a matrix of two axes, of which the
-last is long, whatever the number of qubits::
-
-    (2, a, 4, b, 2, c)  ->  (2 * 4 * 2, a * b * c)  ->  matrix @
-
-The qubits stay in the order that this leaves them in until another matrix needs others in front;
-the axes that stay side by side are moved as one.
+entries of these qubits together, and multiplies the state where it stands (``matrix_products.py``).
 
 Orthogonal matrices are differentiated by the adjoint method (Jones and Gacon, arXiv:2009.02823):
 backwards, the state before a matrix is the transposed matrix by the state behind it, so two states
@@ -37,9 +31,7 @@ from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceWires
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
-
-# Of the host and of every accelerator: TPUs and GPUs have faster products of fewer bits.
-_PRECISION = jax.lax.Precision.HIGHEST
+from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
 
 
 @dataclass(frozen=True)
@@ -47,8 +39,8 @@ class PlacedMatrix:
     """Where a matrix acts, and which one it is.
 
     Attributes:
-        qubits: those of the matrix, in the order of its rows.
-        before: the order of the state's qubits before it.
+        qubits: those of the matrix, in the order of its rows and of the state.
+        before: the order of the state's qubits before it, and behind.
         table: the number of the table that the matrix is in.
         row: its row there.
         is_known: whether the matrix is a constant.
@@ -65,7 +57,7 @@ class PlacedMatrix:
     @property
     def after(self) -> tuple[int, ...]:
         """The order of the state's qubits behind it."""
-        return (*self.qubits, *(qubit for qubit in self.before if qubit not in self.qubits))
+        return self.before
 
 
 @dataclass(frozen=True)
@@ -178,8 +170,7 @@ class Evolution:
             if isinstance(place, PlacedExchange):
                 state = self._exchanged(state, place)
                 continue
-            rows = self._in_front(state, place)
-            state = self._product(self._chosen(matrices, place), rows).reshape(state.shape)
+            state = self._rows(place).product(self._chosen(matrices, place), state)
         return self._at_end(state)
 
     def _tangent(self, state: Operand, tangent: PyTree, *tables: Any) -> Any:
@@ -189,26 +180,22 @@ class Evolution:
             if isinstance(place, PlacedExchange):
                 state, tangent = (self._exchanged(each, place) for each in (state, tangent))
                 continue
-            shape = state.shape
-            matrix = self._chosen(matrices, place)
-            rows, moving = self._in_front(state, place), self._in_front(tangent, place)
-            moving = self._product(matrix, moving)
+            rows, matrix = self._rows(place), self._chosen(matrices, place)
+            tangent = rows.product(matrix, tangent)
             if not place.is_known:
-                moving += self._product(self._chosen(matrix_tangents, place), rows)
-            state, tangent = self._product(matrix, rows).reshape(shape), moving.reshape(shape)
+                tangent += rows.product(self._chosen(matrix_tangents, place), state)
+            state = rows.product(matrix, state)
         return self._at_end(tangent)
 
     def _cotangents(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
-        matrices = _matrices(tables)
-        found = [[jnp.zeros_like(row) for row in rows] for rows in matrices]
+        # As tables: products of transposed matrices are slower than those of others.
+        inverses = _matrices([table.mT for table in tables])
+        found = [[jnp.zeros_like(row) for row in rows] for rows in inverses]
         start = self.places[-1].after
         state, cotangent = (
             permuted(each, self.end, start, self.base) for each in (state, cotangent)
         )
-        contraction: Any = ()
         for place in reversed(self.places):
-            # One matrix after the other, or states would be held until they are asked for.
-            state, cotangent, _ = jax.lax.optimization_barrier((state, cotangent, contraction))
             if isinstance(place, PlacedExchange):
                 back = place.reversed
                 state, cotangent = (
@@ -216,18 +203,12 @@ class Evolution:
                     for each in (state, cotangent)
                 )
                 continue
-            matrix, shape = self._chosen(matrices, place), state.shape
-            rows, moving = (each.reshape(len(matrix), -1) for each in (state, cotangent))
-            rows, state = self._product(matrix.T, rows), None
-            contraction = ()
-            if not place.is_known:
-                contraction = self._product(moving, rows.T)
+            rows, inverse = self._rows(place), self._chosen(inverses, place)
+            if place.is_known:
+                state, cotangent = (rows.product(inverse, each) for each in (state, cotangent))
+            else:
+                state, cotangent, contraction = rows.backwards(inverse, state, cotangent)
                 found[place.table][place.row] = self._embedded(contraction, place)
-            moving = self._product(matrix.T, moving)
-            state, cotangent = (
-                permuted(each.reshape(shape), place.after, place.before, self.base)
-                for each in (rows, moving)
-            )
         of_tables = [jnp.stack(each) for each in found]
         return cotangent, *(of_tables if self.devices is None else self.devices.sum(of_tables))
 
@@ -269,17 +250,12 @@ class Evolution:
         moved = permuted(state, place.before, place.between, self.base)
         return self.devices.exchanged(moved, place.exchange)
 
-    def _in_front(self, state: Operand, place: PlacedMatrix) -> Any:
-        """Return a state as rows, those of the qubits of a matrix."""
-        moved = permuted(state, place.before, place.after, self.base)
-        return moved.reshape(len(state) * self.base ** len(place.qubits), -1)
+    def _rows(self, place: PlacedMatrix) -> RowsOfMatrix:
+        where = tuple(map(place.before.index, place.qubits))
+        return RowsOfMatrix(self.base, len(place.before), where)
 
     def _at_end(self, state: Operand) -> Any:
         return permuted(state, self.places[-1].after, self.end, self.base)
-
-    @staticmethod
-    def _product(one: Operand, other: Operand) -> Any:
-        return jnp.matmul(one, other, precision=_PRECISION)
 
 
 def _matrices(tables: Sequence[Any]) -> list[list[Any]]:

@@ -28,11 +28,11 @@ from pennylane.ops.functions import bind_new_parameters
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.in_program.blocks import Block, grouped, known_product, products
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires, local_qubits
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange, ExchangePlan, whole
-from bellhop.circuits.in_program.evolution import Evolution, PlacedExchange, PlacedMatrix
-from bellhop.circuits.in_program.matrix_table import Entry, MatrixTable
+from bellhop.circuits.in_program.matrices.blocks import Block, grouped, known_product, products
+from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExchange, PlacedMatrix
+from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
 from bellhop.circuits.vectorize.pack import pack
 
 # Matrices of more wires are not made.
@@ -164,11 +164,9 @@ class MatrixRun:
             others = (qubit for qubit in order if qubit not in block.qubits)
             missing = min(self.most, n_qubits) - len(block.qubits)
             block.qubits += itertools.islice(others, max(missing, 0))
-            # As they stand, so that most of them move together.
+            # As they stand.
             block.qubits.sort(key=(*devices, *order).index)
             axes.append(tuple(map(devices.index, filter(devices.__contains__, block.qubits))))
-            local = block.qubits[len(axes[-1]) :]
-            order = (*local, *(qubit for qubit in order if qubit not in local))
         blocks = [block for block in steps if isinstance(block, Block)]
         sizes = sorted({len(block.qubits) for block in blocks})
         tables: list[Any] = []

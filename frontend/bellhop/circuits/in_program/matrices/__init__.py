@@ -1,0 +1,1 @@
+"""Runs of operations as matrices, and their products with a state."""

@@ -1,0 +1,75 @@
+"""Products of matrices with states of many tiles, against the same with an axis for each qubit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
+
+N_QUBITS = 14
+PLACES = [(0, 1, 2, 3), (0, 5, 9, 13), (10, 11, 12, 13)]
+
+
+def in_front(rows, state):
+    by_qubit = state.reshape(2, *[2] * N_QUBITS)
+    there = jnp.moveaxis(by_qubit, [1 + p for p in rows.places], range(1, 1 + len(rows.places)))
+    return there.reshape(2 ** (1 + len(rows.places)), -1)
+
+
+def plain_product(rows, matrix, state):
+    k = len(rows.places)
+    after = (matrix @ in_front(rows, state)).reshape(2, *[2] * N_QUBITS)
+    return jnp.moveaxis(after, range(1, 1 + k), [1 + p for p in rows.places]).reshape(2, -1)
+
+
+def plain_backwards(rows, inverse, state, cotangent):
+    before = plain_product(rows, inverse, state)
+    contraction = in_front(rows, cotangent) @ in_front(rows, before).T
+    return before, plain_product(rows, inverse, cotangent), contraction
+
+
+def operands(rows):
+    rng = np.random.default_rng(3)
+    size = 2 ** (1 + len(rows.places))
+    states = (rng.normal(size=(2, 2**N_QUBITS)) for _ in range(2))
+    return jnp.asarray(rng.normal(size=(size, size))), *map(jnp.asarray, states)
+
+
+def assert_equal(one, other):
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-10),
+        list(one),
+        list(other),
+    )
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_products_are_those_of_the_matrix(places):
+    rows = RowsOfMatrix(2, N_QUBITS, places)
+    matrix, state, cotangent = operands(rows)
+    found = jax.jit(rows.backwards)(matrix, state, cotangent)
+    assert_equal(found, plain_backwards(rows, matrix, state, cotangent))
+    assert_equal([jax.jit(rows.product)(matrix, state)], [found[0]])
+
+
+def test_batches_are_rows_of_it():
+    rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])
+    matrix, state, cotangent = operands(rows)
+    several = jnp.stack([matrix, 2 * matrix])
+    found = jax.jit(jax.vmap(rows.backwards, (0, None, None)))(several, state, cotangent)
+    each = [plain_backwards(rows, each, state, cotangent) for each in several]
+    assert_equal(found, map(jnp.stack, zip(*each, strict=True)))
+
+
+@pytest.mark.parametrize("name", ["backwards", "product"])
+def test_derivatives(name):
+    rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])
+    given = operands(rows) if name == "backwards" else operands(rows)[:2]
+    plain = {"backwards": plain_backwards, "product": plain_product}[name]
+
+    def slopes(function):
+        total = lambda *given: sum(jnp.sum(jnp.sin(x)) for x in function(*given))
+        return jax.jit(jax.grad(total, tuple(range(len(given)))))(*given)
+
+    assert_equal(slopes(getattr(rows, name)), slopes(lambda *given: plain(rows, *given)))
