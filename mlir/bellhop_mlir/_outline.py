@@ -22,6 +22,9 @@ from bellhop_mlir.dialects import callback
 FUSED = "fused__"
 _NUMBER = re.compile(r"(_\d+)+$")
 
+# Functions that are called in more places stay functions, for passes that look into those of few.
+MOST_COPIES = 32
+
 
 def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
     """Make operations of a block into a function of their own that runs on a device.

@@ -90,6 +90,11 @@ def loops(on, circuit, w):
     return f(w, x)
 
 
+def called_twice(on, circuit, w):
+    f = jax.jit(lambda w, x: on(layer)(w, x))
+    return f(w, circuit(f(w, 0.5)))
+
+
 # What goes there, what comes back, and what runs there.
 PROGRAMS = {
     "around a circuit": (lambda on, c, w: on(layer)(w, c(on(layer)(w, 0.5))), (2, 2, 2)),
@@ -101,7 +106,8 @@ PROGRAMS = {
     "loop": (loop, (1 + STEPS, STEPS, STEPS)),
     "descent": (descent, (1 + STEPS, STEPS + 1, 2 * STEPS)),
     "nested loops": (nested, (1 + 3 * STEPS, 2 * STEPS + 1, 3 * STEPS)),
-    "two loops": (loops, (3 + 2 * STEPS, 1 + 2 * STEPS, 2 + 2 * STEPS)),
+    "two loops": (loops, (2 + 2 * STEPS, 1 + 2 * STEPS, 2 + 2 * STEPS)),
+    "function of JAX's": (called_twice, (2, 2, 2)),
     "known loop": (known, (1 + STEPS, STEPS, STEPS)),
 }
 

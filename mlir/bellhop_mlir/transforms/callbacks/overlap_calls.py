@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._cost import WORTHWHILE, costs, elements
-from bellhop_mlir._outline import inline_callers
+from bellhop_mlir._outline import MOST_COPIES, inline_callers
 from bellhop_mlir._parts import OperationGroup, connect, keep, outline
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._schedule import Do, Schedule, Start, Wait
@@ -20,9 +20,6 @@ from bellhop_mlir._walk import (
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
-
-# Functions that are called in more places stay functions.
-_MOST_COPIES = 32
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class OverlapCalls(Pass):
         names = self._splittable(module)
         if not names:
             return False
-        inline_callers(module, lambda op: _may_split(op, names), most=_MOST_COPIES)
+        inline_callers(module, lambda op: _may_split(op, names), most=MOST_COPIES)
         # The innermost first: what is done beside a call becomes a function.
         for block in reversed(blocks_in(module.operation)):
             places = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import functions_here
 from bellhop_mlir._cheap import is_constant
+from bellhop_mlir._outline import MOST_COPIES, inline_callers
 from bellhop_mlir._parts import OperationGroup, connect, outline
 from bellhop_mlir._walk import (
     named,
@@ -48,11 +49,12 @@ class KeepOnDevice(Pass):
 
     A result that another region of the device takes is kept there, and is fetched only if something
     else uses it.  An operand that a loop does not change goes there once, before the loop; so does
-    one that several regions of a block take.  What a loop carries from region to region goes
-    there before the loop and back behind it.
+    one that several regions of a block take, or loops carry on.  What a loop carries from region to
+    region goes there before the loop and back behind it.
 
     Each handle has one owner, the block in which it is made, whose end lets go of it behind all its
-    uses; one that a loop carries on is given away.
+    uses; one that a loop carries on is given away.  Functions that hold regions, which hide them,
+    are inlined where they are called in few places.
 
     Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
     still name their modules.
@@ -63,6 +65,8 @@ class KeepOnDevice(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         kept_values = _KeptValues(module)
+        is_region = lambda op: kept_values.regions.device(op) is not None
+        inline_callers(module, is_region, most=MOST_COPIES)
         for function in functions_here(module):
             kept_values.change(function)
         return kept_values.regions.finish()
@@ -142,30 +146,36 @@ class _KeptValues:
         together: dict[tuple[ir.Value, str], list[tuple[ir.Block, ir.Operation, _Use, bool]]]
         together = defaultdict(list)
         resident = _values_of(carried)
+
+        def goes_there(use: _Use, value: ir.Value, device: str) -> None:
+            op, _ = use
+            loop = _outermost_without(op, value)
+            place = op if loop is None else loop
+            together[value, device].append((place.block, place, use, loop is not None))
+
         for op in operations(function):
-            device = self.regions.device(op)
-            if device is None:
+            for loop, place, device in carried:
+                if op != loop:
+                    continue
+                *_, end = loop.regions[1].blocks[0].operations
+                self._by_carries[end.operands[place]].append((end.operation, place))
+                start = loop.operands[place]
+                # What a loop before has left goes on where this one alone takes it.
+                is_left = resident.get(start) == device and _uses(start) == [(loop, place)]
+                if is_left or self.regions.device(producer(start)) == device:
+                    self._by_carries[start].append((loop, place))
+                else:
+                    goes_there((loop, place), start, device)
+            device_of_op = self.regions.device(op)
+            if device_of_op is None:
                 continue
             for number, value in enumerate(op.operands):
-                if device in (resident.get(value), self.regions.device(producer(value))):
+                if device_of_op in (resident.get(value), self.regions.device(producer(value))):
                     self._by_regions[value].append((op, number))
                 elif not is_constant(value):
-                    loop = _outermost_without(op, value)
-                    place = op if loop is None else loop
-                    found = (place.block, place, (op, number), loop is not None)
-                    together[value, device].append(found)
+                    goes_there((op, number), value, device_of_op)
         for (value, device), uses in together.items():
             self._share(value, device, uses)
-        for loop, place, device in carried:
-            *_, end = loop.regions[1].blocks[0].operations
-            self._by_carries[end.operands[place]].append((end.operation, place))
-            start = loop.operands[place]
-            # What a loop before has left goes on where this one alone takes it.
-            is_left = resident.get(start) == device and _uses(start) == [(loop, place)]
-            if is_left or self.regions.device(producer(start)) == device:
-                self._by_carries[start].append((loop, place))
-            else:
-                self._hand([(loop, place)], self.regions.transfer(device, start, loop))
 
     def _share(
         self,
@@ -178,10 +188,22 @@ class _KeptValues:
             here = [each for each in found if each[0] == found[0][0]]
             found = [each for each in found if each not in here]
             _, before, _, is_in_loop = here[0]
-            if len(here) > 1 or is_in_loop:
+            is_shared = len(here) > 1 or is_in_loop
+            if is_shared:
                 handle = self.regions.transfer(device, value, before)
                 self._owned.append(handle)
-                self._hand([use for _, _, use, _ in here], handle)
+            for _, _, (op, number), _ in here:
+                if op.name != "stablehlo.while":
+                    if is_shared:
+                        self._hand([(op, number)], handle)
+                    continue
+                # A loop gives away what it carries on.
+                own = (
+                    self.regions.second(device, handle, value.type, op)
+                    if is_shared
+                    else self.regions.transfer(device, value, op)
+                )
+                self._hand([(op, number)], own)
 
     def _change_loop(self, loop: ir.Operation, devices: Mapping[ir.Value, str]) -> None:
         places = [place for place, result in enumerate(loop.results) if result in devices]

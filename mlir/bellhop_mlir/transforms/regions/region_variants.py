@@ -44,6 +44,12 @@ class RegionVariants:
         """Move a value to a device before an operation; return its handle."""
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
+    def second(
+        self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
+    ) -> ir.Value:
+        """Return a handle before an operation that owns what another one stands for besides."""
+        return self._transfer(device, handle, type_, before, held=(0,), fetched=()).results[0]
+
     def fetch(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
@@ -121,7 +127,7 @@ class RegionVariants:
         held: Sequence[int],
         fetched: Sequence[int],
     ) -> ir.Operation:
-        key = (device, type_, tuple(fetched))
+        key = (device, type_, tuple(held), tuple(fetched))
         if key not in self._variants:
             with ir.InsertionPoint.at_block_begin(self._module.body), before.location:
                 name = fresh_symbol(self._module, "region_transfer")
