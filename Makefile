@@ -18,7 +18,7 @@ help:
 	@echo "make test-tpu  compile regions for a TPU, by libtpu, which needs none"
 	@echo "make test-oldest-jax  some of the tests on the oldest JAX that is supported"
 	@echo "make durations  record what quick tests take, for make lint"
-	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once"
+	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once, and random nested calls"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
 	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python"
 	@echo "make sanitize  test the runtime under Address, UndefinedBehavior and ThreadSanitizer"

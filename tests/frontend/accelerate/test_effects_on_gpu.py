@@ -256,3 +256,17 @@ def test_region_of_a_device_that_waits_is_refused():
         outer(1.0)
     beside = bellhop.qjit(bellhop.pure_callback(inner, SCALAR))
     assert inner(1.0) == beside(1.0) == 2
+
+
+@pytest.mark.parametrize("threads", ["concurrent_callbacks", "sequential_threadpool"])
+def test_region_of_a_device_that_waits_is_refused_on_threads_of_programs(threads):
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+    call = bellhop.pure_callback(inner, SCALAR, vmap_method="sequential_threadpool")
+    if threads == "sequential_threadpool":
+        middle = bellhop.qjit(lambda x: jnp.sum(jax.vmap(call)(jnp.stack([x, 2 * x]))))
+    else:
+        middle = bellhop.qjit(lambda x: call(x) + call(2 * x), concurrent_callbacks=2)
+    outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(middle, SCALAR), dev="gpu"))
+    with pytest.raises(RuntimeError, match=r"runs on \w+:0, which waits for the callback"):
+        outer(1.0)
+    assert middle(1.0) == 6
