@@ -9,6 +9,7 @@ import pennylane as qml
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.device import GateSet, split
 from bellhop.circuits.gates.pauli_exponentials import is_damping, rotation_of
+from bellhop.errors import CompileError
 
 # How deep decompositions may nest before they are taken to go on for ever.
 DECOMPOSITION_DEPTH = 50
@@ -99,7 +100,24 @@ def end_well(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
     return True
 
 
-def other_device(op: qml.operation.Operator) -> str:
-    """Return what has an operation that a device does not apply, for errors."""
+def not_applied(op: qml.operation.Operator, where: str, written: str = "") -> CompileError:
+    """Return the error of an operation that neither the device nor PennyLane knows how to apply.
+
+    Args:
+        op: the operation.
+        where: the QNode, for errors.
+        written: the name of the one that the user wrote, if it consists of others.
+    """
+    if isinstance(op, qml.ops.SymbolicOp) and isinstance(op.base, qml.operation.Channel):
+        return CompileError(
+            f"{where}: it has {op.name}, and a channel has no inverse and no controlled form. If "
+            "circuits are mitigated, which are folded, add noise to the QNode by qml.add_noise: "
+            "that comes after folding."
+        )
+    part = f" ({written} consists of it)" if written not in ("", op.name) else ""
     is_channel = isinstance(op, qml.operation.Channel)
-    return "qml.device('default.mixed', wires=...)" if is_channel else "another device"
+    other = "qml.device('default.mixed', wires=...)" if is_channel else "another device"
+    return CompileError(
+        f"{where}: the device does not apply {op.name}{part}, and PennyLane has no decomposition of "
+        f"it. Use gates that the device has, or {other}."
+    )

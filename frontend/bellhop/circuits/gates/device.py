@@ -233,7 +233,8 @@ class GateSet:
         measures_words: whether of these it is asked for the means of Pauli words alone.
         keeps_matrices: whether no matrix on one wire becomes angles: these are those of a unitary
             matrix only, and their derivatives have poles.
-        applies_observables: whether the matrices of observables among the gates are applied.
+        applies_matrices: whether PennyLane applies whatever has a matrix, observables among the
+            gates and gates of complex numbers too.
     """
 
     def __init__(
@@ -241,10 +242,10 @@ class GateSet:
         device: qml.devices.Device,
         *,
         keeps_matrices: bool = False,
-        applies_observables: bool = False,
+        applies_matrices: bool = False,
     ) -> None:
         traps = _traps(device.name)
-        self.applies_observables = applies_observables
+        self.applies_matrices = applies_matrices
         self.keeps_matrices = keeps_matrices and not traps.projections
         self._wrong_if_controlled = traps.controlled
         self._preparations = traps.preparations

@@ -16,7 +16,7 @@ from bellhop.circuits.gates.decompositions import (
     NOTHING_TO_APPLY,
     end_well,
     in_form,
-    other_device,
+    not_applied,
     parts_of,
     phase_of_controls,
 )
@@ -137,7 +137,7 @@ class GateList:
         if is_control_flow(op):
             self.runs.append(op)
             return
-        may_be_observable = depth > 0 or self._gate_set.applies_observables
+        may_be_observable = depth > 0 or self._gate_set.applies_matrices
         check_is_gate(op, self._where, may_be_observable=may_be_observable)
         op = embedded(self._rows.of(op))
         base, adjoint, controls = split(op, self._gate_set)
@@ -145,8 +145,10 @@ class GateList:
             base.name == "QubitUnitary" and not self._gate_set.keeps_matrices
         ):
             base = only_unitary(base)
-        is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
+        if applies and base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
+            base = self._of_complex_numbers(base)
+        is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
         if base.name == "StatePrep" and not (self._is_first and not self.runs):
             applies = False
         derivative = Derivative.BY_PARAMETERS
@@ -169,11 +171,19 @@ class GateList:
         elif applies:
             self._append(base, adjoint, controls, derivative)
         else:
-            part = "" if op.name == self._written else f" ({self._written} consists of it)"
+            raise not_applied(op, self._where, self._written)
+
+    def _of_complex_numbers(self, gate: qml.operation.Operator) -> qml.operation.Operator:
+        """Return the matrix of a gate that is no rotation, where PennyLane applies that."""
+        if not self._gate_set.applies_matrices:
             raise CompileError(
-                f"{self._where}: the device does not apply {op.name}{part}, and PennyLane has no "
-                f"decomposition of it. Use gates that the device has, or {other_device(op)}."
+                f"{self._where}: {self._written} is given a complex number, and the parameters of "
+                f"{gate.name} are real. Give jnp.real(x) where it is."
             )
+        # A global phase may stand on no wire.
+        wires = gate.wires or self._wires.labels[:1]
+        with qml.QueuingManager.stop_recording():
+            return qml.QubitUnitary(gate.matrix(wire_order=wires), wires=wires)
 
     def _add_parts(
         self,
@@ -269,11 +279,6 @@ class GateList:
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()
         if base.data:
-            if base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
-                raise CompileError(
-                    f"{self._where}: {self._written} is given a complex number, and the parameters "
-                    f"of {base.name} are real. Give jnp.real(x) where it is."
-                )
             bits = _frequencies(base, len(wires), bool(controls))
             slots, constants = _parameters(base, run, bits)
         qubits = self._qubits([*wires, *(wire for wire, _ in controls)], run)

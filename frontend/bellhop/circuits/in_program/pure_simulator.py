@@ -17,6 +17,7 @@ from pennylane.devices.qubit import apply_operation, create_initial_state
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.gates.complex_parts import is_hermitian
+from bellhop.circuits.gates.decompositions import not_applied
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.pauli_sums import Word, applied, coefficients_of
@@ -59,8 +60,11 @@ class PureSimulator(Simulator):
         return True
 
     def matrix(self, op: Any) -> Any:
-        """Return the matrix of a gate."""
-        return op.matrix()
+        """Return the matrix of a gate, which must be one of qubits."""
+        matrix = op.matrix()
+        if matrix.shape[-1] != 2 ** len(op.wires):
+            raise not_applied(op, self.where)
+        return matrix
 
     def is_unitary(self, op: Any) -> bool:
         """Tell whether a gate is, whatever its parameters: it is a rotation."""

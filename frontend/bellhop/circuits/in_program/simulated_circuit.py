@@ -27,7 +27,7 @@ from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import (
     DECOMPOSITION_DEPTH,
     decomposition_of,
-    other_device,
+    not_applied,
 )
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
 from bellhop.circuits.gates.preparations import prepared_together
@@ -154,17 +154,8 @@ class SimulatedCircuit(ProgramCircuit):
             for part in decomposition_of(op):
                 self._apply(part, depth + 1)
             return
-        elif isinstance(op, qml.ops.SymbolicOp) and isinstance(op.base, qml.operation.Channel):
-            raise CompileError(
-                f"{self._where}: it has {op.name}, and a channel has no inverse and no controlled "
-                "form. If circuits are mitigated, which are folded, add noise to the QNode by "
-                "qml.add_noise: that comes after folding."
-            )
         else:
-            raise CompileError(
-                f"{self._where}: the device does not apply {op.name}, and PennyLane has no "
-                f"decomposition of it. Use gates that it has, or {other_device(op)}."
-            )
+            raise not_applied(op, self._where)
         self._is_fresh = False
 
     def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:

@@ -4,7 +4,9 @@ Those of ``default.qubit`` are in the engine where they are differentiable to an
 device itself has no interface for the runtime.  What it computes is defined by the gates, so
 the engine may run them, some hundred times faster than the same circuit as a part of the program.
 A circuit stays in the program where the engine cannot do all that the program does with it: run
-inside of a region, give the derivatives of a state or by a matrix, ...
+inside of a region, give the derivatives of a state or by a matrix, ...  Nothing is tried: what the
+trace for the engine refuses, the program would refuse too, and whether the engine has all
+derivatives is read in the jaxpr.
 """
 
 import functools
@@ -28,7 +30,6 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
 from bellhop.circuits.qnode.derivatives_in_program import has_all_derivatives, run_differentiable
-from bellhop.errors import CompileError
 from bellhop.tracing.state import trace_state
 
 # All of them are exact here, and have the same values.
@@ -49,16 +50,11 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         and not trace_state().in_region
     ):
         options_of(qnode, call.where)
-        gates = GateSet(_lightning(), keeps_matrices=True, applies_observables=True)
+        gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
         spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
-        try:
-            circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))
-        except CompileError:
-            # The program can do more; what it cannot do either is its error.
-            pass
-        else:
-            if has_all_derivatives(circuit.traced):
-                return circuit.run()
+        circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))
+        if has_all_derivatives(circuit.traced):
+            return circuit.run()
     return run_traced(call, wires)
 
 

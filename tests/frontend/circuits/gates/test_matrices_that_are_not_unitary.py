@@ -28,6 +28,15 @@ GATES: dict[str, Callable[[Any], Any]] = {
     "damping": lambda x: qml.exp(qml.X(0) @ qml.Z(1), (0.1 + 0.5j) * x),
 }
 
+# PennyLane applies their matrices on default.qubit alone.
+OF_COMPLEX_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "rotation": lambda x: qml.RX(1j * x, 0),
+    "constant": lambda _: qml.RX(0.2 + 0.3j, 0),
+    "adjoint": lambda x: qml.adjoint(qml.Rot(1j * x, x, 0.3, 0)),
+    "controlled": lambda x: qml.ctrl(qml.RY(1j * x, 0), 2),
+    "phase of no wire": lambda x: qml.GlobalPhase(1j * x),
+}
+
 
 def circuit_with(gate: Callable[[Any], Any], device: str, **options: Any) -> Any:
     @qml.qnode(qml.device(device, wires=3), **options)
@@ -53,6 +62,11 @@ def test_values(gate: Callable[[Any], Any], device: str) -> None:
     expected = flat(circuit_with(gate, "default.qubit")(0.7))
     compiled = bellhop.qjit(circuit_with(gate, device))
     np.testing.assert_allclose(flat(compiled(0.7)), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("gate", OF_COMPLEX_NUMBERS.values(), ids=OF_COMPLEX_NUMBERS)
+def test_gates_of_complex_numbers(gate: Callable[[Any], Any]) -> None:
+    test_values(gate, "default.qubit")
 
 
 @pytest.mark.large

@@ -269,6 +269,14 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "RX stands inside a JAX transformation",
     ),
     "nothing returned": (lambda x: None, "a quantum function must return something"),
+    "gate of qutrits": (
+        then_measured(lambda x: qml.TRX(x, wires=0)),
+        "the device does not apply TRX, and PennyLane has no decomposition of it",
+    ),
+    "power of a channel": (
+        then_measured(lambda x: qml.pow(qml.BitFlip(x, 0), 2.5)),
+        "it has BitFlip**2.5, and a channel has no inverse and no controlled form",
+    ),
     "observable without a matrix": (
         lambda x: qml.expval(NoObservable(0)),
         "the observable NoObservable, which has no matrix: not supported by bellhop",
@@ -287,6 +295,12 @@ def test_error_names_the_circuit(name: str) -> None:
     where = r"the QNode 'failing' \(.*test_default_qubit\.py:\d+\)"
     with pytest.raises(bellhop.CompileError, match=f"{where}.*{re.escape(message)}"):
         bellhop.qjit(failing)(0.3)
+
+
+def test_a_gate_of_qutrits_is_refused_in_regions() -> None:
+    circuit = qml.QNode(then_measured(lambda x: qml.TRX(x, wires=0)), qml.device("default.qubit", 1))
+    with pytest.raises(bellhop.CompileError, match="the device does not apply TRX"):
+        bellhop.qjit(bellhop.accelerate(circuit))(0.3)
 
 
 @pytest.mark.parametrize("device", ["default.qubit", "default.mixed"])
