@@ -10,13 +10,16 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.private import dce, without_high_primitives
-from bellhop.base.source import named_after
+from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Handle
+from bellhop.circuits.circuit import linearization
+from bellhop.circuits.circuit.circuit_primitive import CircuitBody
 from bellhop.circuits.circuit.drawn_run import as_drawn_run
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.results import Results, Shots
 from bellhop.circuits.circuit.shot_by_shot import one_by_one
 from bellhop.circuits.derivatives.score import scored
+from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_measurement
@@ -135,47 +138,98 @@ class Once(NamedTuple):
 Trace = Callable[[Callable[[], Any]], Once]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class TracedCircuit:
-    """A circuit as traced.
+    """A circuit of a QNode's as traced, for the runtime.
 
     Attributes:
-        closed: from handle and inputs to handle and values; of one run, where the circuit goes
+        call: the call of the QNode.
+        rows: the batches of parameters of its gates.
+        once: one run.
+        closed: from handle, row and inputs to handle and values; of one run, where the circuit goes
             through a tree of outcomes.
-        device: where it runs, with the shots of one run.
         randomness: what becomes of random outcomes.
-        finish: takes the values and returns the results in their structure.
-        together: takes the results of all rows of a batch, and returns those of the batch.
     """
 
+    call: QNodeCall
+    rows: Rows
+    once: Once
     closed: ClosedJaxpr
-    device: DeviceSpec
     randomness: Randomness
-    finish: Callable[[Sequence[Any]], Any]
-    together: Callable[[Any], Any]
+
+    def run(self, consts: Sequence[Any] | None = None, inputs: Sequence[Any] | None = None) -> Any:
+        """Bind the circuit; return the values in the structure of the quantum function.
+
+        Args:
+            consts: in place of those that it was traced with.
+            inputs: in place of those of the call.
+        """
+        function = self.call.qnode.func
+        consts = self.closed.consts if consts is None else consts
+        inputs = self.call.inputs if inputs is None else inputs
+        has_rows = self.rows.size is not None
+        body = CircuitBody(
+            _handle_first(self.closed, has_rows=has_rows),
+            function_name(function),
+            self.call.where,
+            definition_site(function),
+            self.once.device,
+            self.randomness,
+        )
+
+        def run(row: Any) -> Any:
+            operands = [*consts, *([row] if has_rows else []), *inputs]
+            return self._finish(linearization.bind(body, operands))
+
+        differ = self.once.method is not None
+        return self.rows.run(run, lambda all_: self.once.results.of_all_rows(all_, differ=differ))
+
+    def _finish(self, values: Sequence[Any]) -> Any:
+        """Return the results in their structure."""
+        total = is_accepted = None
+        if self.once.postselects:
+            first, *values = values
+            total, is_accepted = (possible(first), None) if self._is_tree else (None, first)
+        return self.once.results.finish(values, total=total, is_accepted=is_accepted)
+
+    @property
+    def _is_tree(self) -> bool:
+        return self.once.method == TREE
+
+
+def _handle_first(closed: ClosedJaxpr, *, has_rows: bool) -> ClosedJaxpr:
+    """Return a circuit whose constants are inputs behind the handle, the row behind them."""
+    jaxpr = closed.jaxpr
+    handle, row, *inputs = jaxpr.invars
+    reordered = jaxpr.replace(
+        constvars=[],
+        invars=[handle, *jaxpr.constvars, *([row] if has_rows else []), *inputs],
+        debug_info=jaxpr.debug_info._replace(arg_names=None),
+    )
+    return ClosedJaxpr(reordered, ())
 
 
 def trace_circuit(
     call: QNodeCall,
+    rows: Rows,
     record: Callable[..., tuple[Any, list[Any], Any]],
     chosen: Callable[[Trace], Once],
-    inputs: Sequence[Any],
     device: DeviceSpec,
 ) -> TracedCircuit:
     """Trace a circuit with all of its runs.
 
     Args:
         call: the call of its QNode.
-        record: takes a player, the handle of a fresh state and the inputs; plays the quantum
-            function; returns its circuit, and the leaves and structure of its result.
+        rows: the batches of parameters of its gates.
+        record: takes a player, the handle of a fresh state, the row and the inputs; plays the
+            quantum function; returns its circuit, and the leaves and structure of its result.
         chosen: traces with what makes a player, and returns the run of its choice.
-        inputs: arrays.
         device: where it runs.
     """
-    shots = call.shots
+    shots, inputs = call.shots, [ROW_STRUCT, *call.inputs]
     with apart_from_mesh(inputs) as plain:
         once = chosen(functools.partial(_trace_once, call, record, plain, device))
-        method, results = once.method, once.results
+        method = once.method
         # Only now: measurements that are deferred are none.
         check_runs(
             device.name,
@@ -184,7 +238,6 @@ def trace_circuit(
             n_groups=0 if method == ONE_SHOT else len(shots.copies),
         )
         postselects = once.postselects and method != TREE
-        has_weight = once.postselects and method == TREE
         closed = vectorized(once.closed)
         randomness = _randomness(method, shots)
         if postselects and not drops_shots(call.qnode):
@@ -194,26 +247,15 @@ def trace_circuit(
         if method == ONE_SHOT:
             closed = one_by_one(
                 closed,
-                results.statistics,
+                once.results.statistics,
                 shots.copies,
                 plain,
                 postselects=postselects,
                 has_score=once.has_score,
             )
-
-    def finish(values: Sequence[Any]) -> Any:
-        total = is_accepted = None
-        if has_weight:
-            total, *values = values
-            total = possible(total)
-        elif postselects:
-            is_accepted, *values = values
-        return results.finish(values, total=total, is_accepted=is_accepted)
-
     if randomness not in (Randomness.NONE, Randomness.TREE):
         offer_seed_of(call.qnode.device)
-    together = functools.partial(results.of_all_rows, differ=method is not None)
-    return TracedCircuit(closed, once.device, randomness, finish, together)
+    return TracedCircuit(call, rows, once, closed, randomness)
 
 
 def _trace_once(

@@ -118,6 +118,6 @@ def not_applied(op: qml.operation.Operator, where: str, written: str = "") -> Co
     is_channel = isinstance(op, qml.operation.Channel)
     other = "qml.device('default.mixed', wires=...)" if is_channel else "another device"
     return CompileError(
-        f"{where}: the device does not apply {op.name}{part}, and PennyLane has no decomposition of "
-        f"it. Use gates that the device has, or {other}."
+        f"{where}: the device does not apply {op.name}{part}, and PennyLane has no decomposition "
+        f"of it. Use gates that the device has, or {other}."
     )

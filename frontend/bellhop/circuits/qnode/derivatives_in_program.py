@@ -38,7 +38,6 @@ from bellhop.circuits.operations.measurement_primitives import (
     measure_p,
 )
 from bellhop.circuits.operations.state_primitives import gates_p
-from bellhop.circuits.qnode.compiled_circuits import CompiledCircuit
 from bellhop.errors import CompileError, DifferentiableCompileError
 
 
@@ -68,7 +67,7 @@ def _has_all(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
 
 
 def run_differentiable(
-    circuit: CompiledCircuit, wires: WireMap, of_angles: Callable[[QNodeCall], CompiledCircuit]
+    circuit: TracedCircuit, wires: WireMap, of_angles: Callable[[QNodeCall], TracedCircuit]
 ) -> Any:
     """Bind a circuit, with derivatives in the program where the engine has not all of them.
 
@@ -77,14 +76,14 @@ def run_differentiable(
         wires: those of the circuit.
         of_angles: traces the circuit of a call with angles in place of matrices on one wire.
     """
-    call, traced = circuit.call, circuit.traced
+    call = circuit.call
     played = call.function
-    if traced.closed.effects or not _is_exact(circuit):
+    if circuit.closed.effects or not _is_exact(circuit):
         return circuit.run()
     constants = played.constants()
     operands = [*constants, *call.inputs]
     places = {id(operand): place for place, operand in enumerate(operands)}
-    if any(isinstance(c, Tracer) and id(c) not in places for c in traced.closed.consts):
+    if any(isinstance(c, Tracer) and id(c) not in places for c in circuit.closed.consts):
         return circuit.run()
 
     dtypes: Any = None
@@ -92,7 +91,7 @@ def run_differentiable(
     def in_runtime(*given: Any) -> Any:
         nonlocal dtypes
         at = lambda const: given[places[id(const)]] if id(const) in places else const
-        results = circuit.run(list(map(at, traced.closed.consts)), given[len(constants) :])
+        results = circuit.run(list(map(at, circuit.closed.consts)), given[len(constants) :])
         dtypes = jax.tree.map(lambda array: array.dtype, results)
         return results
 
@@ -100,7 +99,7 @@ def run_differentiable(
         same = replace(call, inputs=given[len(constants) :])
         with played.with_constants(given[: len(constants)]):
             # Reverse mode goes back through loops of computed length in the engine alone.
-            by_angles = _counts_at_run(traced)
+            by_angles = _counts_at_run(circuit)
             results = of_angles(same).run() if by_angles else run_traced(same, wires)
         return jax.tree.map(lambda array, dtype: array.astype(dtype), results, dtypes)
 
@@ -155,19 +154,19 @@ def _differentiable(
     return function
 
 
-def _is_exact(circuit: CompiledCircuit) -> bool:
+def _is_exact(circuit: TracedCircuit) -> bool:
     """Tell whether derivatives are to be exact, and the engine has not all of them."""
     method = method_of(circuit.call.qnode)
-    if circuit.traced.randomness not in (Randomness.NONE, Randomness.TREE):
+    if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
         return False
     if method == PARAMETER_SHIFT:
         # What of a state has no shift rule, its user is told.
         return any(
-            not _has_all(eqn, circuit.traced.closed.jaxpr)
-            for eqn in equations_of(circuit.traced.closed.jaxpr)
+            not _has_all(eqn, circuit.closed.jaxpr)
+            for eqn in equations_of(circuit.closed.jaxpr)
             if eqn.primitive is gates_p
         )
-    return method in (BEST, ADJOINT) and not has_all_derivatives(circuit.traced)
+    return method in (BEST, ADJOINT) and not has_all_derivatives(circuit)
 
 
 def _counts_at_run(traced: TracedCircuit) -> bool:

@@ -52,7 +52,6 @@ from bellhop.circuits.recording.gate_jaxpr import Unknown
 from bellhop.circuits.recording.mid_circuit import measure_pauli_words
 from bellhop.circuits.recording.used_wires import UsedWires
 from bellhop.circuits.recording.whole_function import (
-    NoCircuit,
     QuantumFunction,
     RunOnce,
     TracedQuantumFunction,
@@ -206,7 +205,7 @@ def _used_wires(
     function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
     """Return the wires that a circuit names, in PennyLane's order, and those that it allocates."""
-    traced = function.traced(NoCircuit(where), inputs)
+    traced = function.traced(where, inputs)
     used, labels = _wires_of(traced, goes_through_loops=False)
     if any(isinstance(label, Unknown) for label in labels):
         # The number of an iteration is known where all iterations are gone through.

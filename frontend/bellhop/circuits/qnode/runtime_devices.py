@@ -53,7 +53,7 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
         spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
         circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))
-        if has_all_derivatives(circuit.traced):
+        if has_all_derivatives(circuit):
             return circuit.run()
     return run_traced(call, wires)
 

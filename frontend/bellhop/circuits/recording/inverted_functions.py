@@ -89,7 +89,7 @@ class _Taking(Player):
 
 def invert(circuit: TracingCircuit, function: Callable[[], Any]) -> Applied:
     """Apply the adjoint of a quantum function to a circuit."""
-    tracing = TracingCircuit(circuit, is_inverted=True)
+    tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     return _applied(circuit, tracing.gates_of(_without_result(function)), None)
 
 
@@ -98,7 +98,8 @@ def control(
 ) -> Applied:
     """Apply a quantum function to a circuit, with every operation controlled by wires."""
     controls = qml.wires.Wires(wires), values
-    return _applied(circuit, TracingCircuit(circuit).gates_of(_without_result(function)), controls)
+    tracing = TracingCircuit(circuit.where, circuit)
+    return _applied(circuit, tracing.gates_of(_without_result(function)), controls)
 
 
 def _applied(

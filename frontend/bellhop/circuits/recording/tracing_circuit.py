@@ -103,13 +103,16 @@ class TracingCircuit:
     """The current circuit while a function with gates is traced into a jaxpr.
 
     Args:
-        circuit: the circuit around it, or the one that is meant.
+        where: the QNode and its line, for errors.
+        circuit: the circuit around it, or the one that is meant; None where that is not known yet.
         is_whole: whether the function is that of a QNode, which measures and allocates wires.
         is_inverted: whether the function is to be inverted.
     """
 
-    def __init__(self, circuit: Any, *, is_whole: bool = False, is_inverted: bool = False) -> None:
-        self.where = circuit.where
+    def __init__(
+        self, where: str, circuit: Any, *, is_whole: bool = False, is_inverted: bool = False
+    ) -> None:
+        self.where = where
         self._circuit = circuit
         self._is_whole = is_whole
         # PennyLane's adjoint ignores measurements in the function.
@@ -122,8 +125,7 @@ class TracingCircuit:
 
     def labels(self) -> Sequence[Any]:
         """Return the wires of the circuit, as far as they are known."""
-        labels: Sequence[Any] = self._circuit.labels()
-        return labels
+        return () if self._circuit is None else self._circuit.labels()
 
     def gates_of(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
         """Trace a quantum function with this as the current circuit."""
@@ -243,7 +245,7 @@ class TracingCircuit:
         if not self._is_whole:
             raise refused_measurement(self.where, site)
         options = {"reset": reset, "postselect": postselect, "site": site}
-        if self._circuit.outcomes_are_operations:
+        if self._circuit is not None and self._circuit.outcomes_are_operations:
             return self._circuit.mid_measure(label, **options)
         wire, operands = TracedOperator.of([label])
         [outcome] = outcome_p.bind(*operands, operator=wire, **options)
@@ -347,7 +349,7 @@ def as_operation(circuit: Any, play: Callable[[Any], Any]) -> tuple[ControlFlow,
         circuit: the one that gets the operation later.
         play: applies it to a circuit, and returns its values.
     """
-    tracing = TracingCircuit(circuit, is_inverted=True)
+    tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     gates = tracing.gates_of(lambda: play(tracing))
     evaluated = evaluate(gates.closed, gates.operands, circuit.where)
     wires = wires_of(gates.closed, circuit)

@@ -12,7 +12,7 @@ function is run the first time alone, into a jaxpr with gates, which is played f
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import pennylane as qml
@@ -27,18 +27,6 @@ from bellhop.circuits.recording.traced_operators import TracedOperator
 from bellhop.circuits.recording.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
-
-
-@dataclass(frozen=True)
-class NoCircuit:
-    """Stands for the circuit that is meant where that is not known yet: its wires are asked for."""
-
-    where: str
-    outcomes_are_operations: ClassVar[bool] = False
-
-    def labels(self) -> tuple[()]:
-        """Return none."""
-        return ()
 
 
 @dataclass(frozen=True)
@@ -59,14 +47,14 @@ class TracedQuantumFunction:
 
 
 def _traced(
-    circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]
+    where: str, circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]
 ) -> TracedQuantumFunction:
     made: Any = None
 
     def run(*inputs: Any) -> list[Any]:
         nonlocal made
         # Made here, since it holds what is traced, which must not be left behind.
-        tracing = TracingCircuit(circuit, is_whole=True)
+        tracing = TracingCircuit(where, circuit, is_whole=True)
         with circuit_scope(tracing), tracing.queue():
             result = function(*inputs)
             hand_on(result)
@@ -156,15 +144,18 @@ class QuantumFunction:
         self._function = function
         self._folds = folds
 
-    def traced(self, circuit: Any, inputs: Sequence[Any]) -> TracedQuantumFunction:
+    def traced(
+        self, where: str, inputs: Sequence[Any], circuit: Any = None
+    ) -> TracedQuantumFunction:
         """Return what it was traced to.
 
         Args:
-            circuit: the one that is meant, the first time.
+            where: the QNode and its line, for errors.
             inputs: the arrays.
+            circuit: the one that is meant, if it is known the first time.
         """
         if not self._traced:
-            self._traced.append(_traced(circuit, self._function, inputs))
+            self._traced.append(_traced(where, circuit, self._function, inputs))
         return self._traced[0]
 
     def play(
@@ -178,7 +169,7 @@ class QuantumFunction:
             player: plays them, if not as they are.
         """
         player = player or Player()
-        traced = self.traced(circuit, inputs)
+        traced = self.traced(circuit.where, inputs, circuit)
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
             player.expect(traced.closed.jaxpr)
             operands = player.play(traced.closed, *inputs)

@@ -298,7 +298,8 @@ def test_error_names_the_circuit(name: str) -> None:
 
 
 def test_a_gate_of_qutrits_is_refused_in_regions() -> None:
-    circuit = qml.QNode(then_measured(lambda x: qml.TRX(x, wires=0)), qml.device("default.qubit", 1))
+    body = then_measured(lambda x: qml.TRX(x, wires=0))
+    circuit = qml.QNode(body, qml.device("default.qubit", 1))
     with pytest.raises(bellhop.CompileError, match="the device does not apply TRX"):
         bellhop.qjit(bellhop.accelerate(circuit))(0.3)
 
