@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import pennylane as qml
 
-from bellhop.base.types import Operand, Wire
+from bellhop.base.types import Operand
 from bellhop.callbacks.io_callback import io_callback
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
-from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
@@ -118,9 +116,9 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
 
     def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
         faults = WireFaults(wires, where)
-        circuit = _NullCircuit(wires, where, rows, faults)
-        circuit.tracker = tracker
+        circuit = ProgramCircuit(wires, where, rows, faults)
         if tracker is not None:
+            circuit.count = tracker.count
             tracker.begin()
         leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
         circuit.is_one_shot = call.chosen_method(circuit, leaves) == ONE_SHOT
@@ -137,22 +135,3 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
         return faults.checked(results, circuit.fault), leaves, tree
 
     return results_of_rows(call, run_row)
-
-
-class _NullCircuit(ProgramCircuit):
-    """A circuit whose gates are looked at, and nothing more."""
-
-    tracker: ResourceTracker | None = None
-
-    def apply(self, operations: Sequence[Any]) -> None:
-        gates = [op for op in operations if not is_control_flow(op)]
-        if self.tracker is not None and gates:
-            self.tracker.count(gates)
-        super().apply(operations)
-
-    def _apply_gate(self, op: qml.operation.Operator, depth: int) -> None:
-        pass
-
-    def _measured(self, label: Wire, *, reset: bool, postselect: int) -> Any:
-        """Return the outcome zero, or the one that is asked for."""
-        return jnp.asarray(postselect == 1)

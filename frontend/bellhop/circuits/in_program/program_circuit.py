@@ -8,11 +8,11 @@ What gates change is carried by the program's own loops and conditionals.  On ``
 and on ``null.qubit`` the same of ``fault`` alone.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
@@ -32,7 +32,7 @@ from bellhop.errors import CompileError
 
 
 class ProgramCircuit(PlayedCircuit):
-    """A circuit whose gates are operations of the program, or nothing.
+    """A circuit whose gates are operations of the program; as it is, nothing, as on null.qubit.
 
     Args:
         wires: gives the qubit of a wire label.
@@ -46,6 +46,7 @@ class ProgramCircuit(PlayedCircuit):
             postselected.
         has_mid_circuit: whether it measures in the middle.
         applies_observables: whether the matrices of observables among the gates are applied.
+        count: is given the gates.
     """
 
     applies_observables = True
@@ -57,6 +58,7 @@ class ProgramCircuit(PlayedCircuit):
         self.n_outcomes = 0
         self.has_mid_circuit = False
         self._n_outcomes_of_part = 0
+        self.count: Callable[[Sequence[Any]], None] = lambda gates: None
 
     @property
     def _now(self) -> Any:
@@ -71,12 +73,14 @@ class ProgramCircuit(PlayedCircuit):
         """Go on after a part of the circuit that changed this."""
         self._now = now
 
-    @abstractmethod
     def _apply_gate(self, op: Any, depth: int) -> None:
         """Apply a gate that comes of a decomposition of some depth."""
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations, in order."""
+        gates = [op for op in operations if not is_control_flow(op)]
+        if gates:
+            self.count(gates)
         with qml.QueuingManager.stop_recording():
             for op in operations:
                 if not is_control_flow(op):
@@ -186,6 +190,6 @@ class ProgramCircuit(PlayedCircuit):
         self.has_mid_circuit = True
         return self._measured(label, reset=reset, postselect=postselect)
 
-    @abstractmethod
     def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Return the outcome of a wire that is measured."""
+        """Return the outcome of a wire that is measured: zero, or the one that is asked for."""
+        return jnp.asarray(postselect == 1)

@@ -9,7 +9,7 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,11 @@ from bellhop.circuits.gates.rewrites import (
     transform_name,
     with_folding_before_noise,
 )
-from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.pennylane.measuring_tapes import apply_tape
 from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.circuits.recording.whole_function import RunOnce
-from bellhop.control_flow.steps import Branches
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
 
@@ -120,15 +118,25 @@ def call_on_tape(
                 "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
 
+    def refused(construct: str) -> NoTapeError:
+        return NoTapeError(
+            f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
+            f"has {construct}. Take one of the two out; for noise, write channels behind the "
+            "gates, or let one qml.add_noise be the first transform of a QNode on default.mixed "
+            "that is not mitigated."
+        )
+
+    tape_circuit = functools.partial(TapeCircuit, where, Rows(where).at(None), refused)
+
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
         # A wire that the program computes is in no set of wires of a noise model.
-        recorder = _Tape(where, f"the transform {names}", knows_wires=has_noise_model)
+        recorder = tape_circuit(knows_wires=has_noise_model)
         # What is no tracer the user may look at.
         once, inputs = function.of(args, kwargs, jax.core.Tracer)
         leaves, tree = once.play(recorder, inputs)
         processes = list(filter(is_measurement, leaves))
         recorder.check_known(processes, "measurements")
-        tape = qml.tape.QuantumScript(recorder.operations, processes, shots=qnode.shots)
+        tape = qml.tape.QuantumScript(recorder.steps, processes, shots=qnode.shots)
         return tape, leaves, tree
 
     tape, leaves, tree = record(*args)
@@ -148,7 +156,9 @@ def call_on_tape(
             lambda *args: record(*args)[0], args, pipeline, where
         )
     # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
-    with qml.QueuingManager.stop_recording(), circuit_scope(_OfTransforms(where, names)):
+    transforming = tape_circuit()
+    transforming.has_users_callbacks = False
+    with qml.QueuingManager.stop_recording(), circuit_scope(transforming):
         try:
             with named_in_errors(names):
                 tapes, finish = pipeline((tape,))
@@ -191,55 +201,3 @@ def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     changed.func = function
     changed._compile_pipeline = CompilePipeline()
     return changed if tape.shots == qnode.shots else qml.set_shots(changed, tape.shots)
-
-
-class _Tape(TapeCircuit):
-    """Puts operations on a tape, of which those that know wires hold no computed ones."""
-
-    def __init__(self, where: str, what: str, *, knows_wires: bool = False) -> None:
-        super().__init__(where, Rows(where).at(None))
-        self.operations: list[Any] = []
-        self._what = what
-        self._knows_wires = knows_wires
-        # Noise models do not know them: what was traced is then played in pieces.
-        self.outcomes_are_operations = not knows_wires
-
-    def apply(self, operations: Sequence[Any]) -> None:
-        self.check_known(operations, "gates")
-        self.operations += operations
-
-    def check_known(self, parts: Sequence[Any], what: str) -> None:
-        """Refuse outcomes that are parameters, and computed wires where they must be known."""
-        for part in parts:
-            if any(
-                isinstance(value, qml.ops.MeasurementValue) for value in getattr(part, "data", ())
-            ):
-                self._refuse(f"{part.name} by the outcome of a measure")
-        if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
-            self._refuse(f"{what} on wires that the program computes")
-
-    def for_control_flow(self) -> Any:
-        return self
-
-    def branch(self, branches: Branches) -> NoReturn:
-        self._refuse(f"a {branches.construct}")
-
-    def mid_measure(self, label: Any, **options: Any) -> Any:
-        """Queue a measurement, which noise models do not know."""
-        if self._knows_wires:
-            self._refuse("a measure")
-        return super().mid_measure(label, **options)
-
-    def _refuse(self, construct: str) -> NoReturn:
-        raise NoTapeError(
-            f"{self.where}: {self._what} needs the circuit as a tape of gates, and this one has "
-            f"{construct}. Take one of the two out; for noise, write channels behind the gates, or "
-            "let one qml.add_noise be the first transform of a QNode on default.mixed that is not "
-            "mitigated."
-        )
-
-
-class _OfTransforms(_Tape):
-    """Takes nothing while transforms run; their callbacks are tapes that PennyLane executes."""
-
-    has_users_callbacks = False

@@ -1,7 +1,8 @@
 """A quantum function under way whose operations become a template, for a device of tapes."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from bellhop.circuits.python_devices.template import (
     with_computed_wires,
 )
 from bellhop.circuits.recording.gate_replay import Player
+from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError
@@ -33,13 +35,11 @@ class RecordedCircuit(TapeCircuit):
     gets those of one.  Mid-circuit measurements are PennyLane's own.
 
     Attributes:
-        steps: so far, in order.
         operands: what the program computes, by number.
     """
 
     def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
-        super().__init__(where, rows, device_wires)
-        self.steps: list[Step] = []
+        super().__init__(where, rows, functools.partial(_refused, where), device_wires)
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
 
@@ -132,12 +132,16 @@ class RecordedCircuit(TapeCircuit):
         self.steps.append(Choice(self._operand(jnp.asarray(branches.index)), tuple(steps)))
         return result
 
-    def _refuse(self, construct: str) -> NoReturn:
-        raise CompileError(
-            f"{self.where}: it has {construct}, and a device that Python calls gets tapes of known "
-            "length. Use bounds that are Python numbers, or qml.device('lightning.qubit', "
-            "wires=...)."
-        )
+    def for_control_flow(self) -> Any:
+        """Return what puts control flow on the queue of PennyLane's that collects operations."""
+        return PlayedCircuit.for_control_flow(self)
+
+
+def _refused(where: str, construct: str) -> CompileError:
+    return CompileError(
+        f"{where}: it has {construct}, and a device that Python calls gets tapes of known length. "
+        "Use bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
+    )
 
 
 def _inner_values(op: qml.operation.Operator) -> list[Any]:
