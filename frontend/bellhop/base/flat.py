@@ -103,6 +103,28 @@ def restored_arguments(args: Sequence[Flat], kwargs: dict[str, Flat]) -> tuple[A
     }
 
 
+def split_leaves(
+    tree: PyTree, is_given: Callable[[Any], bool]
+) -> tuple[tuple[int, ...], list[Any], Callable[[Sequence[Any]], Any]]:
+    """Take some leaves out of a pytree, whose others stay as they are.
+
+    Args:
+        tree: the pytree.
+        is_given: tells of a leaf whether it is taken out.
+
+    Returns:
+        their places, these leaves, and a function that puts others in their place.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    places = tuple(place for place, leaf in enumerate(leaves) if is_given(leaf))
+
+    def filled(given: Sequence[Any]) -> Any:
+        at = dict(zip(places, given, strict=True))
+        return structure.unflatten([at.get(place, leaf) for place, leaf in enumerate(leaves)])
+
+    return places, [leaves[place] for place in places], filled
+
+
 def deeply_restored(tree: PyTree) -> Any:
     """Return a pytree with what was taken apart in it put together again."""
     is_flat = lambda node: isinstance(node, Flat)

@@ -42,6 +42,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
+from bellhop._jax.patches.conditions_of_batches import of_elements_that_go_on
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
 from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop.base.equations import equations_of
@@ -272,11 +273,7 @@ def _body_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Close
         cond_consts, consts, carried = _split(args, n_cond, n_consts)
         (goes_on,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
         after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
-        axes = tuple(range(goes_on.ndim))
-        return [
-            lax.select(lax.broadcast_in_dim(goes_on, new.shape, axes), new, old)
-            for new, old in zip(after, carried, strict=True)
-        ]
+        return of_elements_that_go_on(goes_on, after, carried)
 
     return jax.make_jaxpr(step)(*cond.in_avals[:n_cond], *body.in_avals)
 

@@ -27,6 +27,21 @@ from bellhop._jax.private import ordered_effects
 from bellhop._patching import original, patch
 
 
+def of_elements_that_go_on(goes_on: Any, after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+    """Return what a loop carries after an iteration: of elements that have ended, what it was.
+
+    Args:
+        goes_on: of each element; its axes are the first of what is carried.
+        after: the carried values after the body.
+        before: those before it.
+    """
+    axes = tuple(range(goes_on.ndim))
+    return [
+        jax.lax.select(jax.lax.broadcast_in_dim(goes_on, new.shape, axes), new, old)
+        for new, old in zip(after, before, strict=True)
+    ]
+
+
 def _run(
     *operands: Any,
     cond_jaxpr: ClosedJaxpr,
@@ -43,12 +58,7 @@ def _run(
     def step(state: Any) -> Any:
         goes_on, carried = state
         after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *of_body, *carried)
-
-        def chosen(new: Any, old: Any) -> Any:
-            axes = (1,) * (new.ndim - goes_on.ndim)
-            return jnp.where(goes_on.reshape(goes_on.shape + axes), new, old)
-
-        carried = tuple(map(chosen, after, carried))
+        carried = tuple(of_elements_that_go_on(goes_on, after, carried))
         return goes_on & holds(carried), carried
 
     carried = operands[first:]

@@ -23,9 +23,9 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, mlir
 
 from bellhop._jax.private import dce
-from bellhop.base.types import Handle, Operand
+from bellhop.base.types import Operand
 from bellhop.circuits.circuit.linearized import Linearized, tangents_of
-from bellhop.circuits.derivatives.tangents import zero_tangent
+from bellhop.circuits.derivatives.tangents import symbolic_zero
 from bellhop.circuits.operations.postselection import run_until_accepted
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
 
@@ -54,13 +54,7 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
     is_handle = [True, *(False for _ in once.in_avals[1:])]
     used, takes = dce(once, [True] * len(once.out_avals), is_handle)
     # Nor may an equation hold what the quantum function closes over: these are operands too.
-    n = len(used.consts)
-
-    def opened(handle: Handle, *operands: Any) -> list[Any]:
-        return list(eval_jaxpr(used.jaxpr, operands[:n], handle, *operands[n:]))
-
-    handle, *inputs = used.in_avals
-    closed = jax.make_jaxpr(opened)(*map(_struct, (handle, *map(jax.typeof, used.consts), *inputs)))
+    closed = with_constants_as_inputs(used)
 
     def run(*operands: Any) -> list[Any]:
         handle, *taken = itertools.compress(operands, takes)
@@ -69,6 +63,21 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
         )
 
     return jax.make_jaxpr(run)(*map(_struct, once.in_avals))
+
+
+def with_constants_as_inputs(closed: ClosedJaxpr, *, leaves_out: int = 0) -> ClosedJaxpr:
+    """Return a circuit whose constants are inputs, right behind the handle.
+
+    Args:
+        closed: from handle and inputs to handle and values.
+        leaves_out: how many of the first inputs it has no longer, since it does not use them.
+    """
+    jaxpr = closed.jaxpr
+    handle, *inputs = jaxpr.invars
+    inputs = inputs[leaves_out:]
+    names = jaxpr.debug_info._replace(arg_names=None)
+    invars = [handle, *jaxpr.constvars, *inputs]
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=invars, debug_info=names), ())
 
 
 def _struct(aval: Any) -> jax.ShapeDtypeStruct:
@@ -104,7 +113,7 @@ def _jvp(
     results, residuals = outs[: n_first + n_values], outs[n_first + n_values :]
     given = [tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes]
     dots = tangents_of(results[n_first:], evaluate(residuals, given), linearized.moved)
-    return results, [*map(zero_tangent, results[:n_first]), *dots]
+    return results, [*map(symbolic_zero, results[:n_first]), *dots]
 
 
 ad.primitive_jvps[_drawn_run_p] = _jvp

@@ -14,7 +14,7 @@ from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Handle
 from bellhop.circuits.circuit import linearization
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
-from bellhop.circuits.circuit.drawn_run import as_drawn_run
+from bellhop.circuits.circuit.drawn_run import as_drawn_run, with_constants_as_inputs
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.results import Results, Shots
 from bellhop.circuits.circuit.shot_by_shot import one_by_one
@@ -169,7 +169,7 @@ class TracedCircuit:
         inputs = self.call.inputs if inputs is None else inputs
         has_rows = self.rows.size is not None
         body = CircuitBody(
-            _handle_first(self.closed, has_rows=has_rows),
+            with_constants_as_inputs(self.closed, leaves_out=0 if has_rows else 1),
             function_name(function),
             self.call.where,
             definition_site(function),
@@ -195,18 +195,6 @@ class TracedCircuit:
     @property
     def _is_tree(self) -> bool:
         return self.once.method == TREE
-
-
-def _handle_first(closed: ClosedJaxpr, *, has_rows: bool) -> ClosedJaxpr:
-    """Return a circuit whose constants are inputs behind the handle, the row behind them."""
-    jaxpr = closed.jaxpr
-    handle, row, *inputs = jaxpr.invars
-    reordered = jaxpr.replace(
-        constvars=[],
-        invars=[handle, *jaxpr.constvars, *([row] if has_rows else []), *inputs],
-        debug_info=jaxpr.debug_info._replace(arg_names=None),
-    )
-    return ClosedJaxpr(reordered, ())
 
 
 def trace_circuit(

@@ -12,15 +12,17 @@ that runs once, and gives the records of all shots; the rest runs for each of th
 """
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop._jax.private import bind_equation, within_equation
+from bellhop._jax.private import bind_equation
+from bellhop.base.rewriting import interpret_by
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
@@ -144,6 +146,13 @@ def _measured(
     return Results(statistics, tree, call.shots, circuit.precision, call.where)
 
 
+class _OfShot:
+    """Stands for what depends on the record of a shot."""
+
+
+_OF_SHOT = _OfShot()
+
+
 def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
     """Evaluate a jaxpr of one shot's record for all shots, whose records it returns first.
 
@@ -151,41 +160,27 @@ def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
         the values, and which of them have an axis of shots; None where the records depend on
         themselves.
     """
-    jaxpr = closed.jaxpr
-    [record] = jaxpr.invars
-    values: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    of_shot, later = {record}, []
-    for eqn in jaxpr.eqns:
-        if of_shot.isdisjoint(atom for atom in eqn.invars if not isinstance(atom, Literal)):
-            _evaluate(eqn, values)
-        else:
-            of_shot.update(eqn.outvars)
-            later.append(eqn)
-    are_of_shots = [not isinstance(atom, Literal) and atom in of_shot for atom in jaxpr.outvars]
+    once: dict[int, Sequence[Any]] = {}
+
+    def evaluated(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        if any(operand is _OF_SHOT for operand in operands):
+            return [_OF_SHOT] * len(eqn.outvars)
+        once[id(eqn)] = bind_equation(eqn, *operands)
+        return once[id(eqn)]
+
+    def of_one(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        return once[id(eqn)] if id(eqn) in once else bind_equation(eqn, *operands)
+
+    found = interpret_by(closed, lambda _: evaluated, _OF_SHOT)
+    are_of_shots = [value is _OF_SHOT for value in found]
     if are_of_shots[0]:
         return None
-
-    def run(packed: Any) -> list[Any]:
-        inner = {**values, record: packed}
-        for eqn in later:
-            _evaluate(eqn, inner)
-        return [inner[atom] for atom, yes in zip(jaxpr.outvars, are_of_shots, strict=True) if yes]
-
-    of_shots = iter(jax.vmap(run)(values[jaxpr.outvars[0]]) if any(are_of_shots) else [])
-    return [
-        next(of_shots) if yes else _read(atom, values)
-        for atom, yes in zip(jaxpr.outvars, are_of_shots, strict=True)
-    ], are_of_shots
-
-
-def _read(atom: Any, values: dict[Any, Any]) -> Any:
-    return atom.val if isinstance(atom, Literal) else values[atom]
-
-
-def _evaluate(eqn: JaxprEqn, values: dict[Any, Any]) -> None:
-    with within_equation(eqn):
-        results = bind_equation(eqn, *(_read(atom, values) for atom in eqn.invars))
-    values.update(zip(eqn.outvars, results, strict=True))
+    values_of = lambda record: interpret_by(closed, lambda _: of_one, record)
+    if any(are_of_shots):
+        of_shot = lambda record: [*compress(values_of(record), are_of_shots)]
+        each = iter(jax.vmap(of_shot)(found[0]))
+        found = [next(each) if value is _OF_SHOT else value for value in found]
+    return found, are_of_shots
 
 
 def _joined(

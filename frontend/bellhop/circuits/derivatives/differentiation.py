@@ -51,7 +51,7 @@ from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.measurement_jvp import MeasurementJvp
 from bellhop.circuits.derivatives.observable_derivatives import Change
-from bellhop.circuits.derivatives.tangents import zero_tangent
+from bellhop.circuits.derivatives.tangents import symbolic_zero
 from bellhop.circuits.operations.measurement_primitives import (
     Measuring,
     Query,
@@ -95,7 +95,7 @@ def _gates_jvp(
     # The tangents of parameters reach the measurement through its operand ``params``, not through
     # the handle of the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
-    return handle, zero_tangent(handle)
+    return handle, symbolic_zero(handle)
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
@@ -125,18 +125,18 @@ def _measure_jvp(
         elif jvp.moves:
             handle, dots = _moved_by_derivative(handle, jvp, values, by_gates=by_gates)
         else:
-            dots = list(map(zero_tangent, values))
-        return [handle, *values], [zero_tangent(handle), *dots]
+            dots = list(map(symbolic_zero, values))
+        return [handle, *values], [symbolic_zero(handle), *dots]
     handle, *values, jacobian = jvp.measure(measuring, Query.JACOBIAN)
     handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
     if is_first:
-        return [handle, *values], [zero_tangent(handle), *dots]
+        return [handle, *values], [symbolic_zero(handle), *dots]
     handle, dot = _moved(handle, jvp, 1)
     dot = jvp.without_amplitudes(dot, 1)
     if measuring.means().measurements:
         handle, dot = _with_jacobians_of_variances(handle, jvp, dot)
     results = [handle, *values, jvp.without_amplitudes(jacobian, 1)]
-    return results, [zero_tangent(handle), *dots, dot]
+    return results, [symbolic_zero(handle), *dots, dot]
 
 
 def _moved_by_derivative(
@@ -209,7 +209,7 @@ def _derivative_jvp(
     )
     handle, dot = _moved(handle, jvp, order)
     derivative, dot = (jvp.without_amplitudes(each, order) for each in (derivative, dot))
-    return [handle, derivative, saved], [zero_tangent(handle), dot, zero_tangent(saved)]
+    return [handle, derivative, saved], [symbolic_zero(handle), dot, symbolic_zero(saved)]
 
 
 def _with_jacobians_of_variances(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:

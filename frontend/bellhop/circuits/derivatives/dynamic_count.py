@@ -60,7 +60,7 @@ from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Handle, Operand
 from bellhop.callbacks.linear_map import LinearMap
-from bellhop.circuits.derivatives.tangents import zero_tangent
+from bellhop.circuits.derivatives.tangents import symbolic_zero
 from bellhop.circuits.operations.marks import Mark, has_mark, marked, marked_p
 from bellhop.circuits.operations.state_primitives import BOOL, HANDLE, call, is_call
 from bellhop.circuits.precision import real_type
@@ -78,7 +78,7 @@ class Numbered(Mark):
         """Return the tangent of the perturbation after the parameters."""
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
-            return zero_tangent(operands[0])
+            return symbolic_zero(operands[0])
         _, params, session, number = operands
         transpose = functools.partial(_cotangents, ShapedArray((1, params.size), real_type()))
         linear = LinearMap(transpose, _direction, 2, (ShapedArray((), real_type()),))

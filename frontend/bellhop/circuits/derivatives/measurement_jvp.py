@@ -13,7 +13,7 @@ from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.dynamic_count import perturbation_bar
 from bellhop.circuits.derivatives.observable_derivatives import Change, changes_by_data
 from bellhop.circuits.derivatives.score import TWICE
-from bellhop.circuits.derivatives.tangents import is_given, with_amplitudes_last, zero_tangent
+from bellhop.circuits.derivatives.tangents import is_given, symbolic_zero, with_amplitudes_last
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
     Measuring,
@@ -187,7 +187,7 @@ class MeasurementJvp(NamedTuple):
     def _with_tangents_of(self, *names: str) -> "MeasurementJvp":
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
-            name: zero_tangent(primal)
+            name: symbolic_zero(primal)
             for name, primal in primals.items()
             if name not in names and primal is not None
         }

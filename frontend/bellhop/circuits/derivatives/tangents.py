@@ -10,10 +10,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from bellhop.base.types import Operand
 from bellhop.circuits.precision import real_type
 
 
@@ -22,7 +20,7 @@ def is_given(tangent: Any) -> bool:
     return type(tangent) is not ad.Zero and tangent.size > 0
 
 
-def zero_tangent(value: Any) -> Any:
+def symbolic_zero(value: Any) -> Any:
     """Return the symbolic zero tangent of a value."""
     return ad.Zero(jax.typeof(value).to_tangent_aval())
 
@@ -35,17 +33,6 @@ def with_amplitudes_last(operands: Any) -> Any:
     """
     params = jnp.concatenate([operands.params, operands.amplitudes])
     return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))
-
-
-def without_tangents(primitive: Primitive) -> None:
-    """Register a JVP rule with zero tangents, for a primitive through which tangents do not go."""
-
-    def jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
-        del tangents
-        results = primitive.bind(*primals, **static)
-        return results, jax.tree.map(zero_tangent, results)
-
-    ad.primitive_jvps[primitive] = jvp
 
 
 def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

@@ -23,13 +23,13 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
 from jax.extend.core.primitives import cond_p, while_p
-from jax.interpreters import batching, mlir
+from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import bind_equation
 from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
 from bellhop.base.rewriting import Rules, rewrite
 from bellhop.base.types import Operand
-from bellhop.circuits.derivatives.tangents import without_tangents
+from bellhop.circuits.derivatives.tangents import symbolic_zero
 from bellhop.circuits.operations.marks import Mark, has_mark, marked
 from bellhop.mesh.manual_axes import vary_with
 
@@ -193,6 +193,11 @@ def _outcome_batch(args: Sequence[Any], dims: Sequence[Any], **_: bool) -> Any:
     return jax.vmap(_outcome, in_axes=tuple(dims))(*args), [0, 0]
 
 
+def _outcome_jvp(primals: Sequence[Operand], _: object, **static: bool) -> Any:
+    results = _outcome_p.bind(*primals, **static)
+    return results, list(map(symbolic_zero, results))
+
+
 def _without_summed(eqn: JaxprEqn, outcomes: Any, place: Any) -> Sequence[Any]:
     """Return an outcome; the next takes the place of one that is summed over."""
     if eqn.params["is_summed"]:
@@ -204,6 +209,6 @@ _SUMS: Rules = {_span_p: _add_up, _outcome_p: _without_summed}
 
 _outcome_p.def_impl(_outcome)
 _outcome_p.def_abstract_eval(lambda outcomes, place, **_: [outcomes, place])
-without_tangents(_outcome_p)
+ad.primitive_jvps[_outcome_p] = _outcome_jvp
 batching.primitive_batchers[_outcome_p] = _outcome_batch
 mlir.register_lowering(_outcome_p, mlir.lower_fun(_outcome, multiple_results=True))

@@ -19,6 +19,7 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
+from bellhop.base.flat import split_leaves
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.recording.gate_jaxpr import GateJaxpr
 from bellhop.circuits.recording.gate_replay import Player
@@ -115,17 +116,14 @@ class RunOnce:
             computed: the type of what is computed.
             folds: how often it is folded.
         """
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        places = tuple(n for n, leaf in enumerate(leaves) if isinstance(leaf, computed))
+        is_computed = lambda leaf: isinstance(leaf, computed)
+        places, leaves, filled = split_leaves((args, kwargs), is_computed)
 
         def run(*inputs: Any) -> Any:
-            given = dict(zip(places, inputs, strict=True))
-            full = [given.get(place, leaf) for place, leaf in enumerate(leaves)]
-            args, kwargs = jax.tree.unflatten(tree, full)
+            args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
-        function = QuantumFunction(self._traced.setdefault(places, []), run, folds)
-        return function, [leaves[place] for place in places]
+        return QuantumFunction(self._traced.setdefault(places, []), run, folds), leaves
 
 
 class QuantumFunction:

@@ -13,6 +13,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import Jaxpr
 
 from bellhop.base.equations import equations_of
+from bellhop.base.flat import split_leaves
 from bellhop.circuits.in_program.device_wires.device_wires import is_axis_of_wires
 
 
@@ -24,17 +25,13 @@ def without_states_as_residuals(function: Callable[..., Any]) -> Callable[..., A
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, tree = jax.tree.flatten((args, kwargs))
-        places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
+        is_traced = lambda leaf: isinstance(leaf, jax.core.Tracer)
+        _, tracers, filled = split_leaves((args, kwargs), is_traced)
 
         def of_tracers(*tracers: Any) -> Any:
-            given = list(leaves)
-            for place, tracer in zip(places, tracers, strict=True):
-                given[place] = tracer
-            args, kwargs = jax.tree.unflatten(tree, given)
+            args, kwargs = filled(tracers)
             return function(*args, **kwargs)
 
-        tracers = [leaves[place] for place in places]
         closed, result = jax.make_jaxpr(of_tracers, return_shape=True)(*tracers)
         run: Callable[..., Any] = lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
         found = jax.checkpoint(run)(*tracers) if _has_states(closed.jaxpr) else run(*tracers)
