@@ -108,7 +108,6 @@ class _DeferringPlayer(Player):
         """Take note of the jaxpr that is going to be played."""
         if not _may_be_deferred(jaxpr):
             raise _NeedsOutcomesError
-        super().expect(jaxpr)
 
     def emit(self, operations: list[Any]) -> None:
         """Apply operations, which may be controlled by deferred wires only."""

@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
-from jax.extend.core.primitives import while_p
 from jax.lax import iota_p
 
 from bellhop._jax.private import convert_constvars_jaxpr, register_effect
@@ -98,32 +97,6 @@ def has_gates(eqn: JaxprEqn) -> bool:
 def has_other_effects(eqn: JaxprEqn) -> bool:
     """Tell whether an equation calls Python, say, whether there are gates in it or not."""
     return bool(eqn.effects - {GATES})
-
-
-def has_computed_lengths(jaxpr: Jaxpr, *, in_loop: bool = False) -> bool:
-    """Tell whether gates stand in a loop whose length certainly is computed in the program.
-
-    That of a loop in another may turn out to be known for each of the other's iterations.
-
-    Args:
-        jaxpr: with gates.
-        in_loop: whether it is the body of a loop of known length, which carries nothing.
-    """
-    for eqn in filter(has_gates, jaxpr.eqns):
-        if eqn.primitive is for_loop_p:
-            is_known = eqn.params["length"] is not None
-            if not is_known and not (in_loop and not eqn.outvars):
-                return True
-            inner = [(eqn.params["body"], is_known and not eqn.outvars)]
-        elif eqn.primitive is region_p:
-            inner = [(eqn.params["body"], in_loop)]
-        elif eqn.primitive is while_p:
-            return True
-        else:
-            inner = [(branch, False) for branch in eqn.params.get("branches", ())]
-        if any(has_computed_lengths(each.jaxpr, in_loop=within) for each, within in inner):
-            return True
-    return False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jax.extend.core import Jaxpr
 from pennylane import Identity
 
 from bellhop.base.source import user_site
@@ -113,10 +112,6 @@ class PlayedCircuit(ABC):
     @abstractmethod
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
-
-    def expect(self, jaxpr: Jaxpr) -> None:
-        """Take note of the jaxpr with gates that is going to be played."""
-        del jaxpr
 
     def site_of(self, operation: Any) -> str:
         """Return the ``file:line`` of an operation that may fail; of others, an empty text."""

@@ -220,7 +220,7 @@ class Circuit(StraightCircuit):
         """
         # ``step`` hands these on and does not read them.  Reading ``_handle`` here would bind the
         # gates that are pending.
-        others = self._state, self._offset, self._dynamic_count
+        others = self._state, self._offset, None
 
         def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
             (carried, *_), inputs = step((carried, *others), *iteration)
@@ -251,52 +251,53 @@ class Circuit(StraightCircuit):
         """
         frequencies = np.zeros(0, np.uint8)
         gates: RepeatedRun | None = None
-        counts = self._dynamic_count is not None
+
+        def applied(carried: tuple[Any, ...]) -> Any:
+            """Return what an iteration returns that has applied its gates."""
+            nonlocal frequencies
+            handle = self._handle
+            frequencies = self._frequencies_vector()
+            return carried, ((handle, self._offset, self._dynamic_count), self._params_vector())
 
         def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
-            nonlocal frequencies, gates, counts
+            nonlocal gates
+            gates = None
             with self._part(*state, is_dynamic_count=is_dynamic_count):
                 self._pending.is_one_run = True
                 with self.allocations.part():
                     carried = body(carried, *others)
-                gates = None
-                if takes_gates_apart:
-                    only = self._pending.only_run()
-                    if only is not None and only.n_iterations <= max_iterations:
-                        gates = only.without_values()
-                        return carried, (state, (only.params, only.wires))
-                handle = self._handle
-                frequencies = self._frequencies_vector()
-                params = self._params_vector()
-                counts = self._dynamic_count is not None
-                return carried, ((handle, self._offset, self._dynamic_count), params)
+                only = self._pending.only_run() if takes_gates_apart else None
+                if only is None or only.n_iterations > max_iterations:
+                    return applied(carried)
+                gates = only.without_values()
+                return carried, (state, (only.params, only.wires))
 
-        if is_dynamic_count:
-            self._begin_dynamic_count()
+        self._has_dynamic_count |= is_dynamic_count
+        state = self._handle, self._offset, self._dynamic_count
         first = carried
-        while True:
-            _, *state = self._circuit_state(first)
-            # A new function in each round, since JAX caches what it traced of the last one.
-            again = lambda *args: recorded(*args)
-            carried, run = traced_step(construct, again, first, tuple(state), *others)
-            if gates is not None and run.has_effects:
-                # An iteration's side effect comes after the gates of the iterations before it, so
-                # its gates cannot come later.
-                takes_gates_apart = False
-                continue
-            if not counts or self._dynamic_count is not None:
-                break
-            # The body has a loop of dynamic length.  Trace it again, the perturbation now among the
-            # carried values.
-            self._begin_dynamic_count()
+        carried, run = traced_step(construct, recorded, first, state, *others)
+        if gates is not None and run.has_effects:
+            # An iteration's side effect comes after the gates of the iterations before it, so
+            # its gates cannot come later.
+            apart, repeated, gates = run, gates, None
+
+            def together(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
+                carried, (_, (params, wires)) = apart(carried, state, *others)
+                with self._part(*state, is_dynamic_count=is_dynamic_count):
+                    n = repeated.n_iterations
+                    self._apply(repeated.run, params, wires, n if n > 1 else None)
+                    return applied(carried)
+
+            carried, run = traced_step(construct, together, first, state, *others)
         ends = Ends()
         if gates is None and self._merges_boundaries:
             run, ends = merge_ends(run, place=len(jax.tree.leaves(carried)))
 
         def step(state: Any, *others: Any) -> tuple[Any, Any]:
-            carried, *rest = state
-            carried, (rest, params) = run(carried, tuple(rest), *others)
-            return (carried, *rest), params
+            carried, handle, offset, count = state
+            given = handle, offset, count or self._dynamic_count
+            carried, ((handle, offset, after), params) = run(carried, given, *others)
+            return (carried, handle, offset, count and after), params
 
         return _TracedLoop(carried, step, frequencies, gates, ends)
 
@@ -307,46 +308,36 @@ class Circuit(StraightCircuit):
         gates after the conditional have a static offset.  The derivative by the padding is zero.
         """
         frequencies: list[np.ndarray] = []
-        counts = self._dynamic_count is not None
 
         def recorded(branch: Callable[[], Any]) -> Step:
-            def run(handle: Handle, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
-                nonlocal counts
+            def run(handle: Handle, dynamic_count: DynamicCount) -> tuple[Any, Any]:
                 with self._part(handle, self._offset, dynamic_count):
                     with self.allocations.part():
                         result = branch()
                     handle = self._handle
                     frequencies.append(self._frequencies_vector())
-                    counts |= self._dynamic_count is not None
                     return result, (handle, self._dynamic_count, self._params_vector())
 
             return run
 
-        while True:
-            frequencies.clear()
-            runners, rest = traced_branches(
-                branches.changed(recorded), self._handle, self._dynamic_count
-            )
-            if not counts or self._dynamic_count is not None:
-                break
-            # A branch has a loop of dynamic length.  Trace all again, the perturbation an argument.
-            self._begin_dynamic_count()
+        runners, rest = traced_branches(
+            branches.changed(recorded), self._handle, self._dynamic_count
+        )
         n_params = max(params.shape[0] for *_, params in rest)
 
         def padded(runner: Step) -> Step:
-            def run(handle: Handle, dynamic_count: DynamicCount | None) -> tuple[Any, Any]:
-                result, (handle, dynamic_count, params) = runner(handle, dynamic_count)
+            def run(handle: Handle, count: DynamicCount | None) -> tuple[Any, Any]:
+                result, (handle, after, params) = runner(handle, count or self._dynamic_count)
                 params = jnp.pad(params, (0, n_params - params.shape[0]))
-                return result, (handle, dynamic_count, params)
+                return result, (handle, count and after, params)
 
             return run
 
-        result, (self._handle, self._dynamic_count, params) = jax.lax.switch(
-            branches.index,
-            [padded(runner) for runner in runners],
-            self._handle,
-            self._dynamic_count,
+        _, handle, _, count = self._circuit_state(())
+        result, (handle, count, params) = jax.lax.switch(
+            branches.index, [padded(runner) for runner in runners], handle, count
         )
+        self._resume(((), handle, self._offset, count))
         self._params.append(params)
         # An element of the vector is a parameter of whichever branch runs, so its shift rule must
         # be right for each.

@@ -29,7 +29,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Jaxpr
 
 from bellhop.base.types import Handle, Operand, Wire
 from bellhop.circuits.derivatives.diff_method import (
@@ -72,7 +71,6 @@ from bellhop.circuits.operations.state_primitives import (
     gates_p,
 )
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.recording.gate_jaxpr import has_computed_lengths
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.pending import PendingRuns
@@ -130,8 +128,10 @@ class StraightCircuit(PlayedCircuit):
         # What the state is prepared from where the program computes it, and the bits of each.
         self._amplitudes: Any = jnp.zeros(0, real_type())
         self._amplitude_bits = b""
-        # Parameters of loops of dynamic length; None before the first such loop.
-        self._dynamic_count: DynamicCount | None = None
+        # Parameters of loops of dynamic length, and whether there are some: if not, no loop and no
+        # conditional carries this.
+        self._dynamic_count = DynamicCount.first()
+        self._has_dynamic_count = False
         self._is_dynamic_count = False
         self._dynamic_frequencies = NO_FREQUENCIES
         self._runs_in_engine = device.engine
@@ -195,8 +195,7 @@ class StraightCircuit(PlayedCircuit):
         if is_prepared:
             self._amplitudes, self._amplitude_bits = params, bytes(run.frequencies)
         is_counted = not obstacle and not is_prepared
-        dynamic_count = self._dynamic_count if self._is_dynamic_count else None
-        offset = self._offset if dynamic_count is None else dynamic_count.number
+        offset = self._dynamic_count.number if self._is_dynamic_count else self._offset
         self._handle = gates_p.bind(
             handle,
             params,
@@ -210,8 +209,8 @@ class StraightCircuit(PlayedCircuit):
         if not run.n_params or not is_counted:
             return
         count = run.n_params if n_iterations is None else n_iterations * run.n_params
-        if dynamic_count is not None:
-            self._dynamic_count = dynamic_count.add(self._session, params, count)
+        if self._is_dynamic_count:
+            self._dynamic_count = self._dynamic_count.add(self._session, params, count)
             self._dynamic_frequencies |= functools.reduce(operator.or_, run.frequencies)
             return
         self._offset = self._offset + jnp.int32(count)
@@ -239,10 +238,12 @@ class StraightCircuit(PlayedCircuit):
         return apply, state
 
     def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
-        return carried, self._handle, self._offset, self._dynamic_count
+        count = self._dynamic_count if self._has_dynamic_count else None
+        return carried, self._handle, self._offset, count
 
     def _resume(self, state: Any) -> tuple[Any, ...]:
-        carried, self._handle, self._offset, self._dynamic_count = state
+        carried, self._handle, self._offset, count = state
+        self._dynamic_count = count or self._dynamic_count
         return tuple(carried)
 
     def _gates_obstacle(self, run: GateRun) -> str:
@@ -256,22 +257,12 @@ class StraightCircuit(PlayedCircuit):
             )
         return ""
 
-    def expect(self, jaxpr: Jaxpr) -> None:
-        """Take note of the jaxpr that is going to be played."""
-        if has_computed_lengths(jaxpr):
-            # Loops and branches need not be traced again for the dynamic count.
-            self._begin_dynamic_count()
-
-    def _begin_dynamic_count(self) -> None:
-        if self._dynamic_count is None:
-            self._dynamic_count = DynamicCount.first()
-
     @contextmanager
     def _part(
         self,
         handle: Handle,
         offset: Any,
-        dynamic_count: DynamicCount | None,
+        dynamic_count: DynamicCount,
         *,
         is_dynamic_count: bool = False,
     ) -> Iterator[None]:
@@ -315,7 +306,7 @@ class StraightCircuit(PlayedCircuit):
         self._pending.is_fresh = False
         self.has_mid_circuit = True
         self.postselects |= postselect >= 0
-        if self._is_dynamic_count and self._dynamic_count is not None:
+        if self._is_dynamic_count:
             self._dynamic_count, self._handle, outcome = self._dynamic_count.remember(
                 self._handle, self._session, outcome
             )
@@ -343,7 +334,7 @@ class StraightCircuit(PlayedCircuit):
             self._dynamic_frequencies,
             is_replayed=self._is_replayed(),
             n_values=sum(m.n_values(self.device) for m in measured.measurements),
-            is_counted=self._dynamic_count is None,
+            is_counted=not self._has_dynamic_count,
             amplitudes=amplitude_bits,
             in_engine=self._runs_in_engine,
             has_shots=self.device.shots > 0,
@@ -376,7 +367,7 @@ class StraightCircuit(PlayedCircuit):
 
     def _perturbation(self) -> Any:
         """Return the perturbation of dynamic-count parameters; None where there are none."""
-        return None if self._dynamic_count is None else self._dynamic_count.perturbation
+        return self._dynamic_count.perturbation if self._has_dynamic_count else None
 
     def _is_replayed(self) -> bool:
         """Tell whether derivatives need the circuit to run again, with shifted parameters.
