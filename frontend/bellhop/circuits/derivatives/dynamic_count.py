@@ -51,6 +51,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
@@ -110,7 +111,7 @@ class DynamicCount(NamedTuple):
     @classmethod
     def first(cls) -> "DynamicCount":
         """Return the object for a circuit that has none yet."""
-        return cls(jnp.int32(FIRST_DYNAMIC_COUNT), jnp.zeros((), real_type()))
+        return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), real_type()))
 
     def add(self, session: Handle, params: Any, count: Any) -> "DynamicCount":
         """Return the object after some more parameters, in the order of execution.

@@ -88,6 +88,12 @@ def _only_controlling(op: qml.operation.Operator) -> set[Any]:
     return set(getattr(op, "control_wires", ()))
 
 
+def _has_form_controlled_by(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
+    """Tell whether an operation can be controlled by wires: no channel is, none acts on them."""
+    is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
+    return is_apart and not isinstance(op, qml.operation.Channel)
+
+
 @dataclass(frozen=True)
 class _DeferringPlayer(Player):
     """Plays on a circuit, and defers its mid-circuit measurements.
@@ -155,13 +161,15 @@ class _DeferringPlayer(Player):
         numbers = known_at(index, [measured[place][1] for place in used], every)
         assert numbers is not None
         results: Any = ()
+
+        def checked(operations: Sequence[Any]) -> Sequence[Any]:
+            if not all(_has_form_controlled_by(wires, op) for op in operations):
+                raise _NeedsOutcomesError
+            return operations
+
         for values, number in zip(every, numbers, strict=True):
-            controlled = self.controlled(wires, list(map(bool, values)))
-            try:
-                results = branches[int(number)](controlled)
-            except Exception as error:
-                # Some gates have no controlled form.
-                raise _NeedsOutcomesError from error
+            controlled = self.controlled(wires, list(map(bool, values))).changed(checked)
+            results = branches[int(number)](controlled)
             if jax.tree.leaves(results):
                 raise _NeedsOutcomesError
         return results
