@@ -307,7 +307,7 @@ def _measurements() -> Any:
     """Return what knows measurements in values; None where there are none."""
     if "pennylane" not in sys.modules:
         return None
-    from bellhop.circuits.recording import returned_measurements
+    from bellhop.circuits.measure import returned_measurements
 
     return returned_measurements
 

@@ -18,6 +18,7 @@ what only gates say, as the device gets them, ends the trace, and the function i
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,12 +184,13 @@ def deferring_if_possible(player: Player, trace: Trace) -> Once:
         trace: traces it.
     """
     qubits: set[int] = set()
-    with_outcomes = lambda: trace(lambda: player)
-    try:
+    deferred = None
+    # What is wrong with the circuit is no consequence of this error.
+    with suppress(_NeedsOutcomesError):
         deferred = trace(lambda: _DeferringPlayer(player.change, qubits))
-    except _NeedsOutcomesError:
-        return with_outcomes()
-    return deferred if _has_been_deferred(deferred, qubits) else with_outcomes()
+    if deferred is not None and _has_been_deferred(deferred, qubits):
+        return deferred
+    return trace(lambda: player)
 
 
 def _has_been_deferred(once: Once, qubits: Collection[int]) -> bool:

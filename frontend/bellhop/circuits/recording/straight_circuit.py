@@ -62,6 +62,7 @@ from bellhop.circuits.operations.measurement_primitives import (
     Query,
     measure_p,
 )
+from bellhop.circuits.operations.shadows_of_one_shot import taken_alone
 from bellhop.circuits.operations.state_primitives import (
     BOOL,
     HANDLE,
@@ -75,7 +76,6 @@ from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.iterations import Use
 from bellhop.circuits.recording.pending import PendingRuns
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
-from bellhop.circuits.recording.shadows_of_one_shot import taken_alone
 
 
 class StraightCircuit(PlayedCircuit):

@@ -21,9 +21,9 @@ from pennylane.operation import Operator
 
 from bellhop.base.flat import split_leaves
 from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.measure.returned_measurements import hand_on
 from bellhop.circuits.recording.gate_jaxpr import GateJaxpr
 from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.returned_measurements import hand_on
 from bellhop.circuits.recording.traced_operators import TracedOperator
 from bellhop.circuits.recording.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
