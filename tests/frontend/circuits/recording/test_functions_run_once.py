@@ -223,3 +223,46 @@ def test_loops_and_functions_without_gates(kind: str) -> None:
     assert calls == [0, 1, 2, 7]
     slope = bellhop.qjit(bellhop.grad(lambda x: jnp.real(circuit(x)[0])))(0.1)
     assert np.isfinite(slope)
+
+
+class Counted(qml.operation.Operation):
+    """A rotation whose decomposition counts how often it is asked for."""
+
+    num_params = 1
+    num_wires = 1
+    asked = 0
+
+    @staticmethod
+    def compute_decomposition(angle: Any, wires: Any) -> Any:
+        Counted.asked += 1
+        return [qml.RX(angle, wires=wires)]
+
+
+def printing(x: Any) -> None:
+    def body(i: Any) -> None:
+        bellhop.debug.callback(lambda i: None)(i)
+        Counted(x * i, wires=0)
+
+    bellhop.for_loop(0, 3)(body)()
+
+
+def holding_a_loop_of_computed_length(x: Any) -> None:
+    def body(_: Any, y: Any) -> Any:
+        Counted(y, wires=0)
+        bellhop.for_loop(0, jnp.int32(10 * y))(lambda j: qml.RX(x * j, 0) and None)()
+        return y + 0.1
+
+    bellhop.for_loop(0, 3)(body)(x)
+
+
+def in_a_branch(x: Any) -> None:
+    bellhop.cond(x > 0, lambda: holding_a_loop_of_computed_length(x))()
+
+
+@pytest.mark.parametrize("body", [printing, holding_a_loop_of_computed_length, in_a_branch])
+def test_a_decomposition_in_a_loop_is_asked_for_once(body: Callable[[Any], None]) -> None:
+    Counted.asked = 0
+    circuit = compiled(body)
+    found = circuit(0.2)
+    assert Counted.asked == 1
+    np.testing.assert_allclose(found, state_of(body, 0.2), atol=1e-9)
