@@ -127,8 +127,7 @@ class SimulatedCircuit(ProgramCircuit):
         outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
 
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-            may_be = self.simulator.reverses_loops and self.simulator.is_orthogonal
-            if may_be and is_reversible(traced, carried, count):
+            if self.simulator.is_orthogonal and is_reversible(traced, carried, count):
                 return repeat_reversibly(traced, carried, count)
             return scanned(traced, carried, count)
 

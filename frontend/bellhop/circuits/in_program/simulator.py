@@ -35,7 +35,6 @@ class Simulator(ABC):
         sides: how many axes of two these entries are: two for a density matrix.
         most_at_once: how many qubits the matrices have that operations are merged into.
         holds_mixtures: whether the sum of two states is one.
-        reverses_loops: whether loops may be gone through backwards, see ``reversible_loops``.
         is_orthogonal: whether all that was applied so far is, as a matrix on the state.
     """
 
@@ -44,7 +43,6 @@ class Simulator(ABC):
     sides: ClassVar[int]
     most_at_once: ClassVar[int]
     holds_mixtures: ClassVar[bool] = False
-    reverses_loops: ClassVar[bool] = True
 
     def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
         self.name = device.name

@@ -62,8 +62,6 @@ class PartitionedSimulator(PureSimulator):
         devices: those that the state is partitioned over.
     """
 
-    reverses_loops = False
-
     def __init__(
         self,
         device: qml.devices.Device,
