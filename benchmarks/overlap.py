@@ -4,7 +4,9 @@
 
 Parts of programs wait for so many milliseconds, on the devices, on the host and while a copy
 crosses.  Each line gives the time of a program of such parts, that of the longest part alone, and
-their ratio: 1 where all else is done meanwhile.  The last lines compare calls with ``jax.jit``'s.
+their ratio: 1 where all else is done meanwhile.  What the host does itself (its own code, circuits,
+callbacks) it does one after another, so each program has one such part.  The last lines compare
+calls with ``jax.jit``'s.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 from jax_plugins import standin
 
 import bellhop
 
-PART = 100  # milliseconds
+PART = 300  # milliseconds
 ROUNDS = 5
 SHAPE = (4,)
+WIRES = 20
 
 
 def region_on(device: jax.Device) -> Callable[[Any], Any]:
@@ -36,6 +40,15 @@ def sleep(x: Any) -> Any:
     return np.asarray(x)
 
 
+@qml.qnode(qml.device("lightning.qubit", wires=WIRES))
+def circuit(x: Any) -> Any:
+    """Keep the host busy, in a quantum device."""
+    for wire in range(WIRES):
+        qml.RX(x[0] + wire, wire)
+        qml.CNOT([wire, (wire + 1) % WIRES])
+    return qml.expval(qml.Z(0))
+
+
 def programs() -> dict[str, tuple[Callable[[Any], Any], dict[str, float]]]:
     """Return programs whose parts could all be done at once, and the delays of copies."""
     first, second = map(region_on, jax.devices("gpu")[:2])
@@ -46,9 +59,18 @@ def programs() -> dict[str, tuple[Callable[[Any], Any], dict[str, float]]]:
         "two regions on two devices": (lambda x: first(x) + second(2 * x), none),
         "a region, a callback": (lambda x: first(x) + callback(2 * x), none),
         "a region, code of the host": (lambda x: first(x) + standin.busy(2 * x, PART), none),
+        "a region, a circuit": (lambda x: first(x) + circuit(2 * x), none),
+        "two regions on two devices, a callback": (
+            lambda x: first(x) + second(3 * x) + callback(2 * x),
+            none,
+        ),
         "a region, results of another on their way": (
             lambda x: first(x) + light(x),
             {"to_host": PART},
+        ),
+        "a region, arguments of another on their way": (
+            lambda x: first(x) + light(2 * x),
+            {"to_device": PART},
         ),
     }
 
@@ -74,8 +96,8 @@ def main() -> None:
         standin.delay(**delays)
         milliseconds = 1000 * best(lambda f=compiled: jax.block_until_ready(f(x)))
         standin.delay(to_device=0, to_host=0)
-        # What is fetched is fetched once the longest part is over.
-        longest = PART + delays.get("to_host", 0)
+        # What is moved is moved before the longest part, or once it is over.
+        longest = PART + sum(delays.values())
         print(f"{name:44}{milliseconds:8.1f}{longest:9.0f}{milliseconds / longest:7.2f}")
     print(f"{'':44}{'us':>8}{'jax.jit':>9}{'ratio':>7}")
     host, gpu = jax.devices("cpu")[0], jax.devices("gpu")[0]

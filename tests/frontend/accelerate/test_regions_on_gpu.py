@@ -90,7 +90,7 @@ def test_linear_algebra(name):
 
 
 TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"
-TYPES += " complex64 complex128"
+TYPES += " complex64 complex128 int2 int4 uint4 float8_e4m3fn float8_e5m2 float4_e2m1fn"
 
 
 def test_every_type_and_size_crosses():
