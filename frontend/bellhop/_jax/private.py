@@ -44,8 +44,6 @@ Each name, what it is for, and why no public name serves:
   public ``mlir.emit_python_callback`` takes the annotation, and nothing public makes it.
 * ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
   clears all of its caches or none.
-* ``is_partially_evaluated``: where reverse mode calls a rule, JAX 0.12 knows no result of a
-  ``custom_jvp`` in it.  Nothing public tells.
 * ``varying_axes`` and ``over_axes``: the mesh axes over which a value varies inside
   ``jax.shard_map``, which are undocumented attributes of types.
 * ``without_varying_axes``: traces within ``jax.shard_map`` as with ``check_vma=False``, which is
@@ -152,14 +150,6 @@ def is_transformed_eagerly() -> bool:
     while isinstance(trace, ad.JVPTrace | ad.LinearizeTrace | BatchTrace):
         trace = trace.parent_trace
     return isinstance(trace, core.EvalTrace)
-
-
-def is_partially_evaluated() -> bool:
-    """Tell whether a rule is called for reverse mode, with tangents that have no values."""
-    trace = core.trace_ctx.trace
-    while isinstance(trace, BatchTrace):
-        trace = trace.parent_trace
-    return isinstance(trace, partial_eval.JaxprTrace)
 
 
 jvp_jaxpr = ad.jvp_jaxpr

@@ -38,15 +38,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
 from bellhop._jax.patches.conditions_of_batches import of_elements_that_go_on
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
-from bellhop._jax.private import partial_eval_jaxpr_nounits, transpose_jaxpr
+from bellhop._jax.private import bind_equation, partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop.base.equations import equations_of
+from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Aval, Operand
+from bellhop.control_flow.marks import Mark, has_mark, marked
 from bellhop.control_flow.repeated_effects import without_effects
 from bellhop.control_flow.unused_values import needed_values, without_unused
 from bellhop.tracing.state import trace_state, tracing_with
@@ -60,7 +62,8 @@ _FEWEST, _MOST = 32, 1024
 def reverse_mode_of_loops(where: str) -> Iterator[None]:
     """Let JAX transpose ``while`` inside of the ``with`` block.
 
-    Outside, the transpose still raises JAX's own error, as JAX documents for ``jax.grad``.
+    Outside, the transpose still raises JAX's own error, as JAX documents for ``jax.grad``, but for
+    loops ``with_reverse_mode``: those of circuits.
 
     Args:
         where: what is differentiated, for errors.
@@ -68,6 +71,49 @@ def reverse_mode_of_loops(where: str) -> Iterator[None]:
     transpose_loops_by(_transpose_or)
     with tracing_with(transposing=where):
         yield
+
+
+@dataclass(frozen=True)
+class _Reversible(Mark):
+    """The mark of what a loop carries that has a reverse mode, whoever asks for it.
+
+    Attributes:
+        where: whose loop it is, for errors.
+    """
+
+    where: str
+
+
+def with_reverse_mode(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
+    """Return a jaxpr whose loops of computed length have a reverse mode, whoever asks for it.
+
+    Args:
+        closed: the jaxpr.
+        where: whose loops they are, for errors.
+    """
+    transpose_loops_by(_transpose_or)
+
+    def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
+
+        def step(*args: Any) -> list[Any]:
+            consts, carried = _split(args, n_consts)
+            is_moved = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
+            carried = [marked(x, mark=_Reversible(where)) if is_moved(x) else x for x in carried]
+            return eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
+
+        changed = eqn.replace(
+            params={**eqn.params, "body_jaxpr": jax.make_jaxpr(step)(*body.in_avals)}
+        )
+        return bind_equation(changed, *operands)
+
+    return rewrite(closed, {while_p: loop})
+
+
+def _whose(body: ClosedJaxpr) -> str | None:
+    """Return whose loop it is; None where only our own derivatives have a reverse mode of it."""
+    marks = (eqn.params["mark"] for eqn in equations_of(body.jaxpr) if has_mark(eqn, _Reversible))
+    return next((mark.where for mark in marks), None)
 
 
 def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
@@ -97,10 +143,12 @@ class _SplitLoop:
 
 def _transpose_or(by_jax: Callable[..., Any]) -> Callable[..., Any]:
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        where = trace_state().transposing
+        where = trace_state().transposing or _whose(params["body_jaxpr"])
         if where is None:
             return list(by_jax(cotangents, *args, **params))
-        return _transpose(where, cotangents, *args, **params)
+        # Loops in it too.
+        with tracing_with(transposing=where):
+            return _transpose(where, cotangents, *args, **params)
 
     return transpose
 

@@ -194,12 +194,12 @@ def _vjp(body: CircuitBody, given: tuple[bool, ...]) -> _Vjp | None:
     eqns = [by_vjp if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
     by_vjp_alone = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
     linearized = _linearized(replace(body, closed=by_vjp_alone), given, "")
-    vjp = _ended_by_vjp(linearized.transposed())
+    vjp = _ended_by_vjp(linearized.transposed(body.where))
     if vjp is None:
         return None
 
     def again() -> ClosedJaxpr:
-        return _linearized(body, given, "").transposed()
+        return _linearized(body, given, "").transposed(body.where)
 
     return _Vjp(_differentiated(body, vjp, again), linearized.moved)
 

@@ -33,7 +33,7 @@ from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
-from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
+from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length, reverse_mode_of_loops
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 
 
@@ -113,8 +113,12 @@ class Linearized(NamedTuple):
             closed, functools.partial(apply_derivative, n_values=sum(moved)), again
         )
 
-    def transposed(self) -> ClosedJaxpr:
-        """Return what takes handle, inputs and cotangents, and returns those of the inputs."""
+    def transposed(self, where: str) -> ClosedJaxpr:
+        """Return what takes handle, inputs and cotangents, and returns those of the inputs.
+
+        Args:
+            where: the QNode and its line, for errors.
+        """
         known, linear, n, _ = self
         ends = len(known.in_avals), len(known.in_avals) + len(linear.out_avals)
         tangents = linear.in_avals[n:]
@@ -127,7 +131,9 @@ class Linearized(NamedTuple):
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
             likes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in tangents]
-            return [handle, *jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))]
+            with reverse_mode_of_loops(where):
+                bars = jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))
+            return [handle, *bars]
 
         avals = [*known.in_avals, *linear.out_avals]
         return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))

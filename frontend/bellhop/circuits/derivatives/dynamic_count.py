@@ -62,9 +62,9 @@ from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Handle, Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.derivatives.tangents import symbolic_zero
-from bellhop.circuits.operations.marks import Mark, has_mark, marked, marked_p
 from bellhop.circuits.operations.state_primitives import BOOL, HANDLE, call, is_call
 from bellhop.circuits.precision import real_type
+from bellhop.control_flow.marks import Mark, has_mark, marked, marked_p
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
 # outside loops of dynamic length have numbers below it.

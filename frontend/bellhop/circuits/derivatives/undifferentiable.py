@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from bellhop.base.types import Operand
-from bellhop.circuits.operations.marks import Mark, marked
+from bellhop.control_flow.marks import Mark, marked
 from bellhop.errors import DifferentiableCompileError
 
 

@@ -12,7 +12,7 @@ import jax
 
 from bellhop.base.types import Operand
 from bellhop.circuits.memory import check_shots_fit, check_state_fits
-from bellhop.circuits.operations.marks import Mark, marked
+from bellhop.control_flow.marks import Mark, marked
 
 
 @dataclass(frozen=True)

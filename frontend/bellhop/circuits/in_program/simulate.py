@@ -43,6 +43,7 @@ from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.precision import is_double, real_type
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.vectorize.vectorize import vectorized
+from bellhop.control_flow.reverse_mode import with_reverse_mode
 from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_with
 from bellhop.tracing.state import current_options
@@ -145,7 +146,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         # Which numbers a circuit is made of is known when it has been traced.
         simulator = simulator_of(np.dtype(np.float32))
         closed = traced(simulator)
-    closed = vectorized(closed)
+    closed = with_reverse_mode(vectorized(closed), where)
     if simulator.holds_mixtures and method not in (None, SINGLE_BRANCH):
         closed = with_sums(closed)
     if uncounted is not None and has_uncounted(closed.jaxpr):

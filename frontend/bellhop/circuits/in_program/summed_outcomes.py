@@ -30,7 +30,7 @@ from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_i
 from bellhop.base.rewriting import Rules, rewrite
 from bellhop.base.types import Operand
 from bellhop.circuits.derivatives.tangents import symbolic_zero
-from bellhop.circuits.operations.marks import Mark, has_mark, marked
+from bellhop.control_flow.marks import Mark, has_mark, marked
 from bellhop.mesh.manual_axes import vary_with
 
 # outcome: the outcomes of a run, how many measurements there were -> one outcome, one more

@@ -71,5 +71,4 @@ def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
     spec = device_spec(device, len(wires))
     # Samples are drawn of what has the norm one.
     whole = GateSet(device, keeps_matrices=not call.shots.total)
-    of_angles = functools.partial(trace_for_runtime, wires=wires, gates=GateSet(device), spec=spec)
-    return run_differentiable(of_angles(call, gates=whole), wires, of_angles)
+    return run_differentiable(trace_for_runtime(call, wires, whole, spec), wires)

@@ -105,18 +105,41 @@ def test_nothing_but_the_vjp_is_computed():
     assert calls == ["circuit_run", "circuit_run"]
 
 
+SECOND = {
+    "forward of forward": lambda f: jax.jacfwd(jax.jacfwd(f)),
+    "reverse of forward": lambda f: jax.jacrev(jax.jacfwd(f)),
+    "forward of reverse": jax.hessian,
+    "reverse of reverse": lambda f: jax.jacrev(jax.grad(f)),
+    "of a batch": lambda f: lambda x: jax.vmap(jax.hessian(f))(jnp.stack([x, 2 * x])),
+    "of an iteration": lambda f: jax.hessian(
+        lambda x: jax.lax.scan(
+            lambda total, _: (jnp.sin(total) + f(total * x), None), 0.3, None, 2
+        )[0]
+    ),
+}
+
+
 @pytest.mark.hessian
 @pytest.mark.parametrize("measure", ["state", "purity"])
-def test_second_derivatives_of_what_the_engine_differentiates_once(measure):
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.quick if n == "forward of reverse" else ()) for n in SECOND],
+)
+def test_second_derivatives_of_what_the_engine_differentiates_once(measure, name):
     ours, reference = losses(measure)
-    expected = jax.jit(jax.hessian(reference))(X)
-    for outer in (jax.jacfwd, jax.jacrev):
-        found = bellhop.qjit(outer(jax.jacfwd(ours)))(X)
-        np.testing.assert_allclose(found, expected, atol=1e-10)
-    with pytest.raises(
-        bellhop.CompileError, match="twice, where the first is in reverse mode, is not supported"
-    ):
-        bellhop.qjit(jax.hessian(ours))(X)
+    expected = jax.jit(SECOND[name](reference))(X)
+    np.testing.assert_allclose(bellhop.qjit(SECOND[name](ours))(X), expected, atol=1e-10)
+
+
+@pytest.mark.hessian
+def test_third_derivatives_of_what_the_engine_differentiates_once():
+    third = lambda f: (
+        lambda x: jax.jvp(lambda x: jax.jvp(jax.grad(f), (x,), (x,))[1], (x,), (x,))[1]
+    )
+    ours, reference = losses("state")
+    np.testing.assert_allclose(
+        bellhop.qjit(third(ours))(X), jax.jit(third(reference))(X), atol=1e-10
+    )
 
 
 def test_the_plugin_shifts_parameters():

@@ -374,3 +374,70 @@ def test_results_of_side_effects_are_not_asked_for_again():
 
     with pytest.raises(bellhop.DifferentiableCompileError, match=r"drawn.*needs results of calls"):
         bellhop.qjit(bellhop.grad(drawn))(0.3, 2)
+
+
+def amplitudes(state):
+    return jnp.sum(jnp.cos(jnp.arange(state.size)) * (state.real + 2 * state.imag))
+
+
+# No device gives their derivatives beside such loops; the program does.
+OF_STATES = {
+    "state": (qml.state, amplitudes),
+    "purity": (lambda: qml.purity([0, 1]), jnp.exp),
+    "entropy": (lambda: qml.vn_entropy([0]), jnp.exp),
+}
+
+
+def loss_of(device, function, measured, theta=THETA):
+    measure, loss = OF_STATES[measured]
+
+    @qml.qnode(qml.device(device, wires=3))
+    def circuit(x, n):
+        function(theta, x, n)
+        return measure()
+
+    return lambda x, n: loss(circuit(x, n))
+
+
+@pytest.mark.parametrize(
+    ("device", "measured", "function"),
+    [
+        pytest.param("default.qubit", "state", carried_and_captured, marks=pytest.mark.large),
+        pytest.param("default.mixed", "purity", in_one_another, marks=pytest.mark.large),
+        ("lightning.qubit", "state", while_its_values_are_small),
+        pytest.param("lightning.qubit", "entropy", with_branches, marks=pytest.mark.large),
+    ],
+)
+def test_gradients_of_states(device, measured, function):
+    gradient = bellhop.qjit(jax.grad(loss_of(device, function, measured)))
+    reference = loss_of("default.qubit", function, measured, np.asarray(THETA))
+    for n in (3, 0):
+        step = 1e-4
+        expected = (reference(X + step, n) - reference(X - step, n)) / (2 * step)
+        np.testing.assert_allclose(gradient(X, n), expected, atol=1e-6)
+
+
+@pytest.mark.hessian
+@pytest.mark.parametrize("device", ["default.qubit", "lightning.qubit"])
+@pytest.mark.parametrize("outer", [jax.jacfwd, jax.grad])
+def test_second_derivatives_of_states(device, outer):
+    second = bellhop.qjit(outer(jax.grad(loss_of(device, carried_and_captured, "state"))))
+    reference = bellhop.qjit(jax.grad(loss_of("default.qubit", carried_and_captured, "state")))
+    step = 1e-4
+    expected = (reference(X + step, 3) - reference(X - step, 3)) / (2 * step)
+    np.testing.assert_allclose(second(X, 3), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", [LIGHTNING, DEFAULT])
+def test_a_loop_of_angles_without_gates(device):
+    def circuit(x, n):
+        qml.RX(jax.lax.fori_loop(0, n, lambda _, y: jnp.sin(y), x), wires=0)
+        return qml.state()
+
+    loss = lambda x, n: jnp.sum(jnp.abs(qml.qnode(device)(circuit)(x, n)) ** 4)
+    angle = lambda x: np.sin(np.sin(x))
+    expected = lambda x: np.cos(angle(x) / 2) ** 4 + np.sin(angle(x) / 2) ** 4
+    slope = (expected(X + 1e-5) - expected(X - 1e-5)) / 2e-5
+    np.testing.assert_allclose(bellhop.qjit(jax.grad(loss))(X, 2), slope, atol=1e-8)
+    along = bellhop.qjit(lambda x, n: jax.jvp(lambda x: loss(x, n), (x,), (1.0,))[1])
+    np.testing.assert_allclose(along(X, 2), slope, atol=1e-8)

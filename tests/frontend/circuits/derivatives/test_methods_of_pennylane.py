@@ -67,8 +67,10 @@ def test_each_run_has_directions_of_its_own(name: str, exact: Any) -> None:
 
     options = {"num_directions": 11}
     qnode = node(name, diff_method="spsa", gradient_kwargs=options)
-    runs = bellhop.qjit(lambda x, y: [slope(x, y) for _ in range(2)])(*POINT)
-    assert len(np.unique(np.round(np.stack(runs)[:, 0], 6))) > 1
+    runs = bellhop.qjit(lambda x, y: [slope(x, y) for _ in range(2)])
+    # A mean of few directions has few values: those of one call are equal once in six times.
+    found = [np.round(np.stack(runs(*POINT))[:, 0], 6) for _ in range(20)]
+    assert any(len(np.unique(of_call)) > 1 for of_call in found)
 
 
 def test_bits_are_in_no_direction() -> None:

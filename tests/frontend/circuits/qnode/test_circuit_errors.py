@@ -237,8 +237,9 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
         {"diff_method": "finite-diff"},
         "the derivative of qml.density_matrix by diff_method='finite-diff' is not supported",
     ),
+    # What prints has no second form in the program, which would print again.
     "state beside a computed loop": (
-        computed_loop(qml.state),
+        lambda x: (jax.debug.print("{}", x), computed_loop(qml.state)(x))[1],
         {},
         "the derivative of qml.state beside a loop whose length the program computes is not "
         "supported on this device. Use default.qubit, or give the loop a known length.",
