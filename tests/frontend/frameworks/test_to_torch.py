@@ -108,7 +108,7 @@ TRANSFORMED = {
 
 
 # PyTorch's own forward mode uses what PyTorch has deprecated.
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("transform", TRANSFORMED)
 def test_transformed_by_torch_as_functions_of_its_own_are(transform):
     x = torch.tensor([0.5, 1.5, -1.0], dtype=torch.float64)
@@ -118,7 +118,7 @@ def test_transformed_by_torch_as_functions_of_its_own_are(transform):
     )
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_forward_mode_through_a_circuit():
     @qml.qnode(qml.device("lightning.qubit", wires=1))
     def circuit(angle):
