@@ -42,10 +42,12 @@ $(WHEEL): $(BIN)/python $(SOURCES)
 	  -Ccmake.define.BELLHOP_WERROR=$(WERROR)
 	mv $@.new $@
 
-# What it needs with a set of extras, which is installed beside the build.
+# What it needs with a set of extras, which is installed beside the build.  Of the demo's needs only
+# what it imports is compiled, a third of the time that all takes, whatever says not to write bytecode.
 $(VENV)/.needs-%: $(BIN)/python pyproject.toml
 	$(BIN)/python .ci/requirements $* > $@.txt
-	$(BIN)/python -m pip install --quiet -r $@.txt
+	$(BIN)/python -m pip install --quiet $(if $(filter demo,$*),--no-compile) -r $@.txt
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import jax, pennylane"
 	@touch $@
 
 # A stamp for each set of extras.
