@@ -56,10 +56,13 @@ from bellhop.mitigate import mitigate_with_zne  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
 from bellhop.profiling.profile import profile  # noqa: E402
+from bellhop.profiling.waiting import watch_by_environment  # noqa: E402
 from bellhop.tracing.options import CompileOptions  # noqa: E402
 from bellhop.transformations.grad import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.transformations.products import jvp, vjp  # noqa: E402
 from bellhop.transformations.vmap import vmap  # noqa: E402
+
+watch_by_environment()
 
 # What users set: whether what autograph cannot convert is an error, or not even a warning.
 autograph_strict_conversion = False

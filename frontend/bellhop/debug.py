@@ -1,4 +1,4 @@
-"""Looking inside programs: printing, callbacks, and the stages of compilation."""
+"""Looking inside programs: printing, callbacks, what they wait for, and how they are compiled."""
 
 import builtins
 import contextlib
@@ -12,6 +12,7 @@ from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.instruments import recording
 from bellhop.compiler.optimize import LOWERED
 from bellhop.errors import CompileError
+from bellhop.profiling.waiting import waiting, watchdog
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "print",
     "print_memref",
     "replace_ir",
+    "waiting",
+    "watchdog",
 ]
 
 

@@ -238,8 +238,7 @@ NB_MODULE(_runtime, m) {
       [](int seconds) {
         if (!close_taps(seconds)) throw nb::python_error();
       },
-      "seconds"_a = 60,
-      "Wait for all taps, no longer than that, and end their thread.");
+      "seconds"_a, "Wait for all taps, no longer than that, and end their thread.");
   m.def(
       "close_calls",
       [] {

@@ -16,20 +16,38 @@ from bellhop.base.source import PACKAGE
 from bellhop_runtime import set_tap_limit
 
 
+def number_of_environment(name: str, of: str) -> int | None:
+    """Return the number that an environment variable is set to; None where it is not set.
+
+    Raises:
+        ValueError: where that is no number ``of`` what it counts.
+    """
+    text = os.environ.get(name)
+    if text is not None and not text.isdecimal():
+        raise ValueError(f"{name}={text!r} is not a number of {of}. Write digits only.")
+    return None if text is None else int(text)
+
+
 def configure_taps() -> None:
     """Set how many bytes of taps may wait: ``BELLHOP_TAP_QUEUE_BYTES``.
 
     Raises:
         ValueError: where that is no number of bytes.
     """
-    text = os.environ.get("BELLHOP_TAP_QUEUE_BYTES")
-    if text is None:
-        return
-    if not text.isdecimal():
-        raise ValueError(
-            f"BELLHOP_TAP_QUEUE_BYTES={text!r} is not a number of bytes. Write digits only."
-        )
-    set_tap_limit(int(text))
+    limit = number_of_environment("BELLHOP_TAP_QUEUE_BYTES", "bytes")
+    if limit is not None:
+        set_tap_limit(limit)
+    tap_exit_seconds()  # so that a wrong one is an error here
+
+
+def tap_exit_seconds() -> int:
+    """Return how long the end of the process waits for taps: ``BELLHOP_TAP_EXIT_SECONDS``.
+
+    Raises:
+        ValueError: where that is no number of seconds.
+    """
+    seconds = number_of_environment("BELLHOP_TAP_EXIT_SECONDS", "seconds")
+    return 60 if seconds is None else seconds
 
 
 ENGINES = ("auto", "plugin")

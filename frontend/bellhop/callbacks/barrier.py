@@ -6,6 +6,7 @@ import traceback
 
 import jax
 
+from bellhop.base.config import tap_exit_seconds
 from bellhop.errors import CallbackException
 from bellhop_runtime import (
     close_calls,
@@ -21,7 +22,8 @@ def barrier_wait() -> None:
     """Wait until every tap and every asynchronous callback so far is over.
 
     Inside a tapped function it returns at once: what came before is over, and what came after
-    waits for that function.
+    waits for that function.  The end of the process waits too, but only for a minute, or for as
+    many seconds as the environment variable ``BELLHOP_TAP_EXIT_SECONDS`` says.
 
     Raises:
         CallbackException: where some of them raised since the last time; its ``exceptions``
@@ -92,7 +94,7 @@ def _failure() -> CallbackException | None:
 
 @atexit.register
 def _at_exit() -> None:
-    """Let nothing be lost: what waits is called, and what nobody waited for is reported.
+    """Let little be lost: what waits is called, and what nobody waited for is reported.
 
     Programs without effects that still run then are not waited for: they fail where they would
     call Python, which can be called no more soon.
@@ -101,7 +103,7 @@ def _at_exit() -> None:
         jax.effects_barrier()
     finally:
         try:
-            close_taps()
+            close_taps(tap_exit_seconds())
         finally:
             _report()
             close_calls()

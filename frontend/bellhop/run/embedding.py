@@ -13,6 +13,7 @@ from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
 from bellhop.compiler.program import program_p
+from bellhop_runtime import within
 
 
 def signature_of(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
@@ -48,7 +49,7 @@ class Traces:
         """Wait where another thread is tracing this signature."""
         thread, is_traced = self._under_way.get(signature, (None, None))
         if is_traced is not None and thread != threading.get_ident():
-            is_traced.wait()
+            within("waits for another thread, which traces it", is_traced.wait)
 
 
 # Makes a program of static arguments, those with a position and those with a name; returns it and

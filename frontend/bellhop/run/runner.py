@@ -35,7 +35,7 @@ from bellhop.run.embedding import (
     signature_of,
 )
 from bellhop.run.generator_choice import GeneratorChoice
-from bellhop_runtime import CallbackTable
+from bellhop_runtime import CallbackTable, within
 
 
 class _OnFormerDevice(Exception):
@@ -111,8 +111,12 @@ class Runner:
         """Compile, unless another thread does."""
         args, kwargs = flat_arguments(args, kwargs)
         self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
-        lowered = self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
-        return with_failures(lambda: self._finish(lowered, args, kwargs))
+
+        def compiled() -> Any:
+            lowered = self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
+            return with_failures(lambda: self._finish(lowered, args, kwargs))
+
+        return within("is compiled for new types of arguments", compiled)
 
     def _new_handle(self) -> Any:
         if len(jax.local_devices(backend="cpu")) > 1:

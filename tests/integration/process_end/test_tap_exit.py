@@ -1,6 +1,7 @@
 """The end of a process: what was tapped is called, and what was raised is reported."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -42,9 +43,12 @@ ENDS = {
 }
 
 
-def run(script: str) -> subprocess.CompletedProcess:
+def run(script: str, **environment: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=os.environ)
+    environment = {**os.environ, **environment}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, env=environment
+    )
 
 
 @pytest.mark.parametrize(("end", "status"), ENDS.values(), ids=ENDS)
@@ -196,3 +200,34 @@ def test_daemon_threads_that_tap_for_ever_end_with_what_they_tapped_before():
     )
     assert done.returncode == 0, done.stderr
     assert "taps that wait are called, in 60 s at the latest" in done.stderr
+
+
+@pytest.mark.parametrize("record", ["time.sleep(0.05)", "time.sleep(3600)"], ids=["slow", "stuck"])
+def test_taps_that_take_too_long_at_the_end_are_left_and_counted(record):
+    script = f"""
+    import bellhop, jax, threading, time
+    begun = threading.Event()
+
+    def record(i):
+        begun.set()
+        {record}
+
+    @bellhop.qjit
+    def f(n):
+        jax.lax.fori_loop(0, n, lambda i, _: bellhop.tap(record, i), None)
+
+    f(10_000)
+    # Those that wait for room, and one that is a thread of Python's.
+    threading.Thread(target=f, args=(10**9,), daemon=True).start()
+    bellhop.tap_queue_limit(1000)
+    begun.wait()
+    """
+    done = run(script, BELLHOP_TAP_EXIT_SECONDS="3")
+    assert done.returncode == 0, done.stderr
+    assert "called, in 3 s at the latest (BELLHOP_TAP_EXIT_SECONDS)" in done.stderr
+    assert re.search(r"the last \d{4,} taps are not called", done.stderr)
+
+
+def test_seconds_of_the_end_are_a_number():
+    done = run("import bellhop", BELLHOP_TAP_EXIT_SECONDS="soon")
+    assert "BELLHOP_TAP_EXIT_SECONDS='soon' is not a number of seconds" in done.stderr
