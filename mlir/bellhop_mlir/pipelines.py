@@ -23,6 +23,7 @@ from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
 from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
 from bellhop_mlir.transforms.regions.seed_regions import SeedRegions
+from bellhop_mlir.transforms.regions.take_arguments import TakeArguments
 from bellhop_mlir.transforms.regions.unnest_regions import UnnestRegions
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
@@ -42,7 +43,12 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     CanonicalizeRegions,
 )
 # After these a program's regions are modules of their own, which are taken out of it.
-REGIONS: tuple[type[Pass], ...] = (ConvertAccelerateToRuntime, KeepOnDevice, OverlapCalls)
+REGIONS: tuple[type[Pass], ...] = (
+    ConvertAccelerateToRuntime,
+    KeepOnDevice,
+    TakeArguments,
+    OverlapCalls,
+)
 _CALLS: tuple[type[Pass], ...] = (
     FuseCircuits,
     ConvertCallbackToRuntime,

@@ -16,6 +16,7 @@
 #include <cstddef>
 
 #include "arrays/small_array.h"
+#include "bindings/call_with_arguments.h"
 #include "bindings/fast_call.h"
 #include "ffi/runs.h"
 #include "interpreter/ended_threads.h"
@@ -136,7 +137,8 @@ struct Outcome {
   bool asks_for_more = false;
 };
 
-Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kwargs) {
+Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kwargs,
+                  CallWithArguments& call) {
   const FastCall& fast = *nb::inst_ptr<FastCall>(object);
   Outcome outcome;
   if (!fast.may_be_fast(args)) return outcome;
@@ -155,9 +157,13 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
     if (settings.all_hold()) {
       PyObject* const named =
           begins || kwargs == nullptr ? kwargs : PyTuple_GET_ITEM(made, 1);
-      outcome.result = call_jit(fast.jit.ptr(), fast.handle.ptr(),
-                                begins ? taken : PyTuple_GET_ITEM(made, 0), named);
+      PyObject* const ready = begins ? taken : PyTuple_GET_ITEM(made, 0);
+      PyObject* const first = fast.table.is_none() ? Py_NewRef(fast.handle.ptr())
+                                                   : call.begin(fast, ready, named);
+      if (first != nullptr)
+        outcome.result = call_jit(fast.jit.ptr(), first, ready, named);
       if (outcome.result == nullptr) outcome.failed = take_exception();
+      Py_XDECREF(first);
     }
   } else {
     outcome.failed = take_exception();
@@ -176,9 +182,11 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const FailuresOfCall failures;
   const UnderWay here(self);
+  CallWithArguments in_call;
   PyObject* const fast = fast_of(self);
   Outcome outcome;
-  if (fast != nullptr && fast != Py_None) outcome = call_fast(self, fast, args, kwargs);
+  if (fast != nullptr && fast != Py_None)
+    outcome = call_fast(self, fast, args, kwargs, in_call);
   Py_XDECREF(fast);
   const auto& [result, failed, asks_for_more] = outcome;
   if (result != nullptr && !asks_for_more) return result;
@@ -231,6 +239,7 @@ Py_ssize_t runs_under_way() { return runs.load(); }
 
 void define_compiled_call(nb::module_& m) {
   methods = new Methods;
+  define_call_with_arguments(m);
   const nb::object type = nb::steal(PyType_FromSpec(&spec));
   if (!type.is_valid()) throw nb::python_error();
   m.attr("CompiledCall") = type;

@@ -198,10 +198,11 @@ void define_fast_call(nb::module_& m) {
                        "What a call of a compiled function needs.")
       .def(nb::init<nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple, nb::tuple,
                     nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, nb::object,
-                    nb::object, nb::object, nb::object>(),
+                    nb::object, nb::object, nb::object, nb::object>(),
            nb::kw_only(), "jit"_a, "handle"_a, "contexts"_a, "defaults"_a, "settings"_a,
            "unless"_a, "others"_a, "special"_a, "declared"_a.none(), "most_runs"_a,
-           "waits"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a)
+           "waits"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a,
+           "table"_a.none())
       .def(nb::self == nb::self);
 }
 

@@ -30,6 +30,7 @@ struct FastCall {
   nb::object numpy_arrays;  // that of NumPy's
   nb::object flatten;       // function: a tuple that begins with the leaves of a pytree
   nb::object make_ready;    // function of args and kwargs: both, with arrays that are
+  nb::object table;         // None, or that of programs which ask for their arguments
 
   // Whether nothing but the number of runs asks for more.
   bool may_be_fast(PyObject* args) const;
@@ -45,10 +46,11 @@ struct FastCall {
   bool asks_for_more(PyObject* result) const;
 
   auto objects() const {
-    return std::array{jit.ptr(),       handle.ptr(), contexts.ptr(),     defaults.ptr(),
-                      settings.ptr(),  unless.ptr(), others.ptr(),       special.ptr(),
-                      declared.ptr(),  arrays.ptr(), numpy_arrays.ptr(), flatten.ptr(),
-                      make_ready.ptr()};
+    return std::array{jit.ptr(),        handle.ptr(),       contexts.ptr(),
+                      defaults.ptr(),   settings.ptr(),     unless.ptr(),
+                      others.ptr(),     special.ptr(),      declared.ptr(),
+                      arrays.ptr(),     numpy_arrays.ptr(), flatten.ptr(),
+                      make_ready.ptr(), table.ptr()};
   }
   bool operator==(const FastCall& other) const {
     return objects() == other.objects() && most_runs == other.most_runs &&

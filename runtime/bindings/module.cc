@@ -295,7 +295,7 @@ NB_MODULE(_runtime, m) {
   m.def(
       "hold",
       [](nb::object value) {
-        return keep_pending(CallingRun::id(), value.release().ptr());
+        return keep_pending(CallingRun::run().id, value.release().ptr());
       },
       "value"_a,
       "Keep an object for the run whose call this thread makes; return its handle.");
@@ -308,6 +308,15 @@ NB_MODULE(_runtime, m) {
         return nb::steal(found);
       },
       "handle"_a, "Return what is kept under a handle.");
+  m.def(
+      "argument_of_call",
+      [](Py_ssize_t number) {
+        PyObject* const arguments = CallingRun::run().arguments;
+        if (arguments == nullptr || number >= PyList_GET_SIZE(arguments))
+          throw nb::index_error("bellhop: a program was called without its arguments");
+        return nb::borrow(PyList_GET_ITEM(arguments, number));
+      },
+      "number"_a, "Return an argument of the program whose call this thread makes.");
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");
@@ -383,7 +392,9 @@ NB_MODULE(_runtime, m) {
       .def_prop_ro(
           "address",
           [](const CallbackTable& self) {
-            return self.is_published() ? 0 : reinterpret_cast<uint64_t>(&self);
+            return self.is_published()
+                       ? 0
+                       : reinterpret_cast<uint64_t>(&self.call_without_arguments());
           },
           "What programs take as their table; 0 for a published one.");
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "callbacks/callback.h"
+#include "callbacks/program_call.h"
 #include "circuit/random_stream.h"
 
 namespace bellhop {
@@ -38,6 +39,9 @@ class CallbackTable {
   static std::shared_ptr<Callback> find_published(int64_t key, int64_t index);
 
   bool is_published() const { return published_; }
+
+  // A call whose program asks for no argument.
+  const ProgramCall& call_without_arguments() const { return call_; }
 
   RandomStream& random() { return random_; }
 
@@ -93,6 +97,7 @@ class CallbackTable {
   }
 
   bool published_;
+  const ProgramCall call_{this, nullptr};
   RandomStream random_;
   // Held while something is added. Who holds it takes no other lock, but that of all
   // published tables.

@@ -1,7 +1,6 @@
 // callbacks/lookup.cc: the callback that a custom call names.
 #include "callbacks/lookup.h"
 
-#include <cstring>
 #include <string>
 
 namespace bellhop {
@@ -11,20 +10,15 @@ namespace {
 int64_t callback_index(const XLA_FFI_CallFrame& frame) { return attribute(frame, 0); }
 int64_t program_key(const XLA_FFI_CallFrame& frame) { return attribute(frame, 1); }
 
-// The table of the running program, whose address is the first operand; null where that
-// is zero, and the table is a published one.
-const CallbackTable* table_of(const XLA_FFI_CallFrame& frame) {
-  const CallbackTable* table = nullptr;
-  std::memcpy(&table, static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data,
-              sizeof(table));
-  return table;
-}
-
 }  // namespace
+
+ProgramCall program_call(const XLA_FFI_CallFrame& frame) {
+  return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
+}
 
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published) {
-  const CallbackTable* table = table_of(frame);
+  const CallbackTable* const table = program_call(frame).table;
   const int64_t key = program_key(frame);
   const int64_t index = callback_index(frame);
   if (table != nullptr) return table->find(key, index);

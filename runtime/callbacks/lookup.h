@@ -5,9 +5,13 @@
 #include <memory>
 
 #include "callbacks/callback_table.h"
+#include "callbacks/program_call.h"
 #include "ffi/call_frame.h"
 
 namespace bellhop {
+
+// The call of the running program; nothing in it for one of a published table.
+ProgramCall program_call(const XLA_FFI_CallFrame& frame);
 
 // The callback that the attributes name, in the program's table or, where the program
 // has none, the published one; null where there is none. A published table may go

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace bellhop {
 
@@ -18,19 +19,26 @@ PyObject* take_pending(uint64_t future);
 // The same, and it goes on waiting.
 PyObject* find_pending(uint64_t future);
 
+// A run: its number, and the list of what its program was called with, or null.
+struct KnownRun {
+  int64_t id = 0;
+  PyObject* arguments = nullptr;
+};
+
 // The run that this thread makes a call for, while this lives.
 class CallingRun {
  public:
-  explicit CallingRun(int64_t run_id) : before_(current) { current = run_id; }
+  CallingRun(int64_t run_id, PyObject* arguments)
+      : before_(std::exchange(current, KnownRun{run_id, arguments})) {}
   ~CallingRun() { current = before_; }
   CallingRun(const CallingRun&) = delete;
   CallingRun& operator=(const CallingRun&) = delete;
 
-  static int64_t id() { return current; }
+  static const KnownRun& run() { return current; }
 
  private:
-  static thread_local constinit inline int64_t current = 0;
-  int64_t before_;
+  static thread_local constinit inline KnownRun current;
+  KnownRun before_;
 };
 
 // Drops what a failed execution left. Any thread may call it, with the GIL or without.

@@ -1,6 +1,5 @@
 // handlers/seed.cc: bellhop_seed.
 #include <algorithm>
-#include <cstring>
 
 #include "callbacks/callback_table.h"
 #include "ffi/xla_order.h"
@@ -20,8 +19,7 @@ RandomStream& stream_of_process() {
 ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
                 ffi::BufferR1<ffi::U32> address, ffi::ResultBufferR1<ffi::U32> result) {
   const InOrder in_run(buffers_of(run.run_id));
-  CallbackTable* table = nullptr;
-  std::memcpy(&table, address.typed_data(), sizeof(table));
+  CallbackTable* const table = ProgramCall::of(address.typed_data()).table;
   RandomStream& stream = table == nullptr ? stream_of_process() : table->random();
   const Seed words = stream.next(circuit, run.run_id);
   if (result->element_count() != words.size()) {

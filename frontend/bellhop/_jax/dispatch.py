@@ -48,7 +48,11 @@ class NotRun(NamedTuple):
     compiled: Any
 
 
-def fast_calls(uncompiled: Callable[..., Any], compile_: Callable[..., jax.stages.Compiled]) -> Any:
+def fast_calls(
+    uncompiled: Callable[..., Any],
+    compile_: Callable[..., jax.stages.Compiled],
+    may_enter: Callable[[], bool],
+) -> Any:
     """Return what calls programs, in C++, by the types of the arguments.
 
     It holds no lock while a program runs.  While one is compiled, threads that want it wait.
@@ -56,6 +60,7 @@ def fast_calls(uncompiled: Callable[..., Any], compile_: Callable[..., jax.stage
     Args:
         uncompiled: what ``jax.disable_jit`` and ``jax.debug_nans`` run, operation by operation.
         compile_: makes the program of the arguments that it is called with.
+        may_enter: tells, when a program was compiled, whether later calls may be fast.
     """
 
     def enter(*args: Any, **kwargs: Any) -> tuple[NotRun, Any, bool]:
@@ -64,7 +69,7 @@ def fast_calls(uncompiled: Callable[..., Any], compile_: Callable[..., jax.stage
             dispatch.check_arg(leaf)
         core.check_eval_args(leaves)
         compiled = compile_(*args, **kwargs)
-        entry = _entry(compiled)
+        entry = _entry(compiled) if may_enter() else None
         return NotRun(compiled), entry, False
 
     calls = _jax.pjit(

@@ -11,7 +11,6 @@ from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import with_failures
-from bellhop.run.embedding import first_input
 from bellhop.run.runner import Runner
 
 
@@ -154,15 +153,21 @@ class PinnedRunner(Runner):
         return self.run_aside(static, args, kwargs)
 
     def run_aside(
-        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
+        self,
+        static: Static,
+        args: Any,
+        kwargs: Any,
+        device: jax.Device | None = None,
+        given: Any = None,
     ) -> Any:
         """Run it, or one like it on another CPU device."""
+        given = given or (args, kwargs)
         args, kwargs = flat_arguments(args, kwargs)
         self._check(args, kwargs)
         if device is not None:
-            return super().run_aside(self._static, args, kwargs, device)
-        first = first_input(self.given_handle, self._static)
-        return run_compiled(self._executable, None, first, *args, **kwargs)
+            return super().run_aside(self._static, args, kwargs, device, given)
+        run = lambda first: run_compiled(self._executable, None, first, *args, **kwargs)
+        return self._run_with(run, self.given_handle, self._static, given)
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
         leaves, tree = jax.tree.flatten((args, kwargs))

@@ -26,7 +26,8 @@ from bellhop.base.module_text import Snapshot
 from bellhop.compiler.delegation import Delegates
 from bellhop_mlir._meshes import meshes
 from bellhop_mlir._walk import string
-from bellhop_runtime import CallbackTable
+from bellhop_mlir.dialects.callback import TAKES_ARGUMENTS
+from bellhop_runtime import CallbackTable, CallWithArguments
 
 if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
@@ -41,9 +42,11 @@ class Code:
 
     Attributes:
         module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
-            tokens, the arguments and the table, and returns the tokens and the results.
+            tokens, the operands and the table, and returns the tokens and the results.
         tokens: how many ordering tokens there are.
         out_avals: the types of the results.
+        arguments: the numbers of the arguments that are operands.  Others are not used, or only by
+            regions, which take them where they lie.
         delegates: the implementations of its undefined functions, if it is not for the CPU.
         repeats_kernels: whether XLA compiles it sooner where it makes equal kernels once.
     """
@@ -51,6 +54,7 @@ class Code:
     module: bytes
     tokens: int
     out_avals: tuple[Any, ...]
+    arguments: tuple[int, ...]
     delegates: "weakref.ref[Delegates] | None" = None
     repeats_kernels: bool = False
 
@@ -58,6 +62,15 @@ class Code:
     def calls_runtime(self) -> bool:
         """Whether it has custom calls of ours, which look into the table."""
         return b"bellhop_" in self.module
+
+    @functools.cached_property
+    def takes_arguments(self) -> bool:
+        """Whether regions of it take what it is called with."""
+        return TAKES_ARGUMENTS.encode() in self.module
+
+    def operands(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return those of the arguments that are operands."""
+        return [arguments[number] for number in self.arguments]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +163,6 @@ def call(
     return list(func.CallOp(results, symbol, [*tokens, *operands, table]).results)
 
 
-def table_handle(table: CallbackTable) -> np.ndarray:
-    """Return the address of a table as programs take it: two 32-bit words."""
+def table_handle(table: CallbackTable | CallWithArguments) -> np.ndarray:
+    """Return the address of a table, or of a call, as programs take it: two 32-bit words."""
     return np.array([table.address], np.uint64).view(np.uint32)

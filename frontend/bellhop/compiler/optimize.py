@@ -40,7 +40,9 @@ from bellhop.compiler.code import Code, Program
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
 from bellhop.errors import CompileError
+from bellhop_mlir._functions import narrow
 from bellhop_mlir._meshes import meshes, size
+from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
@@ -138,10 +140,12 @@ def optimize(
             table.set_program(key, callbacks)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         kept = Delegates(targets, callbacks, device) if delegates else None
+        tokens, operands = _used_arguments(module)
         code = Code(
             mlir.module_to_bytecode(module),
-            _count_tokens(module),
+            tokens,
             out_avals,
+            operands,
             delegates=None if kept is None else weakref.ref(kept),
             repeats_kernels=_repeats_kernels(optimized, module),
         )
@@ -178,8 +182,21 @@ def _text(module: ir.Module, elides: bool) -> ModuleText:
     return ModuleText(module.operation.get_asm(large_elements_limit=16) if elides else module)
 
 
-def _count_tokens(module: ir.Module) -> int:
-    for op in module.body.operations:
-        if op.operation.name == "func.func" and op.sym_name.value == "main":
-            return sum(dialect.is_token(type_) for type_ in op.type.inputs)
-    raise AssertionError("a lowered module has a @main")
+def _used_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
+    """Leave a program the arguments that it uses; return how many tokens, and which others.
+
+    It has its table last.
+    """
+    main = functions(module)["main"]
+    arguments = list(main.regions[0].blocks[0].arguments)
+    last = len(arguments) - 1
+    tokens = sum(dialect.is_token(value.type) for value in arguments)
+    kept = [
+        place
+        for place, value in enumerate(arguments)
+        if place < tokens or place == last or any(True for _ in value.uses)
+    ]
+    results = range(len(function_type(main).results))
+    if len(kept) <= last:
+        narrow(main, kept, results)
+    return tokens, tuple(place - tokens for place in kept if tokens <= place < last)

@@ -7,7 +7,7 @@ anything runs; then arguments are gathered, and it runs on the host.
 """
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -105,12 +105,23 @@ def are_together(tree: PyTree) -> bool:
     return len(devices) <= 1 and all(device.platform == "cpu" for device in devices)
 
 
-def gathered(tree: PyTree) -> Any:
+def gathered(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
     """Return a pytree whose arrays a program on the host takes, on one device where they were not.
 
     Copies are committed to none: that a program needs them there is not the user's choice.
+
+    Args:
+        tree: the pytree.
+        operands: the numbers of the leaves that the program takes; None for all.
     """
-    return tree if are_together(tree) else moved_freely(tree)
+    leaves, structure = jax.tree.flatten(tree)
+    places = range(len(leaves)) if operands is None else operands
+    taken = [leaves[place] for place in places]
+    if are_together(taken):
+        return tree
+    for place, leaf in zip(places, moved_freely(taken), strict=True):
+        leaves[place] = leaf
+    return jax.tree.unflatten(structure, leaves)
 
 
 def moved(tree: PyTree, device: jax.Device) -> Any:

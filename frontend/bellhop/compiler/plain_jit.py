@@ -190,7 +190,7 @@ def lower_alone(
     # The module may have tokens of JAX's own callbacks beside these.
     tokens = [ctx.tokens_in.get(effect) for effect in effects]
     table = mlir.ir_constant(table_handle(programs.table))
-    results = call(ctx, symbol, code, operands, table, tokens)
+    results = call(ctx, symbol, code, code.operands(operands), table, tokens)
     if effects:
         after = mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True)))
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))

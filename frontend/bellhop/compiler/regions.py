@@ -5,8 +5,7 @@ import io
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -28,64 +27,16 @@ from bellhop.compiler.delegation import is_delegated, refuse_waiting_device
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
+from bellhop.compiler.residence import Residence, Results
 from bellhop.errors import CompileError
 from bellhop_mlir._walk import function_type, functions, string, symbols
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
-from bellhop_runtime import Callback, CallbackTable, held, hold
+from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
 
 if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
-
-
-# What a region fetched, and what it keeps.
-Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
-
-
-@dataclass(frozen=True)
-class Residence:
-    """Which values of a region stay on its device; programs have handles for them.
-
-    Attributes:
-        held: the numbers of the arguments that are there already.
-        fetched: those of the results that the host needs.
-        kept: those of the results that stay, for each handle.
-    """
-
-    held: frozenset[int]
-    fetched: tuple[int, ...]
-    kept: tuple[int, ...]
-
-    @classmethod
-    def of(cls, declaration: dialect.FuncOp, n_results: int) -> "Residence":
-        """Return that of a declaration."""
-        fetched = declaration.places("fetched")
-        return cls(
-            frozenset(declaration.places("held") or ()),
-            tuple(range(n_results) if fetched is None else fetched),
-            tuple(declaration.places("kept") or ()),
-        )
-
-    def moved(self, n_arguments: int) -> tuple[int, ...]:
-        """Return the numbers of the arguments that come from the host."""
-        return tuple(place for place in range(n_arguments) if place not in self.held)
-
-    def arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
-        """Return the arguments, with what is held in the place of its handle."""
-        if not self.held:
-            return arguments
-        return [
-            held(int(value.view(np.uint64)[0])) if place in self.held else value
-            for place, value in enumerate(arguments)
-        ]
-
-    def results(self, results: Results) -> Any:
-        """Return what the program gets: arrays, and handles of what is held from now on."""
-        fetched, kept = results
-        handles = [np.array([hold(value)], np.uint64).view(np.uint32) for value in kept]
-        arrays = fetched + handles
-        return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
 class Region:
@@ -109,7 +60,7 @@ class Region:
         inputs: Sequence[jax.core.ShapedArray],
         table: CallbackTable,
         target: Target,
-        residence: "Residence",
+        residence: Residence,
     ) -> None:
         self.name = name
         self.target = target
@@ -139,7 +90,9 @@ class Region:
         # On the CPU an argument is a NumPy array's own memory, which is not XLA's to take.
         is_donated = target_platform(target) != "cpu"
         region = jax.jit(
-            lambda *args: program_p.bind(*args, code=code, is_region=True),
+            lambda *args: program_p.bind(
+                *code.operands(args[:-1]), args[-1], code=code, is_region=True
+            ),
             keep_unused=True,
             donate_argnums=residence.moved(len(specs)) if is_donated else (),
             # Each process has all of the results.
@@ -198,7 +151,10 @@ class Region:
         which takes a quarter of the time that ``jax.device_put`` does.
         """
         if self._is_of_processes:
-            arguments = [self._on_all(np.asarray(value)) for value in arguments]
+            arguments = [
+                value if isinstance(value, jax.Array) else self._on_all(value)
+                for value in arguments
+            ]
         # What calls back may come back here; see run_compiled.
         if self._calls_back or checks_results():
             return run_compiled(self._executable, None, *arguments, self._handle)
@@ -287,7 +243,7 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
         del declaration.attributes["module"]
         main = functions(nested)["main"]
         type_ = function_type(main)
-        residence = Residence.of(declaration, len(type_.results))
+        residence = Residence.of(declaration, type_, target)
         if isinstance(target, jax.Device) and _is_identity(main):
             compiled.append(_callback(Transfer(name, target, residence), site))
             nested.erase()

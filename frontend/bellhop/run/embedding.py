@@ -126,7 +126,7 @@ def embedding_jit(
         leaves = jax.tree.leaves((args, kwargs))
         # What is not used costs less of a call.
         table = handle if code.calls_runtime else _NO_TABLE
-        results = program_p.bind(*leaves, table, code=code, is_region=False)
+        results = program_p.bind(*code.operands(leaves), table, code=code, is_region=False)
         if not code.out_avals:
             return EffectsOnly(out_tree, results)
         return jax.tree.unflatten(out_tree, results)

@@ -1,10 +1,11 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
+import numpy as np
 
 from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop._jax.private import run_compiled
@@ -33,9 +34,10 @@ from bellhop.run.embedding import (
     first_input,
     of_first_input,
     signature_of,
+    wait_for,
 )
 from bellhop.run.generator_choice import GeneratorChoice
-from bellhop_runtime import CallbackTable, within
+from bellhop_runtime import CallbackTable, CallWithArguments, within
 
 
 class _OnFormerDevice(Exception):
@@ -50,7 +52,8 @@ class Runner:
 
     Attributes:
         given_handle: the handle that fast calls are given; None until JAX's devices are asked for.
-        jit: calls by the handle of the table and the arguments, or returns ``NotRun``.
+        takes_arguments: whether a program has regions that take what it is called with, so that
+            each call has a handle of its own.
     """
 
     def __init__(
@@ -80,7 +83,11 @@ class Runner:
             handle = self.given_handle
             if handle is not self.handle:
                 raise _OnFormerDevice
-            return compile_(*arguments)
+            code, out_tree = compile_(*arguments)
+            if code.takes_arguments:
+                self.takes_arguments = True
+                self._operands[signature_of(*arguments)] = code.arguments
+            return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
             return run_uncompiled(of_first_input(first)[1], args, kwargs)
@@ -94,7 +101,14 @@ class Runner:
         make_jit = functools.partial(embedding_jit, self._traces, name, donated)
         self._choice = GeneratorChoice(make_jit, compile_here)
         self._uncompiled = uncompiled_flat
-        self.jit = fast_calls(uncompiled, self._compile_once)
+        self.takes_arguments = False
+        # The arguments that are operands, of programs that take others.
+        self._operands: dict[Hashable, tuple[int, ...]] = {}
+        # One that began before a program was found to take arguments may run none that does.
+        self._jit_without = fast_calls(
+            uncompiled, self._compile_once, lambda: not self.takes_arguments
+        )
+        self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
         self._table = table
         self.given_handle: Any = None
         self._refuse = refuse
@@ -105,7 +119,13 @@ class Runner:
     def clear_cache(self) -> None:
         """Forget all programs."""
         self._choice.jit.clear_cache()
-        self.jit._clear_cache()
+        self._jit_without._clear_cache()
+        self._jit_with._clear_cache()
+
+    @property
+    def jit(self) -> Any:
+        """What calls by a handle and the arguments, or returns ``NotRun``."""
+        return self._jit_with if self.takes_arguments else self._jit_without
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
@@ -196,25 +216,72 @@ class Runner:
             raise
         return run(static, args, kwargs)
 
-    def _run_gathered(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        args, kwargs = gathered((args, kwargs))
+    def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
+        given = args, kwargs
+        args, kwargs = flat_arguments(args, kwargs)
+        operands = self._operands.get(signature_of(static, args, kwargs))
+        args, kwargs = gathered((args, kwargs), operands)
         with on_host():
-            return self._run(None, static, args, kwargs)
+            return self._run(None, static, args, kwargs, given)
 
-    def _run(self, begun: Any, static: Static, args: Any, kwargs: Any) -> Any:
-        given = self.given_handle
-        first = first_input(self.handle if given is None else given, static)
+    def _run(self, begun: Any, static: Static, args: Any, kwargs: Any, given: Any = None) -> Any:
+        given = given or (args, kwargs)
+        handle = self.given_handle
+        if handle is None:
+            handle = self.handle
         if begun is None:
-            begun = self.jit(first, *args, **kwargs)
+            run = lambda first: self.jit(first, *args, **kwargs)
+            begun = self._run_with(run, handle, static, given)
         if type(begun) is NotRun:
             args, kwargs = ready(*flat_arguments(args, kwargs))
-            return run_compiled(begun.compiled, self._uncompiled, first, *args, **kwargs)
+            run = lambda first: run_compiled(
+                begun.compiled, self._uncompiled, first, *args, **kwargs
+            )
+            return self._run_with(run, handle, static, given)
         return begun
 
-    def run_aside(
-        self, static: Static, args: Any, kwargs: Any, device: jax.Device | None = None
+    def _run_with(
+        self, run: Callable[[Any], Any], handle: Any, static: Static, given: tuple[Args, Kwargs]
     ) -> Any:
-        """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
+        """Run a program with what it takes first: the handle of the table, or one of this call.
+
+        Args:
+            run: takes that and runs the program, or compiles it.
+            handle: that of the table.
+            static: the arguments that are part of the program.
+            given: the others, as the caller gave them.
+        """
+        if not self.takes_arguments:
+            return run(first_input(handle, static))
+        # A callback may write into NumPy's before a region takes them.
+        leaves = [
+            leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in jax.tree.leaves(given)
+        ]
+        call = CallWithArguments(self._table, leaves)
+        result = run(first_input(table_handle(call), static))
+        if type(result) is not NotRun:
+            # It lasts as long as the run, which may have begun late.
+            wait_for(result)
+        return result
+
+    def run_aside(
+        self,
+        static: Static,
+        args: Any,
+        kwargs: Any,
+        device: jax.Device | None = None,
+        given: Any = None,
+    ) -> Any:
+        """Run outside JAX's cache of fast calls, on another CPU device if one is given.
+
+        Args:
+            static: the arguments that are part of the program.
+            args: the others with a position.
+            kwargs: those with a name.
+            device: where it runs.
+            given: the arguments as the caller gave them, where they were moved.
+        """
+        given = given or (args, kwargs)
         args, kwargs = gathered(flat_arguments(args, kwargs))
         self._traces.wait_for(signature_of(static, args, kwargs))
         # Also where it is an array of NumPy's: without it nothing may say where to run.
@@ -222,16 +289,17 @@ class Runner:
         executable = self.compile(static, args, kwargs, handle)
         (handle, *args), kwargs = ready((handle, *args), kwargs, device)
         with default_on_host():
-            first = first_input(handle, static)
-            return run_compiled(executable, self._uncompiled, first, *args, **kwargs)
+            run = lambda first: run_compiled(executable, self._uncompiled, first, *args, **kwargs)
+            return self._run_with(run, handle, static, given)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
+        given = args, kwargs
         args, kwargs = gathered(flat_arguments(args, kwargs))
         chosen = committed_devices((args, kwargs))
         with spare_device() as device:
             args, kwargs = moved((args, kwargs), device)
-            results = self.run_aside(static, args, kwargs, device)
+            results = self.run_aside(static, args, kwargs, device, given)
         return moved(results, chosen.pop()) if chosen else moved_freely(results)
 
     def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:

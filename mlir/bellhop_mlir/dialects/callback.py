@@ -16,15 +16,16 @@ values that it comes after; it returns how many to do before the next one.
 ``callback.accelerate`` runs a function of this module on a device.
 
 A region, a ``callback.func`` that names a ``module``, may keep values on its device, where the
-program has a handle for each.  ``held`` numbers the arguments of the module's ``@main`` that it
-takes as handles; ``fetched`` and ``kept`` the results that it returns, first as they are, then as
-handles.  Without them no argument is held, and all results are fetched.
+program has a handle for each; the arguments of the program have one too, which says their number.
+``held`` numbers the arguments of the module's ``@main`` that it takes as handles; ``fetched`` and
+``kept`` the results that it returns, first as they are, then as handles.  Without them no argument
+is held, and all results are fetched.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bellhop_mlir._bindings import TokenType, ir, register_dialect, register_operation
+from bellhop_mlir._bindings import TokenType, ir, register_dialect, register_operation, stablehlo
 from bellhop_mlir._call_graph import call_graph, reachable
 from bellhop_mlir._walk import function_type, functions, string, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
@@ -35,6 +36,10 @@ from bellhop_mlir.errors import VerificationError
 FUTURE = "tensor<2xui32>"
 # The type of what stands for a value on a device.
 HANDLE = "tensor<2xui32>"
+# Marks a module whose regions take handles of its arguments.
+TAKES_ARGUMENTS = "bellhop.takes_arguments"
+# A bit of a handle that says that the others are the number of an argument of the program.
+_IS_ARGUMENT = 1 << 63
 # How many iterations a loop has, to a call of kind progress that does not know.
 UNKNOWN_TOTAL = -1
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
@@ -211,6 +216,17 @@ def accelerate(
 ) -> AccelerateOp:
     """Build a ``callback.accelerate`` at the insertion point of the context."""
     return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
+
+
+def argument_handle(number: int) -> ir.Value:
+    """Build the handle of an argument of the program at the insertion point of the context."""
+    words = divmod(_IS_ARGUMENT | number, 1 << 32)
+    return stablehlo.constant(ir.Attribute.parse(f"dense<[{words[1]}, {words[0]}]> : {HANDLE}"))
+
+
+def argument_of(handle: int) -> int | None:
+    """Return which argument of the program a handle stands for; None for what a run keeps."""
+    return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
 
 
 def declarations(module: ir.Module) -> dict[str, FuncOp]:

@@ -129,14 +129,18 @@ def test_values_are_those_of_jax(function, expected):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
 @pytest.mark.parametrize(("function", "expected"), PROGRAMS.values(), ids=PROGRAMS)
-def test_nothing_crosses_that_need_not(function, expected, gpu, counts):
+def test_nothing_crosses_that_need_not(function, expected, platform, gpu, counts):
     program = bellhop.qjit(lambda w: function(lambda f: bellhop.accelerate(f, dev=gpu), circuit, w))
-    w = jax.device_put(WEIGHTS, jax.devices("cpu")[0])
+    w = jax.device_put(WEIGHTS, jax.devices(platform)[0])
     value = jax.block_until_ready(program(w))
     with counts() as counted:
         jax.block_until_ready(program(w))
-    assert (counted.to_device, counted.to_host, counted.executions) == expected
+    # The weights are there already, or go there once.
+    to_device, *others = expected
+    least = to_device - (platform == "gpu"), *others
+    assert (counted.to_device, counted.to_host, counted.executions) == least
     with jax.default_device(jax.devices("cpu")[0]):
         np.testing.assert_allclose(value, function(lambda f: f, plain, WEIGHTS), rtol=1e-7)
     assert pending_regions() == 0

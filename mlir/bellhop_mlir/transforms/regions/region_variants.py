@@ -1,6 +1,7 @@
 """The regions of a module, and others of the same code whose values stay on the device."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._walk import fresh_symbol, operations, source_line, string, symbol, symbols
@@ -40,6 +41,10 @@ class RegionVariants:
         is_single = not device.startswith("sharding:")
         return device if is_single and callback.CallOp(op).traits.is_pure else None
 
+    def is_region(self, name: str) -> bool:
+        """Tell whether a symbol is that of a region."""
+        return name in self._declared
+
     def transfer(self, device: str, value: ir.Value, before: ir.Operation) -> ir.Value:
         """Move a value to a device before an operation; return its handle."""
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
@@ -64,13 +69,35 @@ class RegionVariants:
         self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
     ) -> str:
         """Return the declaration of a region with other values on the device."""
-        key = (name, tuple(held), tuple(fetched), tuple(kept))
+        results = self._declared[name].function_type.results
+        return self._variant(
+            (name, tuple(held), tuple(fetched), tuple(kept)),
+            held,
+            [results[i] for i in fetched] + [self._handle] * len(kept),
+            {"held": held, "fetched": fetched, "kept": kept},
+        )
+
+    def taking(self, name: str, held: Sequence[int]) -> str:
+        """Return the declaration of a region with more of its arguments held."""
+        old = self._declared[name]
+        places = sorted({*(old.places("held") or ()), *held})
+        results = old.function_type.results
+        return self._variant((name, tuple(held)), held, results, {"held": places})
+
+    def _variant(
+        self,
+        key: tuple[Any, ...],
+        held: Sequence[int],
+        results: Sequence[ir.Type],
+        places: Mapping[str, Sequence[int]],
+    ) -> str:
         if key in self._variants:
             return self._variants[key]
+        name = key[0]
         old = self._declared[name]
-        type_ = old.function_type
-        inputs = [self._handle if i in held else each for i, each in enumerate(type_.inputs)]
-        results = [type_.results[i] for i in fetched] + [self._handle] * len(kept)
+        inputs = [
+            self._handle if i in held else each for i, each in enumerate(old.function_type.inputs)
+        ]
         module_name = fresh_symbol(self._module, old.module or name)
         nested = self._modules[old.module or ""]
         module = nested.clone(ip=ir.InsertionPoint(nested))
@@ -85,7 +112,7 @@ class RegionVariants:
                 id=self._next_id(),
                 module=module_name,
             )
-        _set_places(declaration, held, fetched, kept)
+        _set_places(declaration, **{**_places_of(old), **places})
         self._modules[module_name] = module
         self._declared[declaration.sym_name] = declaration
         self._variants[key] = declaration.sym_name
@@ -155,7 +182,7 @@ class RegionVariants:
                     id=self._next_id(),
                     module=name,
                 )
-            _set_places(declaration, held, fetched, () if fetched else (0,))
+            _set_places(declaration, held=held, fetched=fetched, kept=() if fetched else (0,))
             self._modules[name] = nested
             self._declared[declaration.sym_name] = declaration
             self._variants[key] = declaration.sym_name
@@ -166,11 +193,11 @@ class RegionVariants:
         return 1 + max(each.id for each in callback.declarations(self._module).values())
 
 
-def _set_places(
-    declaration: callback.FuncOp,
-    held: Sequence[int],
-    fetched: Sequence[int],
-    kept: Sequence[int],
-) -> None:
-    for name, places in (("held", held), ("fetched", fetched), ("kept", kept)):
-        declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(places))
+def _places_of(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
+    found = {name: declaration.places(name) for name in ("held", "fetched", "kept")}
+    return {name: places for name, places in found.items() if places is not None}
+
+
+def _set_places(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
+    for name, of_name in places.items():
+        declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(of_name))

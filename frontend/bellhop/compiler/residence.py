@@ -1,0 +1,92 @@
+"""Values of a region that the program has handles for: on its device, or the program's arguments.
+
+A handle that a run made names what is on the region's device.  That of an argument says no more
+than its number: where the caller's array lies, each call tells.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.interpreters.mlir import ir
+
+from bellhop.base.devices import Target, sharding_for
+from bellhop.base.types import aval_of
+from bellhop_mlir.dialects import callback as dialect
+from bellhop_runtime import argument_of_call, held, hold
+
+# What a region fetched, and what it keeps.
+Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
+
+
+@dataclass(frozen=True)
+class Residence:
+    """Which values of a region stay where they are; programs have handles for them.
+
+    Attributes:
+        held: the arguments that it gets handles of, by number, as it takes them.
+        fetched: the numbers of the results that the host needs.
+        kept: those of the results that stay, for each handle.
+    """
+
+    held: dict[int, jax.ShapeDtypeStruct]
+    fetched: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @classmethod
+    def of(cls, declaration: dialect.FuncOp, type_: ir.FunctionType, target: Target) -> "Residence":
+        """Return that of a declaration, whose module has a function of a type."""
+        held, fetched = declaration.places("held") or (), declaration.places("fetched")
+        types = {place: aval_of(type_.inputs[place]) for place in held}
+        return cls(
+            {
+                place: jax.ShapeDtypeStruct(
+                    aval.shape, aval.dtype, sharding=sharding_for(target, aval.shape)
+                )
+                for place, aval in types.items()
+            },
+            tuple(range(len(type_.results)) if fetched is None else fetched),
+            tuple(declaration.places("kept") or ()),
+        )
+
+    def moved(self, n_arguments: int) -> tuple[int, ...]:
+        """Return the numbers of the arguments that come from the program."""
+        return tuple(place for place in range(n_arguments) if place not in self.held)
+
+    def arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
+        """Return the arguments, with what they stand for in the place of handles."""
+        if not self.held:
+            return arguments
+        found: list[Any] = list(arguments)
+        for place, taken in self.held.items():
+            handle = int(found[place].view(np.uint64)[0])
+            number = dialect.argument_of(handle)
+            found[place] = (
+                held(handle) if number is None else _as_taken(argument_of_call(number), taken)
+            )
+        return found
+
+    def results(self, results: Results) -> Any:
+        """Return what the program gets: arrays, and handles of what is held from now on."""
+        fetched, kept = results
+        handles = [np.array([hold(value)], np.uint64).view(np.uint32) for value in kept]
+        arrays = fetched + handles
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _as_taken(argument: Any, taken: jax.ShapeDtypeStruct) -> Any:
+    """Return what a program was called with as a region's executable takes it."""
+    if not isinstance(argument, jax.Array):
+        # Numbers of Python's too.
+        return np.asarray(argument, taken.dtype)
+    if jax.dtypes.issubdtype(argument.dtype, jax.dtypes.prng_key):
+        argument = jax.random.key_data(argument)
+    if argument.sharding.is_equivalent_to(taken.sharding, argument.ndim):
+        return argument
+    is_on_host = all(device.platform == "cpu" for device in argument.devices())
+    if is_on_host or not taken.sharding.is_fully_addressable:
+        # The executable moves it itself, in less time.
+        return np.asarray(argument)
+    return jax.device_put(argument, taken.sharding)

@@ -1,0 +1,95 @@
+"""take-arguments: regions take what the program was called with, wherever it lies."""
+
+from bellhop_mlir._bindings import ir
+from bellhop_mlir._walk import functions, named, operations, producer, string, symbol, types
+from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
+from bellhop_mlir.transforms.regions.region_variants import RegionVariants
+
+# Operations whose results are their operands: one that JAX puts around each key, which on one
+# device says nothing, and that of jax.checkpoint.
+_SAME = ("sdy.sharding_constraint", "stablehlo.optimization_barrier")
+
+
+class TakeArguments(Pass):
+    """Give regions handles of the program's arguments, in place of the arguments.
+
+    Before::
+
+        func.func public @main(%w: tensor<8xf64>, %x: tensor<f64>) {
+          %y = "callback.call"(%w, %x) {callee = @region, kind = "pure"} ...
+
+    After::
+
+        func.func public @main(%w: tensor<8xf64>, %x: tensor<f64>) {
+          %0 = stablehlo.constant dense<[0, 2147483648]> : tensor<2xui32>
+          %1 = stablehlo.constant dense<[1, 2147483648]> : tensor<2xui32>
+          %y = "callback.call"(%0, %1) {callee = @region_0, kind = "pure"} ...
+
+    The program is one of the host: as its operand, an array that lies on the region's device would
+    go to the host and back.  An argument that only regions take is no operand any more.
+
+    Preconditions: keep-on-device ran before, and the declarations of regions still name their
+    modules.
+    """
+
+    needs = ("callback.call",)
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        regions = RegionVariants(module)
+        main = functions(module)["main"]
+        (block,) = main.regions[0].blocks
+        numbers = {
+            value: number
+            for number, value in enumerate(
+                value for value in block.arguments if not callback.is_token(value.type)
+            )
+        }
+        handles: dict[int, ir.Value] = {}
+        for call in named(main, "callback.call"):
+            if not regions.is_region(symbol(call)) or string(call, "kind") == "release":
+                continue
+            is_ordered = callback.CallOp(call).is_ordered
+            places = [i for i, value in enumerate(call.operands) if _source(value) in numbers]
+            for place in places:
+                number = numbers[_source(call.operands[place])]
+                if number not in handles:
+                    with ir.InsertionPoint.at_block_begin(block), main.location:
+                        handles[number] = callback.argument_handle(number)
+                call.operands[place] = handles[number]
+            if places:
+                name = regions.taking(symbol(call), [place - is_ordered for place in places])
+                call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
+        for op in reversed(operations(main)):
+            if op.name in _SAME:
+                _drop_unused(op)
+        if handles:
+            module.operation.attributes[callback.TAKES_ARGUMENTS] = ir.UnitAttr.get()
+        return regions.finish()
+
+
+def _drop_unused(op: ir.Operation) -> None:
+    """Leave an operation whose results are its operands those that are used."""
+    used = [i for i, result in enumerate(op.results) if any(True for _ in result.uses)]
+    if len(used) == len(op.results):
+        return
+    if used:
+        with ir.InsertionPoint(op), op.location:
+            operands = [op.operands[i] for i in used]
+            new = ir.Operation.create(
+                op.name,
+                results=types(operands),
+                operands=operands,
+                attributes=dict(op.attributes.items()),
+            )
+        for i, result in zip(used, new.results, strict=True):
+            op.results[i].replace_all_uses_with(result)
+    op.erase()
+
+
+def _source(value: ir.Value) -> ir.Value:
+    op = producer(value)
+    if op is None or op.name not in _SAME:
+        return value
+    return _source(op.operands[list(op.results).index(value)])

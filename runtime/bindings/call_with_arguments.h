@@ -1,0 +1,39 @@
+// bindings/call_with_arguments.h: a call whose program asks for its arguments.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+
+#include "bindings/fast_call.h"
+#include "callbacks/program_call.h"
+
+namespace bellhop {
+
+// Lives as long as the run may last.
+class CallWithArguments {
+ public:
+  CallWithArguments() = default;
+  CallWithArguments(nb::object table, nb::list arguments);
+  // Programs have its address.
+  CallWithArguments(const CallWithArguments&) = delete;
+  CallWithArguments& operator=(const CallWithArguments&) = delete;
+
+  // Takes the leaves of the arguments, as they are now. Returns what the program is
+  // given in the place of its table, a new reference; null with a Python error set.
+  PyObject* begin(const FastCall& fast, PyObject* args, PyObject* kwargs);
+
+ private:
+  friend void define_call_with_arguments(nb::module_& m);
+
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(&call_); }
+
+  nb::object table_;
+  nb::object arguments_;  // a list
+  ProgramCall call_;
+};
+
+// The type of them in Python.
+void define_call_with_arguments(nb::module_& m);
+
+}  // namespace bellhop

@@ -1,0 +1,273 @@
+"""Arguments of a program that regions take where they lie: on a GPU, on the host, of Python's."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.standin.fixtures import Counts
+
+import bellhop
+
+W, X = np.arange(12.0).reshape(3, 4) / 7, np.arange(4.0)
+
+
+def layer(w, x):
+    return jnp.tanh(w @ x)
+
+
+def on(device, function=layer, **options):
+    return bellhop.accelerate(function, dev=device, **options)
+
+
+def loss(f):
+    return lambda w, x: jnp.sum(f(w, x) ** 2)
+
+
+def shared(f):
+    """A region takes the weights in each iteration, and a callback stands between."""
+    half = bellhop.pure_callback(lambda x: x / 2, jax.ShapeDtypeStruct((4,), np.float64))
+
+    def function(w, x):
+        step = lambda i, x: half(jnp.sum(f(w, x)) * x)
+        return f(w, jax.lax.fori_loop(0, 3, step, x))
+
+    return function
+
+
+def twice(f):
+    half = bellhop.pure_callback(lambda y: y / 2, jax.ShapeDtypeStruct((3,), np.float64))
+    return lambda w, x: f(w, x) + f(w, half(f(w, x))[0] * jnp.arange(4.0))
+
+
+# A function of what is accelerated, then, with all arguments on the GPU, how many arrays go there,
+# come back, and how often something runs.
+PROGRAMS = {
+    "region": (lambda f: f, (0, 1, 1)),
+    "pytree": (lambda f: lambda *tree: f(**{"w": {"a": tree}["a"][0], "x": tree[1]}), (0, 1, 1)),
+    "value and gradient": (lambda f: jax.value_and_grad(loss(f), (0, 1)), (0, 3, 1)),
+    "batch": (lambda f: jax.vmap(f, (None, 1), 1), (0, 1, 1)),
+    "gradients of a batch": (
+        lambda f: jax.vmap(jax.grad(loss(f)), (None, 1)),
+        (0, 1, 1),
+    ),
+    "loop": (lambda f: lambda w, x: jax.lax.fori_loop(0, 3, lambda i, v: f(w, v)[:1] * x, x), None),
+    # The callback's array goes there for each step, and what the loop begins with comes here.
+    "loop with a callback": (shared, (4, 5, 4)),
+    "function of JAX's": (lambda f: twice(jax.jit(lambda w, x: f(w, x))), (1, 2, 2)),
+    # The barrier of jax.checkpoint keeps the two regions apart.
+    "checkpoint": (lambda f: jax.grad(loss(jax.checkpoint(lambda w, x: f(w, x)))), (1, 2, 2)),
+    "host takes it too": (lambda f: lambda w, x: f(w, x) + jnp.sin(x)[:3], (0, 2, 1)),
+}
+BATCHED = {"batch", "gradients of a batch"}
+
+
+def arguments(name):
+    return W, np.stack([X, X + 1], 1) if name in BATCHED else X
+
+
+def expected(function, *args):
+    with jax.default_device(jax.devices("cpu")[0]):
+        return jax.jit(function(layer))(*args)
+
+
+def compare(one, other):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), one, other)
+
+
+PLACES = {
+    "numpy": lambda x, device: x,
+    "host": lambda x, device: jax.device_put(x, jax.devices("cpu")[0]),
+    "there": jax.device_put,
+    "default there": lambda x, device: _by_default(x, device),
+}
+
+
+def _by_default(x, device):
+    with jax.default_device(device):
+        return jnp.asarray(x) + 0
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_wherever_arguments_lie(name, place, other):
+    device = jax.devices("cpu")[1]
+    function, _ = PROGRAMS[name]
+    f = bellhop.qjit(function(on(other)))
+    args = arguments(name)
+    for _ in range(2):
+        compare(f(*(PLACES[place](x, device) for x in args)), expected(function, *args))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("place", ["there", "default there"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_goes_to_the_host_and_back(name, place, gpu, counts):
+    function, least = PROGRAMS[name]
+    f = bellhop.qjit(function(on(gpu)))
+    args = arguments(name)
+    f(*args)
+    for _ in range(2):
+        lying = jax.block_until_ready([PLACES[place](x, gpu) for x in args])
+        with counts() as counted:
+            result = jax.block_until_ready(f(*lying))
+        compare(result, expected(function, *args))
+        if least is not None:
+            assert (counted.to_device, counted.to_host, counted.executions) == least
+        assert not any(x.is_deleted() for x in lying)
+
+
+@pytest.mark.gpu
+def test_first_call_moves_nothing_either(gpu, counts):
+    w, x = jax.block_until_ready(jax.device_put((W, X), gpu))
+    f = bellhop.qjit(on(gpu))
+    with counts() as counted:
+        compare(f(w, x), expected(lambda f: f, W, X))
+    # The handle of the region's table.
+    assert (counted.to_device, counted.to_device_bytes, counted.to_host) == (1, 8, 1)
+
+
+@pytest.mark.gpu
+def test_host_fetches_once_what_several_take(gpu, counts):
+    w, x = jax.block_until_ready(jax.device_put((W, X), gpu))
+    f = bellhop.qjit(lambda w, x: on(gpu)(w, x + 1) + on(gpu, lambda x: 2 * x)(x)[:3] + x[:3])
+    f(w, x)
+    y = jax.block_until_ready(jax.device_put(X + 1, gpu))
+    with counts() as counted:
+        f(w, y)
+    # x, and two results; x + 1 goes there.
+    assert (counted.to_device, counted.to_host) == (1, 3)
+
+
+@pytest.mark.gpu
+def test_array_on_another_gpu(gpu, counts):
+    if len(jax.devices("gpu")) < 2:
+        pytest.skip("JAX sees one GPU")
+    f = bellhop.qjit(on(gpu))
+    w, x = jax.device_put(W, jax.devices("gpu")[1]), jax.device_put(X, gpu)
+    f(w, x)
+    with counts() as counted:
+        compare(f(w, x), expected(lambda f: f, W, X))
+    assert counted == Counts(executions=1, between_devices=1, to_host=1)
+
+
+@pytest.mark.gpu
+def test_sharded_arguments_stay_on_their_devices(counts):
+    devices = jax.devices("gpu")[:2]
+    if len(devices) < 2:
+        pytest.skip("JAX sees one GPU")
+    spec, mesh = jax.sharding.PartitionSpec("x"), jax.sharding.Mesh(np.array(devices), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    f = bellhop.qjit(on(sharding, lambda x: 2 * x))
+    x = jax.block_until_ready(jax.device_put(X, sharding))
+    f(x)
+    with counts() as counted:
+        np.testing.assert_array_equal(f(x), 2 * X)
+    assert (counted.to_device, counted.to_host) == (0, 2)
+
+
+@pytest.mark.gpu
+def test_key_on_the_gpu(gpu, counts):
+    f = bellhop.qjit(on(gpu, lambda key: jax.random.uniform(key, (3,))))
+    key = jax.block_until_ready(jax.device_put(jax.random.key(3), gpu))
+    f(key)
+    with counts() as counted:
+        result = f(key)
+    np.testing.assert_allclose(result, jax.random.uniform(jax.random.key(3), (3,)))
+    assert (counted.to_device, counted.to_host) == (0, 1)
+
+
+@pytest.mark.gpu
+def test_donated_argument(gpu):
+    f = bellhop.qjit(on(gpu), donate_argnums=0)
+    compare(f(jax.device_put(W, gpu), jax.device_put(X, gpu)), expected(lambda f: f, W, X))
+
+
+def test_callback_that_writes_into_an_argument(other):
+    """The program has it as it was when it was called."""
+    x = X.copy()
+
+    def overwrite(y):
+        x[:] = 100
+        return y
+
+    write = bellhop.pure_callback(overwrite, jax.ShapeDtypeStruct((), np.float64))
+    scale = on(other, lambda y, x: y * x)
+    f = bellhop.qjit(lambda w, x, y: on(other)(w, x) + 0 * scale(write(y), x)[:3])
+    for _ in range(3):
+        x[:] = X
+        compare(f(W, x, 1.0), expected(lambda f: f, W, X))
+
+
+def test_function_that_calls_itself_with_other_arguments(other):
+    """Each run of a program has its own arguments."""
+    scale = on(other, lambda x: 3 * x)
+
+    def again(y):
+        return np.asarray(0.0 if y > 3 else f(y + 1))
+
+    f = bellhop.qjit(lambda x: scale(x) + bellhop.pure_callback(again, float)(x) + scale(x + 0.5))
+
+    def reference(x):
+        return 3 * x + (0.0 if x > 3 else reference(x + 1)) + 3 * (x + 0.5)
+
+    for _ in range(2):
+        assert float(f(1.0)) == reference(1.0)
+
+
+def test_calls_from_many_threads(other):
+    f = bellhop.qjit(on(other))
+    results = {}
+
+    def call(i):
+        for _ in range(5):
+            results[i] = np.asarray(f(W, X + i))
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, result in results.items():
+        compare(result, expected(lambda f: f, W, X + i))
+
+
+SCALARS = {"bool": True, "int": 3, "float": 2.5, "complex": 1 + 2j, "NumPy": np.float32(1.5)}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_numbers_of_python(name, other):
+    f = bellhop.qjit(on(other, lambda x: x * 2))
+    observed, reference = f(SCALARS[name]), expected(lambda _: lambda x: x * 2, SCALARS[name])
+    assert (observed.dtype, observed) == (reference.dtype, reference)
+
+
+def test_other_ways_to_run_a_program(other, tmp_path):
+    def function(w, n, *, x):
+        return on(other)(w, x) * n
+
+    reference = 2 * expected(lambda f: f, W, X)
+    f = bellhop.qjit(function)
+    compare(f.lower(W, 2.0, x=X).compile()(W, 2.0, x=X), reference)
+    compare(f(W, 2.0, x=X), reference)
+    compare(bellhop.qjit(function, static_argnums=1)(W, 2, x=X), reference)
+
+    for compiled in (False, True):
+        f.save(tmp_path / "program", compiled=compiled)
+        loaded = bellhop.load(tmp_path / "program", trust=True)
+        for _ in range(2):
+            compare(loaded(W, 2.0, x=X), reference)
+
+    @bellhop.qjit
+    def declared(w: jax.ShapeDtypeStruct((3, 4), float), x: jax.ShapeDtypeStruct((4,), float)):
+        return on(other)(w, x)
+
+    for _ in range(2):
+        compare(declared(W, X.astype(int)), expected(lambda f: f, W, X))
+
+
+def test_argument_that_nothing_uses(other):
+    f = bellhop.qjit(lambda w, unused, x: on(other)(w, x))
+    for _ in range(2):
+        compare(f(W, {"a": [1.0, X]}, X), expected(lambda f: f, W, X))
