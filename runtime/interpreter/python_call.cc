@@ -10,11 +10,22 @@ namespace bellhop {
 namespace {
 
 constexpr std::chrono::milliseconds kLookForCalls{1};
+// Calls on threads of Python's may never end: the process does so after that long.
+constexpr std::chrono::milliseconds kForThreadsOfPython{250};
+// How long those that come then wait for that. What the process still does may need
+// them.
+constexpr std::chrono::seconds kAtMost{5};
 
 // A call counts itself before it looks at the other, and the end of the process closes
 // before it looks at the count: one of them sees the other.
 std::atomic<int64_t> under_way{0};
 std::atomic<bool> closed{false};
+// The thread that closed, and does what is left.
+thread_local bool closes = false;
+
+// The same of threads of Python's, and how many calls this one is in.
+std::atomic<int64_t> under_way_there{0};
+thread_local int calls_of_thread = 0;
 
 }  // namespace
 
@@ -27,9 +38,26 @@ bool PythonCall::begin() {
 
 void PythonCall::end() { under_way.fetch_sub(1); }
 
+void PythonCall::begin_there() {
+  if (calls_of_thread++ > 0) return;
+  under_way_there.fetch_add(1);
+  if (!closed.load() || closes) return;
+  under_way_there.fetch_sub(1);
+  std::this_thread::sleep_for(kAtMost);
+  under_way_there.fetch_add(1);
+}
+
+void PythonCall::end_there() {
+  if (--calls_of_thread == 0) under_way_there.fetch_sub(1);
+}
+
 bool close_calls() {
+  closes = true;
   closed.store(true);
-  while (under_way.load() > 0) {
+  const auto since = std::chrono::steady_clock::now();
+  while (under_way.load() > 0 ||
+         (under_way_there.load() > 0 &&
+          std::chrono::steady_clock::now() - since < kForThreadsOfPython)) {
     {
       NoGil no_gil;
       std::this_thread::sleep_for(kLookForCalls);
@@ -39,6 +67,9 @@ bool close_calls() {
   return true;
 }
 
-void forget_calls() { under_way.store(0); }
+void forget_calls() {
+  under_way.store(0);
+  under_way_there.store(calls_of_thread > 0);
+}
 
 }  // namespace bellhop

@@ -11,17 +11,25 @@ namespace bellhop {
 //
 // A program that nobody waits for may still run when the process ends. Python then
 // kills threads that ask for the GIL, and JAX waits for its own forever. Threads of
-// Python's, which run programs themselves, are for Python to end.
+// Python's, which run programs themselves, are for Python to end; until 3.13 that
+// unwinds their frames, and in a call those may be of JAX's, which abort the process or
+// go on without the GIL. So the end of the process waits for their calls a moment,
+// while no others begin.
 class PythonCall {
  public:
   PythonCall()
       : is_counted_(PyGILState_GetThisThreadState() == nullptr),
         may_call_(!is_counted_ || begin()) {
+    if (!is_counted_) begin_there();
     if (may_call_) gil_.emplace();
   }
   ~PythonCall() {
     gil_.reset();
-    if (is_counted_ && may_call_) end();
+    if (!is_counted_) {
+      end_there();
+    } else if (may_call_) {
+      end();
+    }
   }
   PythonCall(const PythonCall&) = delete;
   PythonCall& operator=(const PythonCall&) = delete;
@@ -31,6 +39,9 @@ class PythonCall {
  private:
   static bool begin();
   static void end();
+  // The same on a thread of Python's.
+  static void begin_there();
+  static void end_there();
 
   bool is_counted_;
   bool may_call_;
