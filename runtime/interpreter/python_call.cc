@@ -27,18 +27,14 @@ thread_local bool closes = false;
 std::atomic<int64_t> under_way_there{0};
 thread_local int calls_of_thread = 0;
 
-}  // namespace
-
-bool PythonCall::begin() {
+bool begin() {
   under_way.fetch_add(1);
   if (!closed.load()) return true;
-  end();
+  under_way.fetch_sub(1);
   return false;
 }
 
-void PythonCall::end() { under_way.fetch_sub(1); }
-
-void PythonCall::begin_there() {
+void begin_there() {
   if (calls_of_thread++ > 0) return;
   under_way_there.fetch_add(1);
   if (!closed.load() || closes) return;
@@ -47,8 +43,20 @@ void PythonCall::begin_there() {
   under_way_there.fetch_add(1);
 }
 
-void PythonCall::end_there() {
-  if (--calls_of_thread == 0) under_way_there.fetch_sub(1);
+}  // namespace
+
+PythonCall::Count::Count()
+    : is_thread_of_python_(PyGILState_GetThisThreadState() != nullptr),
+      may_call_(is_thread_of_python_ || begin()) {
+  if (is_thread_of_python_) begin_there();
+}
+
+PythonCall::Count::~Count() {
+  if (!is_thread_of_python_) {
+    if (may_call_) under_way.fetch_sub(1);
+  } else if (--calls_of_thread == 0) {
+    under_way_there.fetch_sub(1);
+  }
 }
 
 bool close_calls() {

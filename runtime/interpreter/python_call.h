@@ -17,34 +17,31 @@ namespace bellhop {
 // while no others begin.
 class PythonCall {
  public:
-  PythonCall()
-      : is_counted_(PyGILState_GetThisThreadState() == nullptr),
-        may_call_(!is_counted_ || begin()) {
-    if (!is_counted_) begin_there();
-    if (may_call_) gil_.emplace();
-  }
-  ~PythonCall() {
-    gil_.reset();
-    if (!is_counted_) {
-      end_there();
-    } else if (may_call_) {
-      end();
-    }
+  PythonCall() {
+    if (count_.may_call()) gil_.emplace();
   }
   PythonCall(const PythonCall&) = delete;
   PythonCall& operator=(const PythonCall&) = delete;
 
-  explicit operator bool() const { return may_call_; }
+  explicit operator bool() const { return count_.may_call(); }
 
  private:
-  static bool begin();
-  static void end();
-  // The same on a thread of Python's.
-  static void begin_there();
-  static void end_there();
+  // Among the calls under way, from before the GIL is held until after.
+  class Count {
+   public:
+    Count();
+    ~Count();
+    Count(const Count&) = delete;
+    Count& operator=(const Count&) = delete;
 
-  bool is_counted_;
-  bool may_call_;
+    bool may_call() const { return may_call_; }
+
+   private:
+    bool is_thread_of_python_;
+    bool may_call_;
+  };
+
+  Count count_;
   std::optional<Gil> gil_;
 };
 
