@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.needs import LINUX
 
 _STATUS = Path("/proc/self/status")
 
 
 def needs_private_bytes(test: Callable[..., None]) -> Callable[..., None]:
     """Mark a test that asks for them: until a leak would show."""
-    where = pytest.mark.skipif(not _STATUS.exists(), reason="reads Linux's /proc")
-    return pytest.mark.memory(where(test))
+    return pytest.mark.memory(LINUX.unless(_STATUS.exists())(test))
 
 
 def private_bytes() -> int:

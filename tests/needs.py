@@ -1,4 +1,6 @@
-"""What some tests need that the extras of ``make test`` do not install.
+"""What some tests need that is not on every machine, and the command that would run them.
+
+Every skip is of a `Need`, which has no form without that command.
 
 A test that needs PyTorch is marked, or a module of such tests is::
 
@@ -15,11 +17,12 @@ test-optional`` runs what is marked in an environment that has everything.
 
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -27,19 +30,49 @@ import pytest
 HAS_ALL = bool(os.environ.get("BELLHOP_TESTS_HAVE_ALL"))
 
 
+#: How a command begins.
+COMMAND = re.compile(r"(make|pip|apt-get|mount|sysctl|echo) ")
+
+
 @dataclass(frozen=True)
 class Need:
-    """A package, or a program, that is not always there.
+    """What is not always there.
 
     Attributes:
         name: what users call it.
-        install: what installs it.
+        command: what runs the tests that need it, or gets it for them.
+    """
+
+    name: str
+    command: str
+
+    def __post_init__(self) -> None:
+        if not COMMAND.match(self.command):
+            raise ValueError(f"what would run a test is a command, not {self.command!r}")
+
+    @property
+    def reason(self) -> str:
+        """Why a test is skipped, and what would run it."""
+        return f"needs {self.name}: {self.command}"
+
+    def skip(self, *, allow_module_level: bool = False) -> NoReturn:
+        """Skip the test that is running."""
+        pytest.skip(self.reason, allow_module_level=allow_module_level)
+
+    def unless(self, here: bool) -> Any:
+        """The mark of a test that is skipped unless it is here."""
+        return pytest.mark.skipif(not here, reason=self.reason)
+
+
+@dataclass(frozen=True)
+class Installed(Need):
+    """A package, or a program.
+
+    Attributes:
         module: the module that it is, or None.
         program: the program that it is, or None.
     """
 
-    name: str
-    install: str
     module: str | None = None
     program: str | None = None
 
@@ -54,11 +87,6 @@ class Need:
         return importlib.util.find_spec(self.module or "") is not None
 
     @property
-    def reason(self) -> str:
-        """Why a test is skipped, and what would run it."""
-        return f"needs {self.name}: {self.install}"
-
-    @property
     def mark(self) -> Any:
         """The mark of a test, a parameter or a module that needs it."""
         return pytest.mark.needs(self)
@@ -67,23 +95,30 @@ class Need:
         """Return the module; where it is missing, skip the module of tests that asks."""
         assert self.module is not None
         if not HAS_ALL and not self.is_here:
-            pytest.skip(self.reason, allow_module_level=True)
+            self.skip(allow_module_level=True)
         return importlib.import_module(self.module)
 
 
-PYTORCH = Need("PyTorch", "pip install torch", "torch")
-KOKKOS = Need(
+PYTORCH = Installed("PyTorch", "pip install torch", "torch")
+KOKKOS = Installed(
     "lightning.kokkos",
     "pip install pennylane-lightning-kokkos",
     "pennylane_lightning.lightning_kokkos",
 )
-QRACK = Need("Qrack", "pip install pennylane-qrack-cpu pyqrack-cpu", "pennylane_qrack")
-STIM = Need("stim", "pip install stim", "stim")
-QUIMB = Need("quimb", "pip install quimb", "quimb")
-CLOUDPICKLE = Need("cloudpickle", "pip install cloudpickle", "cloudpickle")
-GRAPHVIZ = Need("Graphviz", "apt-get install graphviz", program="dot")
-LIBTPU = Need("libtpu", "make test-tpu", "libtpu")
-COMPILER = Need("a C++ compiler", "apt-get install g++", program="c++")
+QRACK = Installed("Qrack", "pip install pennylane-qrack-cpu pyqrack-cpu", "pennylane_qrack")
+STIM = Installed("stim", "pip install stim", "stim")
+QUIMB = Installed("quimb", "pip install quimb", "quimb")
+CLOUDPICKLE = Installed("cloudpickle", "pip install cloudpickle", "cloudpickle")
+GRAPHVIZ = Installed("Graphviz", "apt-get install graphviz", program="dot")
+LIBTPU = Installed("libtpu", "make test-tpu", "libtpu")
+COMPILER = Installed("a C++ compiler", "apt-get install g++", program="c++")
+
+GPU = Need("a GPU", "make test-gpu")
+STANDIN = Need("the stand-in for a GPU", "make test-gpu on a machine that has no GPU")
+TWO_GPUS = Need("two GPUs", "make test-gpu on a machine with two GPUs, or with none")
+LINUX = Need("Linux", "make test-full on Linux")
+FORK = Need("os.fork", "make test-full on Linux or macOS")
+TERMINALS = Need("pseudo-terminals", "mount -t devpts devpts /dev/pts")
 
 
 def skip_what_lacks_something(items: list[pytest.Item]) -> None:
@@ -95,7 +130,7 @@ def skip_what_lacks_something(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=need.reason))
 
 
-def params(values: Iterable[Any], needs: Mapping[Any, Need]) -> list[Any]:
+def params(values: Iterable[Any], needs: Mapping[Any, Installed]) -> list[Any]:
     """Return values for ``parametrize``, some of which need something."""
     return [
         pytest.param(value, marks=needs[value].mark) if value in needs else value

@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent
 
 
 def test_a_missing_package_is_skipped_by_name(monkeypatch):
-    missing = needs.Need("Nothing", "pip install nothing", "pennylane.nothing.at_all")
+    missing = needs.Installed("Nothing", "pip install nothing", "pennylane.nothing.at_all")
     assert not missing.is_here
     monkeypatch.setattr(needs, "HAS_ALL", False)
     with pytest.raises(pytest.skip.Exception, match="needs Nothing: pip install nothing"):
@@ -28,6 +28,18 @@ def test_a_module_that_imports_what_may_be_missing_is_marked():
         text = path.read_text()
         for name in re.findall(r"^(?:\w+ = )?([A-Z]+)\.imported\(\)", text, re.M):
             assert re.search(rf"^pytestmark = {name}\.mark", text, re.M), path
+
+
+def test_every_skip_names_the_command_that_would_run_the_test():
+    with pytest.raises(ValueError, match="not 'JAX sees one GPU'"):
+        needs.Need("two GPUs", "JAX sees one GPU")
+    skips = re.compile(r"pytest\.(skip|importorskip|mark\.skip(if)?)\(|unittest\.skip")
+    found = {
+        str(path.relative_to(TESTS))
+        for path in TESTS.rglob("*.py")
+        if path != Path(__file__) and skips.search(path.read_text())
+    }
+    assert found == {"needs.py"}
 
 
 @pytest.mark.subprocess

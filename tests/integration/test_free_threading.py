@@ -7,18 +7,18 @@ import threading
 
 import numpy as np
 import pytest
+from tests.needs import Need
 from tests.patience import PATIENCE, run_at_once
 
 import bellhop
 import bellhop_runtime
 
+FREE_THREADED = Need("a Python without a GIL", "make test-full PYTHON=python3.13t")
 _THREADS = 8
 
 
 @pytest.mark.subprocess
-@pytest.mark.skipif(
-    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a GIL"
-)
+@FREE_THREADED.unless(bool(sysconfig.get_config_var("Py_GIL_DISABLED")))
 def test_importing_and_calling_leaves_the_gil_off():
     program = (
         "import sys, bellhop\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 import jaxlib
+from tests.needs import COMPILER, Need
 
 _SOURCES = Path(__file__).parent
 _BUILT = _SOURCES.parents[1] / "build" / "standin"
@@ -17,7 +18,15 @@ CLIENT = "lammps-jax-pjrt-cpu==0.11.2"
 
 
 class UnavailableError(Exception):
-    """The stand-in cannot be had here; the text says why."""
+    """The stand-in cannot be had here.
+
+    Attributes:
+        need: what is missing.
+    """
+
+    def __init__(self, need: Need) -> None:
+        super().__init__(need.reason)
+        self.need = need
 
 
 def environment() -> dict[str, str]:
@@ -41,7 +50,9 @@ def environment() -> dict[str, str]:
 def _client() -> Path:
     package = importlib.util.find_spec("lammps_jax_pjrt_cpu")
     if package is None or package.origin is None:
-        raise UnavailableError(f"its client is not installed: pip install --no-deps {CLIENT}")
+        raise UnavailableError(
+            Need("the client of the stand-in for a GPU", f"pip install --no-deps {CLIENT}")
+        )
     return Path(package.origin).with_name("pjrt_c_api_cpu_plugin.so")
 
 
@@ -59,7 +70,7 @@ def _library(source: str, compiler: list[str], libraries: list[str]) -> Path:
     try:
         done = subprocess.run([*command, "-o", unfinished], capture_output=True, text=True)
     except OSError as error:
-        raise UnavailableError(f"there is no compiler: {error}") from error
+        raise UnavailableError(COMPILER) from error
     if done.returncode:
         raise RuntimeError(f"{source} does not compile:\n{done.stderr}")
     os.replace(unfinished, built)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, fields
 
 import jax
 import pytest
+from tests.needs import STANDIN
 
 
 @dataclass
@@ -47,7 +48,7 @@ def _plugin():
     try:
         from jax_plugins import standin
     except ImportError:
-        pytest.skip("only the stand-in for a GPU counts and delays")
+        STANDIN.skip()
     return standin
 
 

@@ -13,7 +13,7 @@ def test_command_runs_for_both_orders():
     try:
         environment()
     except UnavailableError as error:
-        pytest.skip(f"no stand-in for a GPU: {error}")
+        error.need.skip()
     script = "import jax; print(jax.default_backend(), len(jax.devices('gpu')))"
     done = subprocess.run(
         [sys.executable, "-m", "tests.standin", sys.executable, "-c", script],

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.buffer_callback import buffer_callback
+from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
 
 pytestmark = pytest.mark.gpu
@@ -34,7 +35,7 @@ def test_crossings_are_counted(counts):
 def test_copies_between_devices_are_counted(counts, gpu):
     others = [device for device in jax.devices("gpu") if device != gpu]
     if not others:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     value = jax.block_until_ready(jnp.asarray(X) + 1)
     with counts() as counted:
         moved = jax.block_until_ready(jax.device_put(value, others[0]))

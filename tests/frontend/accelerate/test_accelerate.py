@@ -11,7 +11,6 @@ import pytest
 import bellhop
 
 DEVICES = ["cpu:0", "cpu:1"]
-HAS_GPU = jax.default_backend() != "cpu"
 MATRIX = np.array([[0.1, 0.2], [0.3, 0.4]])
 
 
@@ -74,7 +73,6 @@ def test_eager_call_runs_on_its_device(dev):
 @pytest.mark.parametrize(
     ("dev", "number"),
     [
-        pytest.param(None, 0, marks=pytest.mark.skipif(HAS_GPU, reason="goes to the GPU")),
         ("cpu", 0),
         ("cpu:0", 0),
         ("cpu:1", 1),

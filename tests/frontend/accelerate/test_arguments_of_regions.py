@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
 
 import bellhop
@@ -143,7 +144,7 @@ def test_host_fetches_once_what_several_take(gpu, counts):
 @pytest.mark.gpu
 def test_array_on_another_gpu(gpu, counts):
     if len(jax.devices("gpu")) < 2:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     f = bellhop.qjit(on(gpu))
     w, x = jax.device_put(W, jax.devices("gpu")[1]), jax.device_put(X, gpu)
     f(w, x)
@@ -156,7 +157,7 @@ def test_array_on_another_gpu(gpu, counts):
 def test_sharded_arguments_stay_on_their_devices(counts):
     devices = jax.devices("gpu")[:2]
     if len(devices) < 2:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     spec, mesh = jax.sharding.PartitionSpec("x"), jax.sharding.Mesh(np.array(devices), ("x",))
     sharding = jax.sharding.NamedSharding(mesh, spec)
     f = bellhop.qjit(on(sharding, lambda x: 2 * x))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from tests.needs import TWO_GPUS
 from tests.processes import run_in_two_processes
 
 import bellhop
@@ -98,7 +99,7 @@ def mapped(mesh):
 def test_sharded_region_partitions_itself(make, dev, runs):
     devices = jax.devices(dev)[:2]
     if len(devices) < 2:
-        pytest.skip("JAX sees one device")
+        TWO_GPUS.skip()
     # The region is spread over the devices in one order, its function in the other.
     mesh, reverse = (Mesh(np.array(order), ("x",)) for order in (devices, devices[::-1]))
     function = make(reverse)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.needs import TWO_GPUS
 from tests.patience import PATIENCE, run_at_once
 
 import bellhop
@@ -300,7 +301,7 @@ def test_region_in_a_region_on_a_gpu_stays_whole(gpu):
 def test_regions_of_two_gpus_are_under_way_at_once():
     gpus = jax.devices("gpu")
     if len(gpus) < 2:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     first, second = (bellhop.accelerate(lambda x: long_sine(x), dev=gpu) for gpu in gpus[:2])
     value, text = stages(lambda x: first(x) + second(2 * x), 0.3)
     np.testing.assert_allclose(value, np.sin(0.3) + np.sin(0.6))
@@ -314,7 +315,7 @@ def test_callbacks_in_regions_of_two_gpus_may_wait_for_each_other():
     """A program that calls Python may run in the thread that starts it, on a GPU too."""
     gpus = jax.devices("gpu")
     if len(gpus) < 2:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     first, second = map(region_with, meeting(2), gpus[:2])
     assert bellhop.qjit(lambda x: first(x) + second(x))(0.5) == 2.0
     assert pending_regions() == 0

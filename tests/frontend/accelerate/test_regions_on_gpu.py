@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
 
 import bellhop
@@ -158,7 +159,7 @@ def test_method():
 def test_qjit_function_in_shard_map():
     devices = jax.devices("gpu")[:2]
     if len(devices) < 2:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     add = bellhop.pure_callback(lambda x: x + 1, jax.ShapeDtypeStruct((2,), np.float64))
     f = bellhop.qjit(lambda x: 2 * add(x))
     spec, mesh = jax.sharding.PartitionSpec("x"), jax.sharding.Mesh(np.array(devices), ("x",))
@@ -170,7 +171,7 @@ def test_qjit_function_in_shard_map():
 def test_second_gpu_as_default_device():
     devices = jax.devices("gpu")
     if len(devices) < 2:
-        pytest.skip("JAX sees one GPU")
+        TWO_GPUS.skip()
     with jax.default_device(devices[1]):
         f = bellhop.accelerate(lambda x: 2 * x)
         assert f(jnp.asarray(X)).devices() == {devices[1]}

@@ -10,6 +10,7 @@ import textwrap
 
 import pytest
 from tests.frontend.progress_bars.bars import lines
+from tests.needs import TERMINALS
 from tests.patience import PATIENCE
 
 _SLOW = """
@@ -59,7 +60,7 @@ def test_a_terminal_sees_it_move():
     try:
         ours, theirs = pty.openpty()
     except OSError:  # as in a container without /dev/pts
-        pytest.skip("this machine has no pseudo-terminals")
+        TERMINALS.skip()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     command = [sys.executable, "-c", textwrap.dedent(_SLOW), "stops"]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=theirs)

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from tests.needs import FORK
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.subprocess
@@ -145,7 +146,7 @@ FORKS = {
 }
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@FORK.unless(hasattr(os, "fork"))
 @pytest.mark.parametrize("child", FORKS.values(), ids=FORKS)
 def test_child_of_a_fork_neither_hangs_nor_repeats(child):
     done = run(

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.needs import Need
 
 ROOT = Path(__file__).parents[3]
 CHECK = Path(__file__).with_name("sweeps_check.cc")
@@ -18,6 +19,13 @@ SETS = {
     "AVX2": ("avx2", ["-mavx2", "-mfma"], HERE, 4),
     "AVX-512": ("avx512", ["-mavx512f", "-mavx512dq", "-mfma"], HERE, 8),
     "aarch64": ("portable", [], ARM, 2),
+}
+
+
+PACKAGES = {
+    "c++": "g++",
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "qemu-aarch64-static": "qemu-user-static",
 }
 
 
@@ -41,12 +49,12 @@ def test_sweeps_agree_with_their_definitions(name, real, tmp_path):
     if real == "float":
         source, lanes = f"{source}_single", 2 * lanes
     if name.startswith("AVX") and name.lower().replace("-", "") not in _flags():
-        pytest.skip(f"the processor has no {name}")
+        Need(f"a processor with {name}", "make test-long on one").skip()
     if name == "baseline" and platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("the sweeps of this processor are those of another test")
+        Need("an x86 processor", "make test-long on one").skip()
     for tool in (compiler, *emulator):
         if shutil.which(tool) is None:
-            pytest.skip(f"there is no {tool}")
+            Need(tool, f"apt-get install {PACKAGES[tool]}").skip()
     common = [compiler, "-std=c++20", f"-I{ROOT / 'runtime'}"]
     sweeps = ROOT / "runtime" / "sweeps" / f"sweeps_{source}.cc"
     built, check = tmp_path / "sweeps.o", tmp_path / "check"

@@ -196,9 +196,8 @@ def test_exception_reaches_the_caller_and_may_hold_the_output(size):
     np.testing.assert_array_equal(error.out, np.full(size - 1, 5.0))
 
 
+@pytest.mark.parametrize("form", [FORMS["qjit"], FORMS["jit"]], ids=["qjit", "jit"])
 def test_dead_call_goes_unless_it_has_a_side_effect(form):
-    if form is FORMS["eager"]:
-        pytest.skip("nothing is dropped where nothing is compiled")
     calls = []
 
     def count(context, out, name):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.needs import LINUX, Need
 from tests.patience import PATIENCE
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -59,20 +60,19 @@ def faults(megabytes: int) -> tuple[int, int]:
 
 
 @pytest.mark.subprocess
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+@LINUX.unless(sys.platform.startswith("linux"))
 def test_memory_of_8_mb_is_kept_between_calls():
     # In pages of 4 KiB they are 2048.
     assert faults(8)[0] < 300
 
 
 @pytest.mark.subprocess
-@pytest.mark.skipif(
-    not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text(),
-    reason="the kernel has no huge pages",
+@Need("huge pages", f"echo madvise > {HUGE_PAGES}").unless(
+    HUGE_PAGES.exists() and "[never]" not in HUGE_PAGES.read_text()
 )
 def test_memory_of_64_mb_comes_in_huge_pages():
     # In pages of 4 KiB they are 16384; the ends of the memory still come in these.
     most, fresh = faults(64)
     if fresh > 2500:
-        pytest.skip("the kernel finds no huge pages at present")
+        Need("free huge pages", "sysctl vm.compact_memory=1").skip()
     assert most < 2500
