@@ -188,20 +188,8 @@ def snapshots_of(
     """
     first = simulator.by_wires(state, wires)
 
-    @jax.checkpoint
-    def shot(given: Any) -> tuple[Any, Any]:
-        # A wire after the other, each of which leaves half of the state.
-        places, bases = given
-        rest = first
-        bits: list[Any] = []
-        for place, basis in zip(places, bases, strict=True):
-            after = simulator.after_outcomes(rest, basis)
-            zero, one = map(simulator.weight, after)
-            bit = (place * (zero + one) >= zero).astype(int)
-            rest = after[bit]
-            bits.append(bit)
-        return jnp.stack(bits), simulator.weight(rest)
-
-    places = jax.random.uniform(key, bases.shape, jnp.real(state).dtype)
-    at_a_time = max(1, _NUMBERS_AT_A_TIME // state.size)
+    shot = jax.checkpoint(lambda given: simulator.snapshot(first, *given))
+    places = jax.random.uniform(key, bases.shape, simulator.dtype)
+    size = sum(leaf.size for leaf in jax.tree.leaves(state))
+    at_a_time = max(1, _NUMBERS_AT_A_TIME // size)
     return jax.lax.map(shot, (places, bases), batch_size=min(at_a_time, len(bases)))

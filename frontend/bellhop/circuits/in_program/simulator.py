@@ -159,7 +159,26 @@ class Simulator(ABC):
 
     @abstractmethod
     def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return a state with an axis for each qubit, those of some in front."""
+        """Return a state as ``snapshot`` takes it: with an axis for each qubit, some in front."""
+
+    def snapshot(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
+        """Return an outcome of wires, each in a basis, and its probability.
+
+        Args:
+            first: a state by these wires.
+            places: a number between zero and one for each.
+            bases: 0, 1, 2 for X, Y, Z.
+        """
+        rest = first
+        bits: list[Any] = []
+        # A wire after the other, each of which leaves half of the state.
+        for place, basis in zip(places, bases, strict=True):
+            after = self.after_outcomes(rest, basis)
+            zero, one = map(self.weight, after)
+            bit = (place * (zero + one) >= zero).astype(int)
+            rest = after[bit]
+            bits.append(bit)
+        return jnp.stack(bits), self.weight(rest)
 
     @abstractmethod
     def after_outcomes(self, state: Any, basis: Any) -> Any:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.base.types import Wire
+from bellhop.base.types import Operand, Wire
 from bellhop.circuits.measure.device_measurements import Samples, SnapshotMeans, Snapshots
 from bellhop.circuits.measure.snapshot_words import values_of_words
 from bellhop.circuits.operations.seeds import random_key
@@ -25,11 +25,7 @@ def taken_alone(circuit: Any, asked: Sequence[Snapshots]) -> list[Any]:
 
 def _taken(circuit: Any, what: Snapshots) -> Any:
     bases = jax.random.randint(random_key(), (1, len(what.wires)), 0, 3)
-    rotations = [
-        gate
-        for place, wire in enumerate(what.wires)
-        for gate in _to_basis(bases[0, place], circuit.wires.labels[wire])
-    ]
+    rotations = to_bases(bases[0], [circuit.wires.labels[wire] for wire in what.wires])
     circuit.apply(rotations)
     [sample] = circuit.sample([Samples()])
     circuit.apply([qml.adjoint(gate, lazy=False) for gate in reversed(rotations)])
@@ -39,10 +35,19 @@ def _taken(circuit: Any, what: Snapshots) -> Any:
     return jnp.stack([bits, bases], axis=1).astype(np.uint8)
 
 
-def _to_basis(basis: Any, wire: Wire) -> list[Any]:
-    """Return what brings a basis of a wire, which the program computes, to the computational."""
+def to_bases(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
+    """Return what brings bases of wires, which the program computes, to the computational one.
+
+    Args:
+        bases: 0, 1, 2 for X, Y, Z, for each wire.
+        wires: their labels.
+    """
     quarter = jnp.asarray(np.pi / 2, real_type())
     return [
-        qml.RY(jnp.where(basis == 0, -quarter, 0), wire),
-        qml.RX(jnp.where(basis == 1, quarter, 0), wire),
+        gate
+        for basis, wire in zip(bases, wires, strict=True)
+        for gate in (
+            qml.RY(jnp.where(basis == 0, -quarter, 0), wire),
+            qml.RX(jnp.where(basis == 1, quarter, 0), wire),
+        )
     ]

@@ -16,7 +16,7 @@ import pennylane as qml
 from pennylane.devices.qubit import apply_operation, create_initial_state
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.wires import WireMap, is_dynamic
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import (
     WHOLE,
     DeviceWires,
@@ -28,10 +28,12 @@ from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExchange
 from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
+from bellhop.circuits.in_program.partitioned.wires_in_front import back_from_front, in_front
 from bellhop.circuits.in_program.partitioned.words_on_parts import applied_to_part
 from bellhop.circuits.in_program.pauli_sums import Word, coefficients_of
 from bellhop.circuits.in_program.pure_simulator import PureSimulator, on_qubits
 from bellhop.circuits.memory import check_parts_fit
+from bellhop.circuits.operations.shadows_of_one_shot import to_bases
 from bellhop.errors import CompileError
 
 
@@ -181,21 +183,25 @@ class PartitionedSimulator(PureSimulator):
         matrices = self.matrices(self._devices)
         return PartitionedState(matrices.applied(run, state.amplitudes, plan), plan.end)
 
+    def applies(self, op: Any) -> bool:
+        """Tell whether an operation is applied as it is: not if it has more wires than a part."""
+        if not super().applies(op):
+            return False
+        if len(op.wires) <= self._n_local or not op.has_decomposition:
+            return True
+        # Such a matrix is decomposed by Python.
+        if any(is_dynamic(parameter) and jnp.ndim(parameter) > 0 for parameter in op.data):
+            return True
+        places = footprint_of(op, tuple(range(len(op.wires)))).local
+        return len(places) <= self._n_local
+
     def after_one(self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any) -> Any:
         """Return the state after an operation on many qubits, as PennyLane applies it."""
         if any(map(is_dynamic, qubits)):
-            raise CompileError(
-                f"{self.where}: the program computes a wire of {op.name}, and the wires of a state "
-                "over several devices must be known, since some of them stand for devices. Use "
-                "wires that are Python numbers, or a region on one device."
-            )
+            return self._after_on_computed(op, qubits, state)
         footprint = footprint_of(op, qubits)
         if len(footprint.local) > self._n_local:
-            raise CompileError(
-                f"{self.where}: {op.name} acts on {len(footprint.local)} wires at once, and each "
-                f"device has {self._n_local} of the state's {len(self.wires)}. Decompose it into "
-                "gates of fewer wires, or use fewer devices."
-            )
+            raise self._too_wide(op, len(footprint.local))
         state = self._with_local(state, footprint)
         order = order_of(state.devices, len(self.wires))
         on_places = on_qubits(op, self.wires).map_wires(
@@ -203,6 +209,32 @@ class PartitionedSimulator(PureSimulator):
         )
         apply = self._on_each_part(lambda part: self._after_local(on_places, part))
         return PartitionedState(apply(state.amplitudes), state.devices)
+
+    def _too_wide(self, op: qml.operation.Operator, n_wires: int) -> CompileError:
+        return CompileError(
+            f"{self.where}: {op.name} acts on {n_wires} wires at once, and each device has "
+            f"{self._n_local} of the state's {len(self.wires)}. Decompose it into gates of fewer "
+            "wires, or use fewer devices."
+        )
+
+    def _after_on_computed(
+        self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
+    ) -> Any:
+        """Return the state after an operation, of whose qubits the program computes some."""
+        k, n = len(self._devices.axes), len(qubits)
+        if n > self._n_local:
+            raise self._too_wide(op, n)
+        place_of = jnp.asarray(np.argsort(order_of(state.devices, len(self.wires))), jnp.int32)
+        places = place_of[jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])]
+        on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
+
+        def after(part: Any, places: Operand) -> Any:
+            there = self._after_local(on_places, in_front(part, places, self._devices))
+            return back_from_front(there, places, self._devices)
+
+        here = self._devices.partitioned
+        apply = self._devices.on_each(after, (here, WHOLE), here)
+        return PartitionedState(apply(state.amplitudes, places), state.devices)
 
     def _on_each_part(self, function: Callable[[Any], Any]) -> Any:
         here = self._devices.partitioned
@@ -292,8 +324,10 @@ class PartitionedSimulator(PureSimulator):
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Return the bits of samples, and the probability of each sample."""
+        return self._drawn(state, jax.random.uniform(key, (shots,), self.dtype))
+
+    def _drawn(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
         here = self._devices.partitioned
-        uniform = jax.random.uniform(key, (shots,), self.dtype)
         draw = self._devices.on_each(
             lambda uniform, part: drawn_from_part(uniform, part, self._devices),
             (WHOLE, here),
@@ -313,11 +347,15 @@ class PartitionedSimulator(PureSimulator):
         return jnp.concatenate(columns, axis=1)[:, np.argsort(order)], probabilities
 
     def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Refuse to measure each shot in a basis of its own."""
-        raise CompileError(
-            f"{self.where}: it returns classical shadows, and bellhop has none of a state over "
-            "several devices. Return expval of the observables, or use a region on one device."
-        )
+        """Return a state as it is, and the qubits."""
+        return state, qubits
+
+    def snapshot(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
+        """Sample all wires once, after rotations of some to their bases."""
+        state, qubits = first
+        labels = [self.wires.labels[qubit] for qubit in qubits]
+        bits, probability = self._drawn(self.after(to_bases(bases, labels), state), places[:1])
+        return bits[0, np.array(qubits, int)], probability[0]
 
     def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the products of amplitudes."""
