@@ -99,7 +99,8 @@ def traced_step(
         widened = _changed(_widened, first, result)
         if all(map(_same_dtype, first.leaves, widened.leaves)):
             break
-        # What the body does depends on the types, so it is traced again with the wider ones.
+        # Python decides by types, and leaves no trace of it: the jnp.floor of an integer is no
+        # equation. So the body is traced again with the wider ones, as by JAX's loops.
         first = widened
     first = _changed(_cast, first, first)
     return first.restored(), TracedStep(closed, jax.tree.structure((result, rest)))
