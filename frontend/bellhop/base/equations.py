@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
@@ -28,7 +29,14 @@ def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
                 yield inner
 
 
-def depending_on(jaxpr: Jaxpr, inputs: Sequence[bool]) -> tuple[list[bool], list[JaxprEqn]]:
+def has_tangent(variable: Any) -> bool:
+    """Tell whether a variable may have a tangent: it is no integer, and no handle."""
+    return bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
+
+
+def depending_on(
+    jaxpr: Jaxpr, inputs: Sequence[bool], by: Callable[[Any], bool] = lambda variable: True
+) -> tuple[list[bool], list[JaxprEqn]]:
     """Return which results of a jaxpr depend on some of its inputs, and which equations do.
 
     In a loop whose predicate depends on them, and in the branches of such a conditional, all does.
@@ -44,11 +52,12 @@ def depending_on(jaxpr: Jaxpr, inputs: Sequence[bool]) -> tuple[list[bool], list
     Args:
         jaxpr: the jaxpr.
         inputs: for each input, whether it is one of these.
+        by: which variables count; what depends on the inputs by others alone does not.
 
     Returns:
         for each result whether it may depend on them, and the innermost equations that may.
     """
-    by_inputs: set[Any] = set(itertools.compress(jaxpr.invars, inputs))
+    by_inputs: set[Any] = set(filter(by, itertools.compress(jaxpr.invars, inputs)))
     found: list[JaxprEqn] = []
 
     def depends(atom: Any) -> bool:
@@ -57,29 +66,32 @@ def depending_on(jaxpr: Jaxpr, inputs: Sequence[bool]) -> tuple[list[bool], list
     for eqn in jaxpr.eqns:
         given = list(map(depends, eqn.invars))
         if any(given):
-            results, equations = _depending(eqn, given)
-            by_inputs.update(itertools.compress(eqn.outvars, results))
+            results, equations = _depending(eqn, given, by)
+            by_inputs.update(filter(by, itertools.compress(eqn.outvars, results)))
             found += equations
     return list(map(depends, jaxpr.outvars)), found
 
 
-def _depending(eqn: JaxprEqn, given: list[bool]) -> tuple[list[bool], list[JaxprEqn]]:
+def _depending(
+    eqn: JaxprEqn, given: list[bool], by: Callable[[Any], bool]
+) -> tuple[list[bool], list[JaxprEqn]]:
     params, inner = eqn.params, list(inner_jaxprs(eqn))
     if eqn.primitive is scan_p:
-        return _depending_in_loop(inner[0], given, *scan_counts(params))
+        return _depending_in_loop(inner[0], given, *scan_counts(params), by)
     if eqn.primitive is while_p:
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         body = params["body_jaxpr"].jaxpr
-        carried, found = _depending_in_loop(body, given[n_cond:], n_body, len(eqn.outvars))
-        (goes_on,), more = depending_on(params["cond_jaxpr"].jaxpr, given[:n_cond] + carried)
+        carried, found = _depending_in_loop(body, given[n_cond:], n_body, len(eqn.outvars), by)
+        condition = params["cond_jaxpr"].jaxpr
+        (goes_on,), more = depending_on(condition, given[:n_cond] + carried, by)
         if not goes_on:
             return carried, found + more
     elif eqn.primitive is cond_p and not given[0]:
-        of_branches = [depending_on(branch, given[1:]) for branch in inner]
+        of_branches = [depending_on(branch, given[1:], by) for branch in inner]
         results = [any(each) for each in zip(*(of for of, _ in of_branches), strict=True)]
         return results, [each for _, found in of_branches for each in found]
     elif len(inner) == 1 and len(inner[0].invars) == len(given):
-        return depending_on(inner[0], given)
+        return depending_on(inner[0], given, by)
     return [True] * len(eqn.outvars), [
         eqn,
         *(each for part in inner for each in equations_of(part)),
@@ -87,10 +99,14 @@ def _depending(eqn: JaxprEqn, given: list[bool]) -> tuple[list[bool], list[Jaxpr
 
 
 def _depending_in_loop(
-    body: Jaxpr, given: list[bool], n_consts: int, n_carried: int
+    body: Jaxpr,
+    given: list[bool],
+    n_consts: int,
+    n_carried: int,
+    by: Callable[[Any], bool],
 ) -> tuple[list[bool], list[JaxprEqn]]:
     while True:
-        results, found = depending_on(body, given)
+        results, found = depending_on(body, given, by)
         carried = given[n_consts : n_consts + n_carried]
         after = [was or now for was, now in zip(carried, results[:n_carried], strict=True)]
         if after == carried:

@@ -78,6 +78,13 @@ def changes_by_data(
                 yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
 
 
+def has_large_matrices(measurement: Measurement) -> bool:
+    """Tell whether there are matrices on too many wires for a derivative."""
+    factors = (factor for term, _ in measurement.observable() for factor in factors_of(term))
+    parts = filter(None, map(hermitian_parts, factors))
+    return any(len(wires) > _MATRIX_WIRES for wires, _ in parts)
+
+
 def _of_second_moment(
     number: int,
     variance: Var,

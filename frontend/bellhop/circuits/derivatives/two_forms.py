@@ -15,8 +15,9 @@ A ``jax.custom_jvp`` would do but for reverse mode, which drops its rule with th
 """
 
 import itertools
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -29,7 +30,6 @@ from bellhop._jax.private import dce, hold_weakly_in_caches
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.derivatives.tangents import symbolic_zero
-from bellhop.errors import CompileError, DifferentiableCompileError
 
 Form = Callable[..., list[Any]]
 
@@ -41,31 +41,37 @@ class TwoForms:
     Attributes:
         runs: the form that is evaluated.
         differentiated: has the same results, and derivatives of any order.
+        has: tells whether the first has a derivative, given which of the operands move and the
+            order.
+        moved: which of the operands did so far; those that come with derivatives are not counted.
+        order: how often these forms are differentiated.
     """
 
     runs: Form
     differentiated: Form
+    has: Callable[[Sequence[bool], int], bool]
+    moved: Sequence[bool]
+    order: int = 0
 
     def __call__(self, *operands: Operand) -> list[Any]:
-        """Return the results, of what may be differentiated.
-
-        Raises:
-            DifferentiableCompileError: where they are derivatives that neither form has.
-        """
-        try:
-            closed = jax.make_jaxpr(self.runs)(*operands)
-        except DifferentiableCompileError as obstacle:
-            try:
-                return self.differentiated(*operands)
-            except CompileError:
-                raise obstacle from None
+        """Return the results, of what may be differentiated."""
+        if not self.has(self.moved, self.order):
+            return self.differentiated(*operands)
+        closed = jax.make_jaxpr(self.runs)(*operands)
         # In reverse mode the values are a circuit that nobody reads.
         closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(operands))
         return two_forms_p.bind(*operands, call_jaxpr=closed, forms=self)
 
     def changed(self, change: Callable[[Form], Form]) -> "TwoForms":
         """Return what is made of both."""
-        return TwoForms(change(self.runs), change(self.differentiated))
+        changed = change(self.runs), change(self.differentiated)
+        return TwoForms(*changed, self.has, self.moved, self.order)
+
+    def differentiate(self, given: Sequence[bool]) -> "TwoForms":
+        """Return the same, whose operands with tangents move."""
+        own = given[: len(self.moved)]
+        moved = list(map(operator.or_, self.moved, own))
+        return replace(self, moved=moved, order=self.order + any(own))
 
 
 hold_weakly_in_caches(TwoForms)
@@ -119,7 +125,8 @@ def _jvp(
 
         return pulled
 
-    pushes, pulls = forms.changed(push), forms.changed(pull)
+    derived = forms.differentiate(given)
+    pushes, pulls = derived.changed(push), derived.changed(pull)
     linear = LinearMap(
         lambda saved, bars: pulls(*saved, *bars),
         lambda saved, dots: pushes(*saved, *dots),

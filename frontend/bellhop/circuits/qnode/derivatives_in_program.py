@@ -14,6 +14,7 @@ Which circuits those are is seen in the jaxpr of a circuit, traced for the engin
 """
 
 import contextvars
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +22,12 @@ import jax
 from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
-from bellhop.base.equations import depending_on, equations_of
+from bellhop._jax.private import convert_constvars_jaxpr
+from bellhop.base.equations import depending_on, equations_of, has_tangent
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.traced_circuit import TracedCircuit
 from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, PARAMETER_SHIFT, method_of
+from bellhop.circuits.derivatives.observable_derivatives import has_large_matrices
 from bellhop.circuits.derivatives.two_forms import TwoForms
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.gates.unitarity import may_change_norm
@@ -49,15 +52,43 @@ def _has_all(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
         return not params["obstacle"] and not may_change_norm(params["gates"], if_computed=True)
     if eqn.primitive is not measure_p:
         return True
-    matrices = circuit.replace(
-        outvars=[MeasureOperands.of(eqn).matrices],
-        debug_info=circuit.debug_info._replace(result_paths=None),
-    )
-    (are_computed,), _ = depending_on(matrices, [True] * len(circuit.invars))
-    measuring = params["measuring"]
+    measuring = eqn.params["measuring"]
     has_rules = UNKNOWN_FREQUENCIES not in measuring.differentiation.frequencies
     is_real = all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements)
-    return has_rules and is_real and not are_computed
+    return (
+        has_rules and is_real and not _moving(eqn, circuit, [True] * len(circuit.invars)).matrices
+    )
+
+
+def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> MeasureOperands:
+    """Return which operands of a measurement move with inputs of a circuit."""
+    given = MeasureOperands.of(eqn).given()
+    debug_info = circuit.debug_info._replace(result_paths=None)
+    asked = circuit.replace(outvars=list(given.values()), debug_info=debug_info)
+    return MeasureOperands.named(tuple(given), depending_on(asked, inputs, has_tangent)[0])
+
+
+def _has(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+    """Tell whether the runtime has the derivative of some order by inputs of a circuit."""
+    _, equations = depending_on(circuit, inputs, has_tangent)
+    return not any(_lacks(eqn, circuit, inputs, order) for eqn in equations)
+
+
+def _lacks(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+    if eqn.primitive is gates_p:
+        return bool(eqn.params["obstacle"])
+    if eqn.primitive is not measure_p:
+        return False
+    measuring, moving = eqn.params["measuring"], _moving(eqn, circuit, inputs)
+    first = last = measuring.differentiation
+    if moving.amplitudes:
+        last = first.by_amplitudes
+    is_first_only = any(each.obstacle for each in measuring.measurements)
+    return bool(
+        last.obstacle
+        or (moving.matrices and any(map(has_large_matrices, measuring.measurements)))
+        or (order > 1 and (is_first_only or last.method != first.method))
+    )
 
 
 def run_differentiable(circuit: TracedCircuit, wires: WireMap) -> Any:
@@ -98,7 +129,16 @@ def run_differentiable(circuit: TracedCircuit, wires: WireMap) -> Any:
     # The rule may be asked for when nothing of this call is under way any more.
     context = contextvars.copy_context()
     in_context = lambda *given: context.copy().run(in_program, *given)
-    leaves = TwoForms(in_runtime, in_context)(*operands)
+    circuit_of_all = convert_constvars_jaxpr(circuit.closed)
+
+    def has(moved: Sequence[bool], order: int) -> bool:
+        of_constants = [
+            id(const) in places and moved[places[id(const)]] for const in circuit.closed.consts
+        ]
+        inputs = [*of_constants, False, False, *moved[len(constants) :]]
+        return _has(circuit_of_all, inputs, order)
+
+    leaves = TwoForms(in_runtime, in_context, has, [False] * len(operands))(*operands)
     return jax.tree.unflatten(tree, leaves)
 
 

@@ -180,3 +180,20 @@ def test_what_is_known_of_complex_numbers() -> None:
         "sum": both,
         "1j 1j": real,
     }
+
+
+@pytest.mark.parametrize(("argnum", "in_runtime"), [(0, True), (1, False)])
+def test_derivatives_are_the_runtimes_where_no_matrix_moves(argnum: int, in_runtime: bool) -> None:
+    """Which form is differentiated depends on what moves: a matrix, or angles beside one."""
+
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit(x: Any, y: Any) -> Any:
+        qml.RX(x, 0)
+        qml.QubitUnitary(qml.RY.compute_matrix(y), 1)
+        qml.CNOT([0, 1])
+        return qml.expval(qml.Z(1))
+
+    compiled = bellhop.qjit(bellhop.grad(circuit, argnums=argnum))
+    exact = (-np.sin(0.3) * np.cos(0.4), -np.cos(0.3) * np.sin(0.4))
+    np.testing.assert_allclose(compiled(0.3, 0.4), exact[argnum], atol=1e-9)
+    assert ("quantum.derivative" in compiled.mlir) is in_runtime
