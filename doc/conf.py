@@ -34,6 +34,8 @@ os.environ["JAX_PPRINT_USE_COLOR"] = "0"
 os.environ["BELLHOP_EXAMPLES"] = str(Path(__file__).parents[1] / "examples")
 # What a callback prints and a cell's own output belong together.
 nb_merge_streams = True
+# Tables that cells give.
+nb_render_markdown_format = "myst"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

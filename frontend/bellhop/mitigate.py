@@ -66,8 +66,9 @@ def mitigate_with_zne(
         )
     scales = _checked(scale_factors)
     if folding not in _FOLDINGS:
+        random = " Of odd factors, it is local-all." if folding == "local-random" else ""
         raise ValueError(
-            f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}."
+            f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}.{random}"
         )
     if isinstance(fn, QJIT):
         mitigated = mitigate_with_zne(

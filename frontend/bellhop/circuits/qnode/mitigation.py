@@ -39,8 +39,17 @@ class Mitigation:
         scales = np.asarray(self.scale_factors, float)
         table = jnp.stack(values)
         columns = jnp.reshape(table, (len(values), -1)).T
-        extrapolated = jnp.stack([jnp.reshape(self.extrapolate(scales, c), ()) for c in columns])
+        extrapolated = jnp.stack([_number(self.extrapolate(scales, c)) for c in columns])
         return jnp.reshape(extrapolated, table.shape[1:])
+
+
+def _number(extrapolated: Any) -> jax.Array:
+    if jax.tree.structure(extrapolated).num_nodes != 1 or jnp.size(extrapolated) != 1:
+        raise TypeError(
+            "mitigate_with_zne: extrapolate must return one number, the value at zero, of scale "
+            f"factors and values; it returned {extrapolated}."
+        )
+    return jnp.reshape(extrapolated, ())
 
 
 def current_mitigation() -> Mitigation | None:

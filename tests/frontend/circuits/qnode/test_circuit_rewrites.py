@@ -249,8 +249,16 @@ def test_every_qnode_of_a_function_and_of_a_qjit_function():
         ({"scale_factors": [1, 1.5]}, "odd integers above zero"),
         ({"scale_factors": 3}, "must be numbers known when"),
         ({"scale_factors": [1, 3], "folding": "half"}, "folding is one of global, local-all"),
+        ({"scale_factors": [1, 3], "folding": "local-random"}, "Of odd factors, it is local-all"),
     ],
 )
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
         bellhop.mitigate_with_zne(qnode(), **options)
+
+
+@pytest.mark.parametrize("given", [lambda scales, values: values, lambda s, v: (v[0], v[1])])
+def test_what_is_extrapolated_is_one_number(given):
+    mitigated = bellhop.mitigate_with_zne(qnode(), scale_factors=[1, 3], extrapolate=given)
+    with pytest.raises(TypeError, match="extrapolate must return one number"):
+        bellhop.qjit(mitigated)(0.3)
