@@ -185,7 +185,8 @@ class AheadOfTime(Inspectable):
         with recording() as compilation:
             yield
         if compilation.timings:
-            print(f"compiled {self!r}", compilation.table(), sep="\n", file=self._log)
+            lines = f"compiled {self!r}", compilation.table(), *compilation.notes
+            print(*lines, sep="\n", file=self._log)
             self._is_unseen = True
 
     @property

@@ -43,9 +43,10 @@ class Timing:
 
 @dataclass
 class Recording:
-    """Measurements in the order in which the stages ended."""
+    """Measurements in the order in which the stages ended, and notes."""
 
     timings: list[Timing] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def summary(self) -> "Recording":
         """Return a recording with each stretch of passes as one stage."""
@@ -100,6 +101,13 @@ observers: list[object] = []
 recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
     "bellhop_recordings", default=()
 )
+
+
+def note(text: str) -> None:
+    """Let those who want timings know something about what is compiled."""
+    for recording in recordings.get():
+        if text not in recording.notes:
+            recording.notes.append(text)
 
 
 @contextlib.contextmanager

@@ -21,7 +21,13 @@ mlir.register_lowering(marked_p, lambda _, value, *__, **___: [value])
 
 
 class Mark:
-    """The rules of a value.  A subclass is hashable, and changes what differs."""
+    """The rules of a value.  A subclass is hashable, and changes what differs.
+
+    Attributes:
+        box: the lines of a circuit whose state it marks, for pictures.
+    """
+
+    box: tuple[str, ...] = ()
 
     def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Return the tangent of the value, of operands and their tangents."""

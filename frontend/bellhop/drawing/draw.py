@@ -95,8 +95,8 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
 
     What the host computes between two of these is gathered into one box; loops and
     conditionals are boxes around what happens in them.  A circuit says what it computes besides
-    values, and whether it is for Bellhop's engine or for its device's plugin.  Nothing is compiled
-    or run.
+    values, and whether it is for Bellhop's engine, for its device's plugin or a part of the
+    program, and then why.  Nothing is compiled or run.
 
     Args:
         fn: a qjit function, or a function that could be one.

@@ -188,6 +188,8 @@ def _box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     linear = params.get("linear")
     if name == "quantum_circuit" or (linear and linear.of):
         return BoxKind.CIRCUIT, _circuit(linear.of if linear else params, along=bool(linear))
+    if name == "quantum_marked" and params["mark"].box:
+        return BoxKind.CIRCUIT, list(params["mark"].box)
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
         return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
@@ -218,11 +220,11 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
         along: whether it is only the derivative along a tangent.
     """
     # With PennyLane, which draws nothing of a program without circuits.
+    from bellhop.circuits.circuit.backend import sized
     from bellhop.circuits.operations.measurement_primitives import is_vjp
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
-    qubits = f"{device.qubits} qubit{'s' if device.qubits != 1 else ''}"
     runner = "for the engine" if body.backend.is_engine else "for the plugin"
     if along:
         runner = f"derivative along a tangent, {runner}"
@@ -232,7 +234,7 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"
         runner = f"with {derivatives}, {runner}"
     rows = [] if batch is None else [f"{batch.rows} times"]
-    return [body.name, f"{device.name}, {qubits}", runner, *rows]
+    return [body.name, sized(device.name, device.qubits), runner, *rows]
 
 
 def _operation(eqn: JaxprEqn) -> str:

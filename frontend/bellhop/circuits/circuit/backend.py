@@ -21,6 +21,11 @@ from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
 from bellhop_runtime import most_qubits_in_engine
 
 
+def sized(name: str, qubits: int) -> str:
+    """Return a device and how many qubits it has, for pictures."""
+    return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
+
+
 class Backend(NamedTuple):
     """Who runs a circuit.
 

@@ -48,12 +48,14 @@ class QNodeCall:
         function: its quantum function, of the inputs, which is played on circuits.
         inputs: the arguments that are arrays of the program.
         where: the QNode and its line, for errors.
+        obstacle: why no engine runs it, where the program does.
     """
 
     qnode: qml.QNode
     function: Any
     inputs: Sequence[Any]
     where: str
+    obstacle: str = ""
 
     @functools.cached_property
     def shots(self) -> Shots:

@@ -1,7 +1,8 @@
 """Refuses batches of circuits in the program whose states need more memory than there is.
 
 A state is an array of the program, so ``jax.vmap`` has one for each row.  How many rows there are
-is not known while a circuit is traced.  So a mark on the state checks when it is batched.
+is not known while a circuit is traced.  So a mark on the state checks when it is batched.  It also
+says which circuit the state is of, and why that is part of the program.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ class _Held(Mark):
     sides: int
     shots: int
     where: str
+    box: tuple[str, ...]
 
     def batched(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
         states = jax.typeof(operands[0])
@@ -32,7 +34,7 @@ class _Held(Mark):
         return super().batched(operands, dims)
 
 
-def held(state: Any, qubits: int, sides: int, shots: int, where: str) -> Any:
+def held(state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple[str, ...]) -> Any:
     """Return a state, of which a batch is refused that takes more memory than there is.
 
     Args:
@@ -41,5 +43,6 @@ def held(state: Any, qubits: int, sides: int, shots: int, where: str) -> Any:
         sides: two for a density matrix.
         shots: how many numbers are drawn from it.
         where: the QNode and its line, for errors.
+        box: what pictures say of the circuit.
     """
-    return marked(state, mark=_Held(state.size, qubits, sides, shots, where))
+    return marked(state, mark=_Held(state.size, qubits, sides, shots, where, box))

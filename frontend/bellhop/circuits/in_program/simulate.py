@@ -11,8 +11,9 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.source import named_after
+from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Operand
+from bellhop.circuits.circuit.backend import sized
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
@@ -43,6 +44,7 @@ from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.precision import is_double, real_type
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.vectorize.vectorize import vectorized
+from bellhop.compiler.instruments import note
 from bellhop.control_flow.reverse_mode import with_reverse_mode
 from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_with
@@ -104,6 +106,10 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     noise = noise_of(qnode, where)
     wire_faults = WireFaults(wires, where)
     sizes = np.array(shots.copies)
+    obstacle = call.obstacle or f"{simulator.name} has no engine"
+    name = function_name(qnode.func)
+    box = name, sized(simulator.name, len(wires)), f"in the program: {obstacle}"
+    note(f"{name} ({definition_site(qnode.func)}) is in the program: {obstacle}")
 
     def run(
         simulator: Simulator, outcomes: Any, drawn: Drawn, key: Any, row: Operand, *inputs: Operand
@@ -112,7 +118,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
-        circuit = SimulatedCircuit(simulator, rows.at(row), wire_faults, outcomes, on_branch)
+        circuit = SimulatedCircuit(simulator, rows.at(row), wire_faults, outcomes, on_branch, box)
         player, measured = Player(rewriting(qnode)), circuit.statistics
         if noise is not None:
             player = NoisyPlayer(noise=noise, behind=rewriting(qnode))

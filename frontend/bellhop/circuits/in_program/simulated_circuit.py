@@ -63,6 +63,7 @@ class SimulatedCircuit(ProgramCircuit):
         simulator: what operations do to that.
         outcomes: the outcomes of its mid-circuit measurements, a bit for each.
         shots: the shots of the circuit that have these outcomes; None without shots.
+        box: what pictures say of it.
 
     A measurement projects the state and does not normalize it, so that its weight is the
     probability of these outcomes.
@@ -75,9 +76,11 @@ class SimulatedCircuit(ProgramCircuit):
         faults: WireFaults,
         outcomes: Any,
         shots: ShotsOfBranch | None,
+        box: tuple[str, ...],
     ) -> None:
         super().__init__(simulator.wires, simulator.where, rows, faults)
         self._shots = shots
+        self._box = box
         self.simulator = simulator
         self.applies_observables = not simulator.holds_mixtures
         self._state = simulator.prepared()
@@ -196,7 +199,7 @@ class SimulatedCircuit(ProgramCircuit):
                 self._leave_other_branches()
             shots = 0 if self._shots is None else self._shots.is_here.size
             qubits = len(self.simulator.wires)
-            mark = lambda x: held(x, qubits, self.simulator.sides, shots, self._where)
+            mark = lambda x: held(x, qubits, self.simulator.sides, shots, self._where, self._box)
             self.state = jax.tree.map(mark, self.state)
         if self._shots is None:
             statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)

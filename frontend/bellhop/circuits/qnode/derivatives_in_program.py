@@ -38,26 +38,33 @@ from bellhop.circuits.operations.measurement_primitives import MeasureOperands, 
 from bellhop.circuits.operations.state_primitives import gates_p
 
 
-def has_all_derivatives(traced: TracedCircuit) -> bool:
-    """Tell whether the engine has derivatives of any order of a circuit, by all of its inputs."""
+def missing_derivatives(traced: TracedCircuit) -> str:
+    """Return why the engine has not all derivatives of a circuit; nothing where it has.
+
+    Args:
+        traced: the circuit, whose derivatives are of any order and by any of its inputs.
+    """
     circuit = traced.closed.jaxpr
-    return traced.randomness in (Randomness.NONE, Randomness.TREE) and all(
-        _has_all(eqn, circuit) for eqn in equations_of(circuit)
-    )
+    if traced.randomness not in (Randomness.NONE, Randomness.TREE):
+        return "its outcomes are drawn"
+    reasons = (_missing(eqn, circuit) for eqn in equations_of(circuit))
+    return next(filter(None, reasons), "")
 
 
-def _has_all(eqn: JaxprEqn, circuit: Jaxpr) -> bool:
+def _missing(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     params = eqn.params
     if eqn.primitive is gates_p:
-        return not params["obstacle"] and not may_change_norm(params["gates"], if_computed=True)
+        is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_computed=True)
+        return "" if is_whole else "it has a matrix that is computed or not unitary"
     if eqn.primitive is not measure_p:
-        return True
-    measuring = eqn.params["measuring"]
-    has_rules = UNKNOWN_FREQUENCIES not in measuring.differentiation.frequencies
-    is_real = all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements)
-    return (
-        has_rules and is_real and not _moving(eqn, circuit, [True] * len(circuit.invars)).matrices
-    )
+        return ""
+    measuring = params["measuring"]
+    if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
+        return "it has a gate without a parameter-shift rule"
+    if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
+        return "it returns a state, or what is made of one"
+    is_computed = _moving(eqn, circuit, [True] * len(circuit.invars)).matrices
+    return "it measures a matrix that is computed" if is_computed else ""
 
 
 def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> MeasureOperands:
@@ -120,7 +127,8 @@ def run_differentiable(circuit: TracedCircuit, wires: WireMap) -> Any:
         return leaves
 
     def in_program(*given: Any) -> list[Any]:
-        same = replace(call, inputs=given[len(constants) :])
+        obstacle = "the runtime has not all of its derivatives"
+        same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
         with played.with_constants(given[: len(constants)]):
             results = run_traced(same, wires)
         leaves = jax.tree.leaves(results)
@@ -150,8 +158,8 @@ def _is_exact(circuit: TracedCircuit) -> bool:
     if method == PARAMETER_SHIFT:
         # What of a state has no shift rule, its user is told.
         return any(
-            not _has_all(eqn, circuit.closed.jaxpr)
+            _missing(eqn, circuit.closed.jaxpr)
             for eqn in equations_of(circuit.closed.jaxpr)
             if eqn.primitive is gates_p
         )
-    return method in (BEST, ADJOINT) and not has_all_derivatives(circuit)
+    return method in (BEST, ADJOINT) and bool(missing_derivatives(circuit))

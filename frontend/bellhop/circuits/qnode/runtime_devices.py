@@ -29,7 +29,7 @@ from bellhop.circuits.gates.device import GateSet, check_options, device_spec
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run, trace_for_runtime
-from bellhop.circuits.qnode.derivatives_in_program import has_all_derivatives, run_differentiable
+from bellhop.circuits.qnode.derivatives_in_program import missing_derivatives, run_differentiable
 from bellhop.tracing.state import trace_state
 
 # All of them are exact here, and have the same values.
@@ -43,19 +43,28 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         the measurements' values, in the structure that the quantum function returned.
     """
     qnode = call.qnode
-    if (
-        method_of(qnode) in _METHODS
-        and not call.shots.total
-        and engine_may_run()
-        and not trace_state().in_region
-    ):
+    obstacle = _obstacle(call)
+    if not obstacle:
         options_of(qnode, call.where)
         gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
         spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
         circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))
-        if has_all_derivatives(circuit):
+        obstacle = missing_derivatives(circuit)
+        if not obstacle:
             return circuit.run()
-    return run_traced(call, wires)
+    return run_traced(replace(call, obstacle=obstacle), wires)
+
+
+def _obstacle(call: QNodeCall) -> str:
+    """Return why the engine does not run a circuit, whatever that is; empty where it may."""
+    method = method_of(call.qnode)
+    if method not in _METHODS:
+        return f"its diff_method is '{method}'"
+    if call.shots.total:
+        return "it has shots"
+    if not engine_may_run():
+        return "it has engine='plugin'"
+    return "it is called in a region" if trace_state().in_region else ""
 
 
 @functools.cache

@@ -1,13 +1,16 @@
 """Who runs a circuit stands in its module, and so does why."""
 
+import io
 import re
 
+import jax
 import numpy as np
 import pennylane as qml
 import pytest
 
 import bellhop
 from bellhop import profile
+from bellhop.drawing.graph import BoxKind
 
 DEVICES = {name: qml.device(name, wires=2) for name in ("lightning.qubit", "default.qubit")}
 
@@ -62,3 +65,51 @@ def test_a_derivative_says_it_anew():
     circuit = circuit_on(DEVICES["lightning.qubit"])
     f(0.3)
     assert backends_of(f) == ["engine", "engine"]
+
+
+IN_THE_PROGRAM = {
+    "backprop": ({"diff_method": "backprop"}, {}, {}, "its diff_method is 'backprop'"),
+    "shots": ({}, {}, {"shots": 10}, "it has shots"),
+    "option": ({}, {"engine": "plugin"}, {}, "it has engine='plugin'"),
+    "state": ({}, {}, {"measure": qml.state}, "it returns a state, or what is made of one"),
+    "mixtures": ({}, {}, {"name": "default.mixed"}, "default.mixed has no engine"),
+}
+
+
+@pytest.mark.parametrize("case", IN_THE_PROGRAM)
+def test_the_program(case):
+    """Pictures and reports say why it is there; in the module it is but operations."""
+    options, compiling, made, reason = IN_THE_PROGRAM[case]
+    measure = made.get("measure", lambda: qml.expval(qml.Z(1)))
+    device = qml.device(made.get("name", "default.qubit"), wires=2)
+    circuit = circuit_on(device, measure).update(**{"diff_method": "best", **options})
+    circuit = qml.set_shots(circuit, made.get("shots"))
+    log = io.StringIO()
+    f = bellhop.qjit(circuit, verbose=True, logfile=log, **compiling)
+    f(0.3)
+    (noted,) = (line for line in log.getvalue().splitlines() if "in the program" in line)
+    assert re.fullmatch(rf"circuit \(.*test_backend.py:\d+\) is in the program: {reason}", noted)
+    graph = bellhop.draw(f)(0.3).graph
+    (box,) = (node.lines for node in graph.nodes() if node.kind == BoxKind.CIRCUIT)
+    assert box[0] == "circuit"
+    assert box[1].endswith(", 2 qubits")
+    assert box[2] == f"in the program: {reason}"
+
+
+def test_the_program_for_a_matrix():
+    @qml.qnode(qml.device("default.qubit"))
+    def circuit(x):
+        qml.QubitUnitary(qml.RX.compute_matrix(x), 0)
+        return qml.expval(qml.Z(0))
+
+    drawing = str(bellhop.draw(bellhop.qjit(circuit))(0.3))
+    assert "it has a matrix that is computed or not unitary" in drawing
+
+
+def test_derivatives_in_the_program():
+    """The values of the device's own are the plugin's, and a state's second derivative is not."""
+    circuit = circuit_on(DEVICES["lightning.qubit"], qml.state)
+    slope = jax.jacfwd(jax.jacfwd(lambda x: circuit(x).real))
+    log = io.StringIO()
+    bellhop.qjit(slope, verbose=True, logfile=log)(0.3)
+    assert "in the program: the runtime has not all of its derivatives" in log.getvalue()
