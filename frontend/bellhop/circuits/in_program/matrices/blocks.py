@@ -84,21 +84,26 @@ def products(
     """Return the products of blocks on equally many qubits, one after the other.
 
     Args:
-        blocks: of which none is known.
+        blocks: of which some may be known; NumPy's where all are.
         base: how many entries a qubit has.
         dtype: that of the numbers.
         rows_of: takes a number of qubits and what matrices on so many are; returns these.
     """
     k = len(blocks[0].qubits)
-    embedded: list[Any] = [np.eye(base**k, dtype=dtype)[None]]
-    number_of: dict[tuple[int, int], int] = {}
-    sizes = sorted({len(qubits) for block in blocks for qubits, _ in block.factors})
-    n_made = 1
+    known = [_known_product(block, base) for block in blocks if block.is_known]
+    if len(known) == len(blocks):
+        return np.stack(known)
+    embedded: list[Any] = [np.stack([np.eye(base**k), *known]).astype(dtype)]
+    are_known = [b for b, block in enumerate(blocks) if block.is_known]
+    number_of = {(b, 0): 1 + row for row, b in enumerate(are_known)}
+    n_made = 1 + len(known)
+    computed = [(b, block.factors) for b, block in enumerate(blocks) if not block.is_known]
+    sizes = sorted({len(qubits) for _, factors in computed for qubits, _ in factors})
     for size in sizes:
         some = [
             (b, f)
-            for b, block in enumerate(blocks)
-            for f, (qubits, _) in enumerate(block.factors)
+            for b, factors in computed
+            for f, (qubits, _) in enumerate(factors)
             if len(qubits) == size
         ]
         factors = [blocks[b].factors[f] for b, f in some]
@@ -109,7 +114,7 @@ def products(
         embedded.append(_embedded(rows_of(size, [what for _, what in factors]), places, base, k))
         number_of |= {each: n_made + row for row, each in enumerate(some)}
         n_made += len(some)
-    length = 1 << (max(len(block.factors) for block in blocks) - 1).bit_length()
+    length = 1 << (max(len(factors) for _, factors in computed) - 1).bit_length()
     numbers = np.array(
         [[number_of.get((b, f), 0) for f in range(length)] for b in range(len(blocks))]
     )
@@ -119,7 +124,7 @@ def products(
     return together[:, 0]
 
 
-def known_product(block: Block, base: int) -> np.ndarray:
+def _known_product(block: Block, base: int) -> np.ndarray:
     """Return the product of a block whose matrices are known."""
     product = np.eye(base ** len(block.qubits))
     for qubits, matrix in block.factors:

@@ -14,10 +14,13 @@ are held, whatever the number of matrices::
                 cotangent = M^T cotangent
                 state = M^T state
 
+Stretches that repeat are loops over their matrices (``repetitions.py``), backwards too.
+
 Of a state that is partitioned over devices (``device_wires/``), each multiplies its part, and
 between the matrices qubits are exchanged with those that stand for devices, backwards in reverse.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,25 +35,23 @@ from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceW
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
+from bellhop.circuits.in_program.matrices.repetitions import Stretch
+from bellhop.mesh.manual_axes import vary_with
 
 
 @dataclass(frozen=True)
 class PlacedMatrix:
-    """Where a matrix acts, and which one it is.
+    """Where a matrix acts.
 
     Attributes:
         qubits: those of the matrix, in the order of its rows and of the state.
         before: the order of the state's qubits before it, and behind.
-        table: the number of the table that the matrix is in.
-        row: its row there.
         is_known: whether the matrix is a constant.
         axes: those of the devices whose wires come before these qubits; there it is diagonal.
     """
 
     qubits: tuple[int, ...]
     before: tuple[int, ...]
-    table: int
-    row: int
     is_known: bool
     axes: tuple[int, ...] = ()
 
@@ -58,6 +59,11 @@ class PlacedMatrix:
     def after(self) -> tuple[int, ...]:
         """The order of the state's qubits behind it."""
         return self.before
+
+    @property
+    def size(self) -> int:
+        """How many qubits the matrix has, with those of devices."""
+        return len(self.axes) + len(self.qubits)
 
 
 @dataclass(frozen=True)
@@ -91,19 +97,27 @@ class PlacedExchange:
         return PlacedExchange(back, self.after)
 
 
+Place = PlacedMatrix | PlacedExchange
+
+
+def sizes_of(places: Sequence[Place]) -> Counter[int]:
+    """Return how many qubits matrices have, and how many have so many."""
+    return Counter(place.size for place in places if isinstance(place, PlacedMatrix))
+
+
 @dataclass(frozen=True)
 class Evolution:
     """A sequence of matrices.
 
     Attributes:
         base: how many entries a qubit has.
-        places: where they act, one after the other.
+        stretches: where they act, one after the other.
         end: the order of the qubits at the end, of each device's part.
         devices: those that the state is partitioned over; None for a state that is not.
     """
 
     base: int
-    places: tuple[PlacedMatrix | PlacedExchange, ...]
+    stretches: tuple[Stretch[Place], ...]
     end: tuple[int, ...]
     devices: DeviceWires | None = None
 
@@ -112,7 +126,7 @@ class Evolution:
 
         Args:
             state: of parts and entries.
-            tables: arrays of matrices.
+            tables: for each size of matrices in each stretch an array, of rounds and rows.
         """
         return self._on_each(self._applied, 1, 1)(state, *tables)
 
@@ -121,7 +135,7 @@ class Evolution:
 
         Args:
             state: of parts and entries.
-            tables: arrays of matrices.
+            tables: for each size of matrices in each stretch an array, of rounds and rows.
         """
         run = jax.custom_jvp(lambda state, *tables: self.applied(state, tables))
 
@@ -165,56 +179,99 @@ class Evolution:
         return on_each
 
     def _applied(self, state: Operand, *tables: Any) -> Any:
-        matrices = _matrices(tables)
-        for place in self.places:
+        def step(place: Place, state: Any, matrix: Any) -> tuple[Any, None]:
             if isinstance(place, PlacedExchange):
-                state = self._exchanged(state, place)
-                continue
-            state = self._rows(place).product(self._chosen(matrices, place), state)
+                return self._exchanged(state, place), None
+            if place.is_known:
+                # Or the state before it would be kept.
+                matrix = jax.lax.stop_gradient(matrix)
+            return self._rows(place).product(self._chosen(matrix, place), state), None
+
+        state, _ = self._run(step, state, tables)
         return self._at_end(state)
 
     def _tangent(self, state: Operand, tangent: PyTree, *tables: Any) -> Any:
-        n_tables = len(tables) // 2
-        matrices, matrix_tangents = _matrices(tables[:n_tables]), _matrices(tables[n_tables:])
-        for place in self.places:
+        def step(place: Place, carried: Sequence[Any], given: Any) -> tuple[Any, None]:
             if isinstance(place, PlacedExchange):
-                state, tangent = (self._exchanged(each, place) for each in (state, tangent))
-                continue
-            rows, matrix = self._rows(place), self._chosen(matrices, place)
+                return [self._exchanged(each, place) for each in carried], None
+            state, tangent = carried
+            rows, (matrix, change) = self._rows(place), (self._chosen(x, place) for x in given)
             tangent = rows.product(matrix, tangent)
             if not place.is_known:
-                tangent += rows.product(self._chosen(matrix_tangents, place), state)
-            state = rows.product(matrix, state)
+                tangent += rows.product(change, state)
+            return [rows.product(matrix, state), tangent], None
+
+        n_tables = len(tables) // 2
+        both = list(zip(tables[:n_tables], tables[n_tables:], strict=True))
+        (_, tangent), _ = self._run(step, [state, tangent], both)
         return self._at_end(tangent)
 
     def _cotangents(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
-        # As tables: products of transposed matrices are slower than those of others.
-        inverses = _matrices([table.mT for table in tables])
-        found = [[jnp.zeros_like(row) for row in rows] for rows in inverses]
-        start = self.places[-1].after
-        state, cotangent = (
-            permuted(each, self.end, start, self.base) for each in (state, cotangent)
-        )
-        for place in reversed(self.places):
+        def step(place: Place, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
             if isinstance(place, PlacedExchange):
                 back = place.reversed
-                state, cotangent = (
-                    permuted(self._exchanged(each, back), back.after, place.before, self.base)
-                    for each in (state, cotangent)
-                )
-                continue
-            rows, inverse = self._rows(place), self._chosen(inverses, place)
+                moved = (self._exchanged(each, back) for each in carried)
+                return [permuted(x, back.after, place.before, self.base) for x in moved], None
+            rows, chosen = self._rows(place), self._chosen(inverse, place)
             if place.is_known:
-                state, cotangent = (rows.product(inverse, each) for each in (state, cotangent))
-            else:
-                state, cotangent, contraction = rows.backwards(inverse, state, cotangent)
-                found[place.table][place.row] = self._embedded(contraction, place)
-        of_tables = [jnp.stack(each) for each in found]
+                return [rows.product(chosen, each) for each in carried], jnp.zeros_like(inverse)
+            *before, contraction = rows.backwards(chosen, *carried)
+            return before, self._embedded(contraction, place)
+
+        start = self.stretches[-1].steps[-1].after
+        carried = [permuted(each, self.end, start, self.base) for each in (state, cotangent)]
+        # As tables: products of transposed matrices are slower than those of others.
+        inverses = [table.mT for table in tables]
+        (_, cotangent), of_tables = self._run(step, carried, inverses, backwards=True)
         return cotangent, *(of_tables if self.devices is None else self.devices.sum(of_tables))
 
-    def _chosen(self, matrices: Sequence[Sequence[Any]], place: PlacedMatrix) -> Any:
+    def _run(
+        self,
+        step: Callable[[Place, Any, Any], tuple[Any, Any]],
+        carried: PyTree,
+        tables: Sequence[PyTree],
+        *,
+        backwards: bool = False,
+    ) -> tuple[Any, list[Any]]:
+        """Run a step for each place; return what it carries, and its results for each table.
+
+        Args:
+            step: takes a place, what is carried, and its matrix in each array of a table.
+            carried: at the first place.
+            tables: pytrees of arrays, one for each size of matrices in each stretch.
+            backwards: whether the last place is the first.
+        """
+        turn = -1 if backwards else 1
+        carried = vary_with((carried, tables), carried)
+        numbers = iter(range(len(tables)))
+        numbers_of = [[next(numbers) for _ in sizes_of(steps)] for steps, _ in self.stretches]
+        found: dict[int, Any] = {}
+        for (steps, times), own in list(zip(self.stretches, numbers_of, strict=True))[::turn]:
+
+            def once(carried: Any, given: Sequence[Any], steps: Any = steps) -> tuple[Any, Any]:
+                sizes = list(sizes_of(steps))
+                matrices = [iter(_unstacked(table)[::turn]) for table in given]
+                results: list[list[Any]] = [[] for _ in given]
+                for place in steps[::turn]:
+                    if isinstance(place, PlacedExchange):
+                        carried, _ = step(place, carried, None)
+                        continue
+                    number = sizes.index(place.size)
+                    carried, result = step(place, carried, next(matrices[number]))
+                    results[number].append(result)
+                return carried, [_stacked(rows[::turn]) for rows in results]
+
+            given = [tables[number] for number in own]
+            if times == 1:
+                carried, results = once(carried, jax.tree.map(lambda x: x[0], given))
+                results = jax.tree.map(lambda x: x[None], results)
+            else:
+                carried, results = jax.lax.scan(once, carried, given, reverse=backwards)
+            found |= zip(own, results, strict=True)
+        return carried, [found[number] for number in range(len(tables))]
+
+    def _chosen(self, matrix: Operand, place: PlacedMatrix) -> Any:
         """Return a matrix, of those that are diagonal on wires of devices the block of this one."""
-        matrix = matrices[place.table][place.row]
         if not place.axes:
             return matrix
         assert self.devices is not None
@@ -255,12 +312,16 @@ class Evolution:
         return RowsOfMatrix(self.base, len(place.before), where)
 
     def _at_end(self, state: Operand) -> Any:
-        return permuted(state, self.places[-1].after, self.end, self.base)
+        return permuted(state, self.stretches[-1].steps[-1].after, self.end, self.base)
 
 
-def _matrices(tables: Sequence[Any]) -> list[list[Any]]:
-    """Return the matrices of tables, which are transposed to one concatenation."""
-    return [
-        [row.reshape(row.shape[1:]) for row in jax.lax.split(table, [1] * len(table))]
-        for table in tables
-    ]
+def _unstacked(table: PyTree) -> list[Any]:
+    """Return the rows of arrays, which are transposed to one concatenation."""
+    leaves, structure = jax.tree.flatten(table)
+    split = [jax.lax.split(leaf, [1] * len(leaf)) for leaf in leaves]
+    rows = zip(*split, strict=True)
+    return [structure.unflatten([x.reshape(x.shape[1:]) for x in row]) for row in rows]
+
+
+def _stacked(rows: Sequence[PyTree]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)

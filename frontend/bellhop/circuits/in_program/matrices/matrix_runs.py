@@ -30,9 +30,16 @@ from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires, local_qubits
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange, ExchangePlan, whole
-from bellhop.circuits.in_program.matrices.blocks import Block, grouped, known_product, products
-from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExchange, PlacedMatrix
+from bellhop.circuits.in_program.matrices.blocks import Block, grouped, products
+from bellhop.circuits.in_program.matrices.evolution import (
+    Evolution,
+    Place,
+    PlacedExchange,
+    PlacedMatrix,
+    sizes_of,
+)
 from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
+from bellhop.circuits.in_program.matrices.repetitions import stretches
 from bellhop.circuits.vectorize.pack import pack
 
 # Matrices of more wires are not made.
@@ -129,74 +136,60 @@ class MatrixRun:
             blocks += grouped(evaluated[first:last], self.most, n_qubits)
         if plan.end != devices:
             blocks.append(Exchange(devices, plan.end))
-        places, tables = self._placed(blocks, plan.start, n_qubits, state)
+        places = self._placed(blocks, plan.start, n_qubits)
+        matrices = self._matrices(blocks, state)
         end = local_qubits(plan.end, n_qubits)
-        is_unitary = [isinstance(block, Exchange) or block.is_unitary for block in blocks]
         for by_adjoint, some in itertools.groupby(
-            zip(is_unitary, places, strict=True), lambda each: each[0]
+            zip(_by_adjoint(blocks), places, strict=True), lambda each: each[0]
         ):
-            part = tuple(place for _, place in some)
+            part = [place for _, place in some]
             order = end if part[-1] is places[-1] else part[-1].after
-            evolution = Evolution(self.base, part, order, self.devices)
+            repeated = stretches(part)
+            tables = [
+                _rounds(matrices, size, times, n_rows)
+                for steps, times in repeated
+                for size, n_rows in sizes_of(steps).items()
+            ]
+            evolution = Evolution(self.base, tuple(repeated), order, self.devices)
             self.is_orthogonal &= by_adjoint
             run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
             state = run(state, tables)
         return state
 
     def _placed(
-        self,
-        steps: Sequence[Block | Exchange],
-        devices: tuple[int, ...],
-        n_qubits: int,
-        state: Operand,
-    ) -> tuple[list[PlacedMatrix | PlacedExchange], list[Any]]:
-        """Say where blocks act; return that and tables of their matrices."""
+        self, steps: Sequence[Block | Exchange], devices: tuple[int, ...], n_qubits: int
+    ) -> list[Place]:
+        """Say where blocks act, which all get as many qubits as are applied at once."""
         order = local_qubits(devices, n_qubits)
-        before: list[tuple[int, ...]] = []
-        axes: list[tuple[int, ...]] = []
+        places: list[Place] = []
         for block in steps:
-            before.append(order)
             if isinstance(block, Exchange):
-                order = PlacedExchange(block, order).after
-                devices = block.after
-                axes.append(())
+                places.append(PlacedExchange(block, order))
+                order, devices = places[-1].after, block.after
                 continue
             others = (qubit for qubit in order if qubit not in block.qubits)
             missing = min(self.most, n_qubits) - len(block.qubits)
             block.qubits += itertools.islice(others, max(missing, 0))
             # As they stand.
             block.qubits.sort(key=(*devices, *order).index)
-            axes.append(tuple(map(devices.index, filter(devices.__contains__, block.qubits))))
-        blocks = [block for block in steps if isinstance(block, Block)]
-        sizes = sorted({len(block.qubits) for block in blocks})
-        tables: list[Any] = []
-        row_of: dict[int, int] = {}
-        for size in sizes:
-            same = [block for block in blocks if len(block.qubits) == size]
-            known = [block for block in same if block.is_known]
-            computed = [block for block in same if not block.is_known]
-            parts = []
-            if known:
-                parts.append(np.stack([known_product(block, self.base) for block in known]))
-            if computed:
-                parts.append(products(computed, self.base, self.dtype, self._rows_of))
-            row_of |= {id(block): row for row, block in enumerate([*known, *computed])}
-            matrices = jnp.concatenate(parts) if computed else parts[0]
-            tables.append(jnp.asarray(_as_real(matrices, len(state)), state.dtype))
-        places: list[PlacedMatrix | PlacedExchange] = [
-            PlacedExchange(block, order)
-            if isinstance(block, Exchange)
-            else PlacedMatrix(
-                tuple(block.qubits[len(diagonal) :]),
-                order,
-                sizes.index(len(block.qubits)),
-                row_of[id(block)],
-                block.is_known,
-                diagonal,
+            axes = tuple(map(devices.index, filter(devices.__contains__, block.qubits)))
+            qubits = tuple(block.qubits[len(axes) :])
+            places.append(PlacedMatrix(qubits, order, block.is_known, axes))
+        return places
+
+    def _matrices(self, steps: Sequence[Block | Exchange], state: Operand) -> dict[int, Any]:
+        """Return the matrices of blocks by the number of their qubits, the first block's first."""
+        by_size: dict[int, list[Block]] = defaultdict(list)
+        for block in steps:
+            if isinstance(block, Block):
+                by_size[len(block.qubits)].append(block)
+        return {
+            size: jnp.asarray(
+                _as_real(products(some, self.base, self.dtype, self._rows_of), len(state)),
+                state.dtype,
             )
-            for block, order, diagonal in zip(steps, before, axes, strict=True)
-        ]
-        return places, tables
+            for size, some in by_size.items()
+        }
 
     def _rows_of(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
         """Return matrices of equally many qubits, one after the other."""
@@ -334,6 +327,29 @@ class MatrixRun:
 
     def _entry(self, pair: _Pair) -> Entry:
         return np.eye(self.base**2) if pair.entry is None else pair.entry
+
+
+def _by_adjoint(blocks: Sequence[Block | Exchange]) -> list[bool]:
+    """Tell of blocks whether all are unitary with which they are applied.
+
+    What can be differentiated in both ways goes with what is before it.
+    """
+    in_one_way = [
+        None if isinstance(block, Exchange) or (block.is_known and block.is_unitary) else block
+        for block in blocks
+    ]
+    last = next(filter(None, in_one_way), None)
+    found = []
+    for block in in_one_way:
+        last = block or last
+        found.append(last is None or last.is_unitary)
+    return found
+
+
+def _rounds(matrices: dict[int, Any], size: int, times: int, n_rows: int) -> Any:
+    """Take the next matrices of a size, so many for each round of a stretch."""
+    some, matrices[size] = jnp.split(matrices[size], [times * n_rows])
+    return some.reshape(times, n_rows, *some.shape[1:])
 
 
 def _as_real(matrices: Any, parts: int) -> Any:

@@ -26,6 +26,7 @@ from bellhop.circuits.in_program.device_wires.device_wires import (
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExchange
+from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
 from bellhop.circuits.in_program.partitioned.wires_in_front import back_from_front, in_front
@@ -166,7 +167,7 @@ class PartitionedSimulator(PureSimulator):
             Exchange(state.devices, devices), local_qubits(state.devices, n_qubits)
         )
         end = local_qubits(devices, n_qubits)
-        evolution = Evolution(self.base, (place,), end, self._devices)
+        evolution = Evolution(self.base, (Stretch((place,), 1),), end, self._devices)
         return PartitionedState(evolution.applied(state.amplitudes, ()), devices)
 
     def _with_local(self, state: PartitionedState, footprint: Footprint) -> PartitionedState:
