@@ -1,11 +1,11 @@
-"""The call graph of a module: which function refers to which, and what reaches what."""
+"""The functions of a module: which refers to which, what reaches what, and narrower ones."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions, operations, string, symbol
+from bellhop_mlir._bindings import func, ir
+from bellhop_mlir._walk import functions, operations, string, symbol, types
 
 CallGraph = Mapping[str, set[str]]
 T = TypeVar("T")
@@ -123,3 +123,23 @@ def drop_unused_functions(module: ir.Module) -> int:
     for op in unused:
         op.erase()
     return len(unused)
+
+
+def narrow(function: ir.Operation, arguments: Sequence[int], results: Sequence[int]) -> None:
+    """Leave a function of one block some arguments, by place, and results; others are not used."""
+    block = function.regions[0].blocks[0]
+    for place in reversed(range(len(block.arguments))):
+        if place not in arguments:
+            block.erase_argument(place)
+    *_, end = block.operations
+    returned = [end.operands[place] for place in results]
+    with ir.InsertionPoint(end), end.location:
+        func.ReturnOp(returned)
+    end.operation.erase()
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(types(block.arguments), types(returned))
+    )
+    for name, places in (("arg_attrs", arguments), ("res_attrs", results)):
+        if name in function.attributes:
+            of_each = list(function.attributes[name])
+            function.attributes[name] = ir.ArrayAttr.get([of_each[place] for place in places])

@@ -1,15 +1,7 @@
-"""The private names of JAX that are used as they are, for jax 0.10 to 0.12.
+"""The private names of JAX that are used as they are, for jax 0.10 to 0.12, but those of jaxprs.
 
-Two examples.  ``dce`` removes dead code from a jaxpr, here from that of
-``lambda x, y: (sin(x), 2.0 * y)``.  ``transpose_jaxpr`` transposes a linear jaxpr, here that of
-``lambda t: 3.0 * t``::
-
-    dce(closed, used=[True, False], keep=[False, False])
-        -> { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }, [True, False]
-    transpose_jaxpr(linear, [UndefinedPrimal(f64[])], cotangents=[2.0])
-        -> [6.0]
-
-``_jax/patches/`` holds the parts of JAX that are replaced.  No other file uses private JAX.
+``jaxprs`` has those, ``patches/`` the parts of JAX that are replaced, and ``dispatch`` fast calls.
+No other file uses private JAX.
 
 Each name, what it is for, and why no public name serves:
 
@@ -33,8 +25,6 @@ Each name, what it is for, and why no public name serves:
 * ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
   module does not name.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
-* ``bind_equation`` and ``within_equation``: evaluate one equation of a jaxpr with its place in the
-  user's source.  The public ``eval_jaxpr`` evaluates all of a jaxpr's.
 * ``run_compiled``: runs a compiled program without JAX's C++ fast path.  That path refuses a
   program that calls itself during its first run, and ``Compiled.__call__`` always takes it.  It
   also makes of a result that ``jax.debug_nans`` refuses what ``jax.jit`` makes of it.
@@ -42,8 +32,6 @@ Each name, what it is for, and why no public name serves:
   lowering rule can read only from its context.
 * ``callback_sharding``: how JAX annotates its own callbacks in a module that is partitioned.  The
   public ``mlir.emit_python_callback`` takes the annotation, and nothing public makes it.
-* ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
-  clears all of its caches or none.
 * ``varying_axes`` and ``over_axes``: the mesh axes over which a value varies inside
   ``jax.shard_map``, which are undocumented attributes of types.
 * ``without_varying_axes``: traces within ``jax.shard_map`` as with ``check_vma=False``, which is
@@ -56,14 +44,6 @@ Each name, what it is for, and why no public name serves:
 * ``host_by_default`` and ``default_device_of_user``: the device that JAX takes by default while a
   program of ours is traced or runs.  ``jax.default_device`` sets one, but does not say whether the
   user did, and C++ sets state by methods of JAX's.
-* ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
-  that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
-  evaluate them.
-* ``without_high_primitives``: what a ``jit`` of JAX does about high-level primitives.
-* ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
-  ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
-* ``equation_of`` and ``without_wrapping``: what computes a traced value, and the constant that it
-  stands for.  JAX shows these in error messages only.
 * ``traceback_util``: hides our frames from users' tracebacks.  Public JAX has only the option
   ``jax_traceback_filtering``.
 """
@@ -90,9 +70,9 @@ from jax._src import (  # noqa: TID251
     util,
     xla_bridge,
 )
-from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
+from jax._src.interpreters import ad  # noqa: TID251
 from jax._src.interpreters.batching import BatchTrace  # noqa: TID251
-from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
+from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import mlir
 
 backends_are_initialized = xla_bridge.backends_are_initialized
@@ -152,10 +132,6 @@ def is_transformed_eagerly() -> bool:
     return isinstance(trace, core.EvalTrace)
 
 
-jvp_jaxpr = ad.jvp_jaxpr
-partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
-
-
 def varying_axes(aval: Any) -> frozenset[Any]:
     """Return the axes of the mesh of ``jax.shard_map`` over which values of a type vary."""
     return aval.mat.varying if isinstance(aval, core.ShapedArray) else frozenset()
@@ -166,96 +142,6 @@ def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
     spec = jax.sharding.PartitionSpec(*[None] * aval.ndim)
     sharding = jax.sharding.NamedSharding(mesh, spec)
     return aval.update(sharding=sharding, manual_axis_type=aval.mat.update(varying=axes))
-
-
-def dce(
-    closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool]
-) -> tuple[ClosedJaxpr, list[bool]]:
-    """Remove dead code from a jaxpr.
-
-    Args:
-        closed: the jaxpr.
-        used: for each result, whether it is used.
-        keep: for each input, whether it stays an input although nothing needs it.
-
-    Returns:
-        the jaxpr of the used results, and for each input of ``closed`` whether it takes it.
-    """
-    jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), list(keep))
-    return ClosedJaxpr(jaxpr, closed.consts), list(needed)
-
-
-def without_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr with JAX's high-level primitives replaced by what they stand for.
-
-    Since jax 0.12 ``jnp.searchsorted`` and others are such primitives.  Only a ``jit`` replaces
-    them when it is lowered, where it sees them: not in a jaxpr that a primitive of ours carries.
-    """
-    if not getattr(closed.jaxpr, "is_high", False):
-        return closed
-    return partial_eval.lower_jaxpr2(closed)
-
-
-@contextlib.contextmanager
-def within_equation(eqn: Any) -> Iterator[None]:
-    """Trace what stands for an equation with its place in the user's source, and its options."""
-    names = source_info_util.current_name_stack() + eqn.source_info.name_stack
-    traceback = eqn.source_info.traceback
-    with source_info_util.user_context(traceback, name_stack=names), eqn.ctx.manager:
-        yield
-
-
-def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
-    """Evaluate an equation with other operands; return its results.
-
-    Where a program is traced, one with operands of the same types is written again as it is, which
-    takes a fifth of the time.
-    """
-    trace = core.trace_ctx.trace
-    if (
-        isinstance(trace, partial_eval.DynamicJaxprTrace)
-        and _is_plain(eqn)
-        # Others may be of types that are none of JAX's.
-        and all(map(_is_typed, operands, eqn.invars))
-    ):
-        source = source_info_util.current()
-        tracers = [trace.to_jaxpr_tracer(operand, source) for operand in operands]
-        if all(t.aval == atom.aval for t, atom in zip(tracers, eqn.invars, strict=True)):
-            avals = [var.aval for var in eqn.outvars]
-            return trace.emit_eqn(tracers, avals, eqn.primitive, eqn.params, eqn.effects, source)
-    params = eqn.primitive.get_bind_params(eqn.params)
-    results = eqn.primitive.bind(*operands, **params)
-    return results if eqn.primitive.multiple_results else [results]
-
-
-def _is_typed(operand: Any, atom: Any) -> bool:
-    return isinstance(operand, core.Tracer) or operand is getattr(atom, "val", None)
-
-
-def _is_outlined(eqn: Any) -> bool:
-    """Tell whether an equation is a ``jit`` that stays one."""
-    return eqn.primitive.name == "jit" and not eqn.params["inline"]
-
-
-def _is_plain(eqn: Any) -> bool:
-    """Tell whether binding an equation writes it, and nothing else."""
-    primitive = eqn.primitive
-    return not (
-        type(primitive) is not core.Primitive
-        or eqn.effects
-        or (primitive in partial_eval.custom_staging_rules and not _is_outlined(eqn))
-        or primitive in partial_eval.forwarding_rules
-        or primitive in partial_eval.const_fold_rules
-        or primitive.ref_allocating
-        or primitive.is_high(*[atom.aval for atom in eqn.invars], **eqn.params)
-    )
-
-
-def transpose_jaxpr(
-    closed: ClosedJaxpr, inputs: Sequence[Any], cotangents: Sequence[Any]
-) -> list[Any]:
-    """Transpose a linear jaxpr: return cotangents of its inputs that are ``UndefinedPrimal``."""
-    return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
 
 def cpu_dispatch_is_asynchronous() -> bool:
@@ -327,26 +213,6 @@ def partitioning(context: mlir.ModuleContext) -> tuple[Partitioning, int]:
 def callback_sharding(ctx: mlir.LoweringRuleContext) -> Any:
     """Return the annotation of a callback: once with whole arrays, or on each device its part."""
     return callback._callback_op_sharding(ctx.module_context.axis_context, None, ctx.avals_out)
-
-
-def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """Return how many constants and how many carried values a ``scan`` has, by its parameters."""
-    if "num_consts" in params:
-        return params["num_consts"], params["num_carry"]
-    # Since jax 0.11.
-    constants, carried, _ = params["ft_in"].unpack()
-    return len(constants), len(carried)
-
-
-def forget_lowering(jaxpr: Any) -> None:
-    """Evict a jaxpr from the cache of ``pxla._dce_jaxpr``.
-
-    Its key holds the jaxpr weakly, but since jax 0.11 its value holds the same jaxpr strongly, so
-    the entry would stay for ever.
-    """
-    evict = getattr(getattr(pxla, "_dce_jaxpr", None), "evict_weakref", None)
-    if evict is not None:
-        evict(jaxpr)
 
 
 def mesh_is_set() -> bool:
@@ -514,11 +380,6 @@ def site_of_equation() -> str:
     return "<unknown>" if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 
-def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
-    """Return a closed jaxpr as one whose constants are its first inputs."""
-    return partial_eval.convert_constvars_jaxpr(closed.jaxpr)
-
-
 # Public, but its arguments changed: jax 0.10.0 takes no context.
 _IR_TYPE_TAKES_CONTEXT = len(inspect.signature(mlir.aval_to_ir_type).parameters) == 2
 
@@ -528,19 +389,3 @@ def ir_type(ctx: mlir.LoweringRuleContext, aval: Any) -> Any:
     if _IR_TYPE_TAKES_CONTEXT:
         return mlir.aval_to_ir_type(ctx.module_context, aval)
     return mlir.aval_to_ir_type(aval)
-
-
-def without_wrapping(value: Any) -> Any:
-    """Return the constant, or the tracer of an outer trace, that a tracer stands for; or itself."""
-    return core.full_lower(value)
-
-
-def equation_of(tracer: Any) -> tuple[Any, int]:
-    """Return the equation that made a tracer, and which of its results that is.
-
-    The equation is None for an argument, and where another transformation is under way.
-    """
-    if not isinstance(tracer, partial_eval.DynamicJaxprTracer) or tracer.parent is None:
-        return None, 0
-    places = [var is tracer.val for var in tracer.parent.outvars]
-    return tracer.parent, places.index(True)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
-from bellhop._jax.private import scan_counts
+from bellhop._jax.jaxprs import scan_counts
 
 
 def equations_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 from jax.typing import DTypeLike
 
-from bellhop._jax.private import bind_equation, equation_of, without_wrapping
+from bellhop._jax.jaxprs import bind_equation, equation_of, without_wrapping
 from bellhop.base.rewriting import interpret_by
 from bellhop.base.types import Operand
 

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 
-from bellhop._jax.private import bind_equation, within_equation
+from bellhop._jax.jaxprs import bind_equation, within_equation
 from bellhop.base.equations import with_inner_jaxprs
 from bellhop.base.types import Operand
 

@@ -24,7 +24,8 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.private import forget_lowering, without_mesh
+from bellhop._jax.jaxprs import forget_lowering
+from bellhop._jax.private import without_mesh
 from bellhop.base.devices import device_name, host_device
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program

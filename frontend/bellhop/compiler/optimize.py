@@ -40,7 +40,7 @@ from bellhop.compiler.code import Code, Program
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
 from bellhop.errors import CompileError
-from bellhop_mlir._functions import narrow
+from bellhop_mlir._call_graph import narrow
 from bellhop_mlir._meshes import meshes, size
 from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects import callback as dialect

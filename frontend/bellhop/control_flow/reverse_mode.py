@@ -42,9 +42,9 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
+from bellhop._jax.jaxprs import bind_equation, partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop._jax.patches.conditions_of_batches import of_elements_that_go_on
 from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
-from bellhop._jax.private import bind_equation, partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Aval, Operand

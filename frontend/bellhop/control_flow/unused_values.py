@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
 from jax.extend.core.primitives import scan_p, while_p
 
-from bellhop._jax.private import dce, scan_counts
+from bellhop._jax.jaxprs import dce, scan_counts
 from bellhop.base.equations import with_inner_jaxprs
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from bellhop._jax.private import scan_counts
+from bellhop._jax.jaxprs import scan_counts
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.types import Aval
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node

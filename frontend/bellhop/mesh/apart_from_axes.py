@@ -19,7 +19,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
-from bellhop._jax.private import dce, jvp_jaxpr
+from bellhop._jax.jaxprs import dce, jvp_jaxpr
 from bellhop.base.types import Aval, Operand
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 from bellhop.mesh.manual_axes import differ, vary_with, varying_as

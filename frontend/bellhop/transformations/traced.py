@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop.compiler.functions_of_jax_callbacks import change_functions
+from bellhop.compiler.callbacks_of_jax import change_functions
 from bellhop.tracing.state import is_converting, tracing_with
 
 

@@ -34,7 +34,8 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.interpreters import batching
 
-from bellhop._jax.private import bind_equation, without_mesh
+from bellhop._jax.jaxprs import bind_equation
+from bellhop._jax.private import without_mesh
 from bellhop.base.equations import depending_on
 from bellhop.base.rewriting import interpret
 from bellhop.base.types import Handle, Operand

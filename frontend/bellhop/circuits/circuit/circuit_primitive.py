@@ -36,7 +36,8 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
-from bellhop._jax.private import hold_weakly_in_caches, without_high_primitives
+from bellhop._jax.jaxprs import without_high_primitives
+from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand
 from bellhop.circuits.circuit.backend import Backend, backend_of, record_of
 from bellhop.circuits.circuit.batch import (

@@ -22,7 +22,7 @@ from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, mlir
 
-from bellhop._jax.private import dce
+from bellhop._jax.jaxprs import dce
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.derivatives.tangents import symbolic_zero

@@ -28,7 +28,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 from jax.interpreters import ad
 
-from bellhop._jax.private import jvp_jaxpr, partial_eval_jaxpr_nounits
+from bellhop._jax.jaxprs import jvp_jaxpr, partial_eval_jaxpr_nounits
 from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative

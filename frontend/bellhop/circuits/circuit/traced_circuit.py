@@ -9,7 +9,7 @@ import jax
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.private import dce, without_high_primitives
+from bellhop._jax.jaxprs import dce, without_high_primitives
 from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Handle
 from bellhop.circuits.circuit import linearization

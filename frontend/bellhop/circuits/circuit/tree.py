@@ -42,7 +42,7 @@ import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop._jax.private import bind_equation
+from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import interpret_by
 from bellhop.base.types import Handle

@@ -21,7 +21,7 @@ import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop._jax.private import bind_equation
+from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.rewriting import interpret_by
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.results import Results

@@ -56,7 +56,7 @@ from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
-from bellhop._jax.private import bind_equation
+from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Handle, Operand

@@ -26,7 +26,8 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching, mlir
 
-from bellhop._jax.private import dce, hold_weakly_in_caches
+from bellhop._jax.jaxprs import dce
+from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.derivatives.tangents import symbolic_zero

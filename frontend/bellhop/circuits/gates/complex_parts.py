@@ -11,7 +11,7 @@ import numpy as np
 import pennylane as qml
 from jax.core import Tracer
 
-from bellhop._jax.private import equation_of, without_wrapping
+from bellhop._jax.jaxprs import equation_of, without_wrapping
 
 # To look at more equations takes time.
 _DEPTH = 20

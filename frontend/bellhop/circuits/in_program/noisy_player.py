@@ -19,9 +19,10 @@ from typing import Any, NoReturn
 import jax
 import pennylane as qml
 from jax.core import Tracer
+from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
-from bellhop._jax.private import equation_of, without_wrapping
+from bellhop._jax.jaxprs import equation_of, without_wrapping
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.noise_models import NoiseOfModel, is_same
@@ -109,13 +110,14 @@ class NoisyPlayer(Player):
         self.seen.outcomes.append(outcome)
         return outcome
 
-    def joint_measure(self, site: str) -> NoReturn:
-        """Refuse a measurement that is made of gates, which noise would follow."""
-        raise CompileError(
-            f"{self.circuit.where}: a pauli_measure ({site}) stands in a QNode with qml.add_noise, "
-            "and PennyLane has no device that says what its noise is. Write channels behind the "
-            "gates."
-        )
+    def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        if eqn.params["is_joint"]:
+            raise CompileError(
+                f"{self.circuit.where}: a pauli_measure ({eqn.params['site']}) stands in a QNode "
+                "with qml.add_noise, and PennyLane has no device that says what its noise is. "
+                "Write channels behind the gates."
+            )
+        return super()._outcome(eqn, *operands)
 
     def for_loop(
         self,

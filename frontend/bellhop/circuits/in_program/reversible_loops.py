@@ -22,7 +22,7 @@ from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import custom_jvp_call_p
 
-from bellhop._jax.private import dce
+from bellhop._jax.jaxprs import dce
 from bellhop.base.equations import depending_on
 from bellhop.base.rewriting import Rules, rewrite
 from bellhop.base.types import Operand

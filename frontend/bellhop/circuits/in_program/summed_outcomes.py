@@ -25,7 +25,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
 from jax.extend.core.primitives import cond_p, while_p
 from jax.interpreters import ad, batching, mlir
 
-from bellhop._jax.private import bind_equation
+from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
 from bellhop.base.rewriting import Rules, rewrite
 from bellhop.base.types import Operand

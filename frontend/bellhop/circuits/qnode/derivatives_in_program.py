@@ -22,7 +22,7 @@ import jax
 from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
-from bellhop._jax.private import convert_constvars_jaxpr
+from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop.base.equations import depending_on, equations_of, has_tangent
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.traced_circuit import TracedCircuit

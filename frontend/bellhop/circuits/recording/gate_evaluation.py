@@ -26,7 +26,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p, while_p
 
-from bellhop._jax.private import bind_equation
+from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.known_values import known_or_bound
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand, PyTree
@@ -38,7 +38,6 @@ from bellhop.circuits.recording.gate_jaxpr import (
     for_loop_p,
     has_gates,
     has_other_effects,
-    joint_p,
     operations_p,
     outcome_p,
     region_of,
@@ -111,7 +110,6 @@ class _Evaluation:
             return {
                 operations_p: self._operations,
                 outcome_p: self._outcome,
-                joint_p: self._outcome,
                 region_p: self._region,
                 for_loop_p: self._for_loop,
                 while_p: self._while_loop,

@@ -36,7 +36,8 @@ from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
 from jax.lax import iota_p
 
-from bellhop._jax.private import convert_constvars_jaxpr, register_effect
+from bellhop._jax.jaxprs import convert_constvars_jaxpr
+from bellhop._jax.private import register_effect
 from bellhop.base.equations import equations_of
 from bellhop.base.flat import flat_jaxpr
 from bellhop.base.known_values import known_or_traced
@@ -57,18 +58,15 @@ GATES = _GateEffect()
 operations_p = Primitive("quantum_operations")
 # operands: the wire, if it is traced -> the outcome
 outcome_p = Primitive("quantum_outcome_of_wire")
-# () -> (): what follows is a joint measurement
-joint_p = Primitive("quantum_joint_measurement")
 # operands: those of the body, and what is traced in the controls -> ()
 region_p = Primitive("quantum_region")
 # operands: constants, carried values, and the number of iterations unless that is known -> carried
 for_loop_p = Primitive("quantum_for_loop")
-for _primitive in (operations_p, outcome_p, joint_p, region_p, for_loop_p):
+for _primitive in (operations_p, outcome_p, region_p, for_loop_p):
     _primitive.multiple_results = True
 
 
 @operations_p.def_effectful_abstract_eval
-@joint_p.def_effectful_abstract_eval
 def _operations(*_: object, **__: object) -> Any:
     return [], {GATES}
 

@@ -28,7 +28,6 @@ from bellhop.circuits.recording.gate_jaxpr import (
     branches_of,
     for_loop_p,
     has_gates,
-    joint_p,
     operations_p,
     outcome_p,
     region_of,
@@ -132,9 +131,6 @@ class Player:
         """Measure a wire in the middle; return the outcome."""
         return self.circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
 
-    def joint_measure(self, site: str) -> None:
-        """Take note of a joint measurement of wires, before the gates that it is made of."""
-
     def changed(self, change: Change) -> "Player":
         """Return what changes operations by another function first."""
         return replace(self, change=lambda operations: self.change(change(operations)))
@@ -185,7 +181,6 @@ class Player:
         return {
             operations_p: self._operations,
             outcome_p: self._outcome,
-            joint_p: self._joint_measurement,
             region_p: self._region,
             for_loop_p: self._for_loop,
             while_p: self._while_loop,
@@ -206,10 +201,6 @@ class Player:
         [wire] = eqn.params["operator"].with_values(operands)
         reset, postselect, site = map(eqn.params.get, ("reset", "postselect", "site"))
         return [self.mid_measure(wire, reset=reset, postselect=postselect, site=site)]
-
-    def _joint_measurement(self, eqn: JaxprEqn) -> list[Any]:
-        self.joint_measure(eqn.params["site"])
-        return []
 
     def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         self.play_region(*region_of(eqn, operands))

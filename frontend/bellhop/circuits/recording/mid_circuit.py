@@ -37,7 +37,13 @@ from bellhop.tracing.state import current_circuit, is_tracing
 
 
 def measure_wire(
-    circuit: Any, wires: Any, *, reset: bool, postselect: int | None, site: str
+    circuit: Any,
+    wires: Any,
+    *,
+    reset: bool,
+    postselect: int | None,
+    site: str,
+    is_joint: bool = False,
 ) -> Any:
     """Measure one wire and return the outcome.
 
@@ -47,6 +53,7 @@ def measure_wire(
         reset: whether the wire is brought to zero after it.
         postselect: the outcome that is kept, if the user postselects.
         site: ``file:line``, for errors.
+        is_joint: whether gates make it a measurement of several wires.
 
     Raises:
         CompileError: outside a QNode, for several wires, or for another ``postselect``.
@@ -65,8 +72,9 @@ def measure_wire(
             f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
         )
     circuit.flush_active("measure")
+    kept = -1 if postselect is None else postselect
     outcome = circuit.mid_measure(
-        labels[0], reset=reset, postselect=-1 if postselect is None else postselect, site=site
+        labels[0], reset=reset, postselect=kept, site=site, is_joint=is_joint
     )
     # In a tape, the outcome is PennyLane's own object for it.
     return outcome if isinstance(outcome, qml.ops.MeasurementValue) else as_outcome(outcome)
@@ -173,11 +181,11 @@ def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
     circuit = current_circuit()
     if circuit is not None:
         circuit.flush_active("measure")
-        circuit.joint_measure(user_site())
     for gate in gates:
         qml.apply(gate)
+    site = user_site()
     outcome = measure_wire(
-        circuit, labels[-1], reset=False, postselect=postselect, site=user_site()
+        circuit, labels[-1], reset=False, postselect=postselect, site=site, is_joint=True
     )
     for gate in inverses:
         qml.apply(gate)

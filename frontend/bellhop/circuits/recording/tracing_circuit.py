@@ -41,7 +41,6 @@ from bellhop.circuits.recording.gate_jaxpr import (
     GateJaxpr,
     Unknown,
     for_loop_p,
-    joint_p,
     operations_p,
     outcome_p,
     region_p,
@@ -240,20 +239,18 @@ class TracingCircuit:
 
         return run
 
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Append an equation for a measurement; return its outcome."""
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool
+    ) -> Any:
+        """Append an equation for a measurement, also of several wires; return its outcome."""
         if not self._is_whole:
             raise refused_measurement(self.where, site)
         options = {"reset": reset, "postselect": postselect, "site": site}
         if self._circuit is not None and self._circuit.outcomes_are_operations:
             return self._circuit.mid_measure(label, **options)
         wire, operands = TracedOperator.of([label])
-        [outcome] = outcome_p.bind(*operands, operator=wire, **options)
+        [outcome] = outcome_p.bind(*operands, operator=wire, is_joint=is_joint, **options)
         return outcome
-
-    def joint_measure(self, site: str) -> None:
-        """Append an equation for taking note of a joint measurement, before its gates."""
-        joint_p.bind(site=site)
 
     def for_control_flow(self) -> Any:
         """Return the object whose ``for_loop``, ``while_loop`` and ``branch`` are to be called.

@@ -25,7 +25,6 @@ from bellhop.circuits.recording.gate_jaxpr import (
     branches_of,
     for_loop_p,
     has_gates,
-    joint_p,
     operations_of,
     operations_p,
     outcome_p,
@@ -76,7 +75,6 @@ class UsedWires:
         rules: dict[Any, Rule] = {
             operations_p: self._take_operations,
             outcome_p: self._take_outcome,
-            joint_p: lambda _: [],
             region_p: self._take_region,
             for_loop_p: self._take_for_loop,
             while_p: self._take_while_loop,

@@ -25,7 +25,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 
-from bellhop._jax.private import bind_equation, dce
+from bellhop._jax.jaxprs import bind_equation, dce
 from bellhop.base.equations import with_inner_jaxprs
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand

@@ -4,11 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._cost import WORTHWHILE, costs, elements
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
 from bellhop_mlir._parts import OperationGroup, connect, keep, outline
 from bellhop_mlir._purity import impure_functions
-from bellhop_mlir._schedule import Do, Schedule, Start, Wait
 from bellhop_mlir._walk import (
     blocks_in,
     function_type,
@@ -20,6 +18,8 @@ from bellhop_mlir._walk import (
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
+from bellhop_mlir.transforms.callbacks._cost import WORTHWHILE, costs, elements
+from bellhop_mlir.transforms.callbacks._schedule import Do, Schedule, Start, Wait
 
 
 @dataclass(frozen=True)

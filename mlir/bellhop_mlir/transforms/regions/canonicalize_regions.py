@@ -3,9 +3,8 @@
 from collections.abc import Hashable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions
+from bellhop_mlir._call_graph import drop_unused_functions, narrow
 from bellhop_mlir._cheap import is_constant
-from bellhop_mlir._functions import narrow
 from bellhop_mlir._walk import fresh_symbol, functions, named, operations
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass

@@ -7,9 +7,9 @@ from bellhop_mlir._call_graph import (
     call_graph,
     drop_unused_functions,
     functions_here,
+    narrow,
     reachable,
 )
-from bellhop_mlir._functions import narrow
 from bellhop_mlir._meshes import drop_unused_meshes, meshes
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import (
