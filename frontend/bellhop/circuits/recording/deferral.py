@@ -23,10 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 import pennylane as qml
-from jax.core import ShapedArray
-from jax.extend.core import Jaxpr, Primitive
+from jax.extend.core import Jaxpr
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.equations import equations_of, inner_jaxprs
@@ -52,6 +51,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
     outcome_p,
 )
 from bellhop.circuits.recording.gate_replay import Player
+from bellhop.control_flow.marks import Mark, has_mark, marked
 
 # Each combination of the outcomes that decide a conditional has controlled gates of its own.
 _MOST_OUTCOMES = 4
@@ -69,9 +69,9 @@ _FINITE = frozenset((
 ))
 # fmt: on
 
-# The outcome of a deferred measurement, bool[], of which nothing may be computed in the end.
-_outcome_p = Primitive("quantum_deferred_outcome")
-_outcome_p.def_abstract_eval(lambda: ShapedArray((), np.dtype(bool)))
+
+class _Deferred(Mark):
+    """The mark of a deferred measurement's outcome, of which nothing may be computed in the end."""
 
 
 class _NeedsOutcomesError(BaseException):
@@ -144,7 +144,7 @@ class _DeferringPlayer(Player):
         del postselect, site
         if is_dynamic(label) or self.circuit.wires(label) in self.outcomes or reset:
             raise _NeedsOutcomesError
-        outcome = _outcome_p.bind()
+        outcome = marked(jnp.asarray(False), mark=_Deferred())
         self.outcomes[self.circuit.wires(label)] = label, outcome
         self.qubits.add(self.circuit.wires(label))
         return outcome
@@ -199,7 +199,7 @@ def _has_been_deferred(once: Once, qubits: Collection[int]) -> bool:
     measured = [
         eqn.params["measuring"].measurements for eqn in equations if eqn.primitive is measure_p
     ]
-    return not any(eqn.primitive is _outcome_p for eqn in equations) and not any(
+    return not any(has_mark(eqn, _Deferred) for eqn in equations) and not any(
         set(qubits) & _disturbed(measurement, qubits)
         for measurement in itertools.chain.from_iterable(measured)
     )
