@@ -203,6 +203,8 @@ PyObject* dtype_of(int xla_dtype) {
   return reinterpret_cast<PyObject*>(descriptor(xla_dtype));
 }
 
+bool is_array(PyObject* value) { return PyArray_Check(value); }
+
 bool buffer_of(PyObject* array, BufferView* buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {

@@ -20,6 +20,8 @@ void set_dtype(int xla_dtype, PyObject* descr);
 // Null for an element type without a NumPy dtype.
 PyObject* dtype_of(int xla_dtype);
 
+bool is_array(PyObject* value);
+
 // Describes the memory of a C-contiguous array; false with a Python error set for a
 // dtype that XLA has no element type for. The dimensions are the array's.
 bool buffer_of(PyObject* array, BufferView* buffer);

@@ -5,23 +5,24 @@
 
 #include <cstdint>
 
-#include "bindings/fast_call.h"
 #include "callbacks/program_call.h"
 
 namespace bellhop {
 
+namespace nb = nanobind;
+
 // Lives as long as the run may last.
 class CallWithArguments {
  public:
-  CallWithArguments() = default;
-  CallWithArguments(nb::object table, nb::list arguments);
+  // Takes the leaves of the arguments as they are now. Throws nb::python_error.
+  CallWithArguments(nb::object table, nb::list leaves);
   // Programs have its address.
   CallWithArguments(const CallWithArguments&) = delete;
   CallWithArguments& operator=(const CallWithArguments&) = delete;
 
-  // Takes the leaves of the arguments, as they are now. Returns what the program is
-  // given in the place of its table, a new reference; null with a Python error set.
-  PyObject* begin(const FastCall& fast, PyObject* args, PyObject* kwargs);
+  // What the program is given in the place of its table, a new reference; null with a
+  // Python error set.
+  PyObject* handle() const;
 
  private:
   friend void define_call_with_arguments(nb::module_& m);
@@ -29,7 +30,7 @@ class CallWithArguments {
   std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(&call_); }
 
   nb::object table_;
-  nb::object arguments_;  // a list
+  nb::list leaves_;
   ProgramCall call_;
 };
 

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
 
 #include "arrays/small_array.h"
 #include "bindings/call_with_arguments.h"
@@ -137,8 +138,23 @@ struct Outcome {
   bool asks_for_more = false;
 };
 
+// What a program that asks for its arguments is given first, a new reference; null with
+// an error set. The call lasts as long as the run may.
+PyObject* begin(std::optional<CallWithArguments>& call, const FastCall& fast,
+                PyObject* args, PyObject* kwargs) {
+  try {
+    nb::object given = nb::borrow(args);
+    if (kwargs != nullptr) given = nb::make_tuple(given, nb::handle(kwargs));
+    const nb::object flat = fast.flatten(given);
+    return call.emplace(fast.table, nb::borrow<nb::list>(flat[0])).handle();
+  } catch (nb::python_error& error) {
+    error.restore();
+    return nullptr;
+  }
+}
+
 Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kwargs,
-                  CallWithArguments& call) {
+                  std::optional<CallWithArguments>& call) {
   const FastCall& fast = *nb::inst_ptr<FastCall>(object);
   Outcome outcome;
   if (!fast.may_be_fast(args)) return outcome;
@@ -159,7 +175,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
           begins || kwargs == nullptr ? kwargs : PyTuple_GET_ITEM(made, 1);
       PyObject* const ready = begins ? taken : PyTuple_GET_ITEM(made, 0);
       PyObject* const first = fast.table.is_none() ? Py_NewRef(fast.handle.ptr())
-                                                   : call.begin(fast, ready, named);
+                                                   : begin(call, fast, ready, named);
       if (first != nullptr)
         outcome.result = call_jit(fast.jit.ptr(), first, ready, named);
       if (outcome.result == nullptr) outcome.failed = take_exception();
@@ -182,7 +198,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const FailuresOfCall failures;
   const UnderWay here(self);
-  CallWithArguments in_call;
+  std::optional<CallWithArguments> in_call;
   PyObject* const fast = fast_of(self);
   Outcome outcome;
   if (fast != nullptr && fast != Py_None)

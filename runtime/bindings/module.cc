@@ -329,7 +329,9 @@ NB_MODULE(_runtime, m) {
            "Kind, name, site, definition, calls, failed ones, nanoseconds, those for "
            "the "
            "GIL, bytes out and bytes in of each place.")
-      .def("crossings", &crossings, "All crossings, as an array of the C++ structure.");
+      .def("crossings", &crossings, "All crossings, as an array of the C++ structure.")
+      .def_static("add_bytes", &CallTimer::add_bytes, "out"_a, "back"_a,
+                  "More bytes, or less, for the call in this thread that is timed.");
   m.def("under_way", &under_way,
         "Of each thread that is in a step: its identifier, and of each step, the "
         "outermost "

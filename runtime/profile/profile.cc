@@ -198,7 +198,20 @@ void record(const Place& place, Crossing crossing) {
   recorder->record(place, crossing);
 }
 
+namespace {
+
+thread_local CallTimer* innermost = nullptr;
+
+}  // namespace
+
+void CallTimer::add_bytes(int64_t out, int64_t in) {
+  if (innermost == nullptr) return;
+  innermost->bytes_out_ += out;
+  innermost->bytes_in_ += in;
+}
+
 void CallTimer::begin() {
+  outer_ = std::exchange(innermost, this);
   waited_ = bytes_out_ = bytes_in_ = 0;
   place_ = nullptr;
   part_ = Part::kCall;
@@ -216,6 +229,7 @@ void CallTimer::describe(Part part, const Place& place,
 }
 
 void CallTimer::finish() {
+  innermost = outer_;
   if (place_ == nullptr) return;
   Crossing crossing;
   crossing.begin = begin_;

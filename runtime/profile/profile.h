@@ -118,6 +118,10 @@ class CallTimer {
   }
   void fails() { failed_ = true; }
 
+  // More bytes, or less, for the call that this thread makes, where one is timed: not
+  // all that crosses is an operand or a result.
+  static void add_bytes(int64_t out, int64_t in);
+
  private:
   void describe(Part part, const Place& place, std::span<const BufferView> arguments,
                 std::span<const BufferView> results);
@@ -129,6 +133,7 @@ class CallTimer {
   int64_t waited_;
   int64_t bytes_out_;
   int64_t bytes_in_;
+  CallTimer* outer_;
   const Place* place_;
   Part part_;
   bool failed_;

@@ -1,17 +1,18 @@
 """The stages of a compiled function: traced, lowered, and compiled for one signature."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
 
 from bellhop._jax.private import run_compiled
-from bellhop.base.flat import flat_arguments, restored_arguments
+from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import with_failures
-from bellhop.run.runner import Runner
+from bellhop.run.runner import GivenCall, Runner
 
 
 class _Stage:
@@ -150,24 +151,17 @@ class PinnedRunner(Runner):
 
     def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run it."""
-        return self.run_aside(static, args, kwargs)
+        return self.run_aside(GivenCall.of(static, args, kwargs))
 
-    def run_aside(
-        self,
-        static: Static,
-        args: Any,
-        kwargs: Any,
-        device: jax.Device | None = None,
-        given: Any = None,
-    ) -> Any:
+    def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
         """Run it, or one like it on another CPU device."""
-        given = given or (args, kwargs)
-        args, kwargs = flat_arguments(args, kwargs)
-        self._check(args, kwargs)
+        call = replace(call.flat, static=self._static)
+        self._check(call.args, call.kwargs)
         if device is not None:
-            return super().run_aside(self._static, args, kwargs, device, given)
-        run = lambda first: run_compiled(self._executable, None, first, *args, **kwargs)
-        return self._run_with(run, self.given_handle, self._static, given)
+            return super().run_aside(call, device)
+        call = self._gathered(call)
+        run = lambda first: run_compiled(self._executable, None, first, *call.args, **call.kwargs)
+        return self._run_with(run, self.given_handle, call)
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
         leaves, tree = jax.tree.flatten((args, kwargs))

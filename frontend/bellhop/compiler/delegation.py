@@ -11,8 +11,10 @@ read-only, results are checked, and exceptions reach the caller unchanged.
 """
 
 import contextlib
+import functools
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +26,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import callback_sharding, without_mesh
+from bellhop._patching import patch
 from bellhop.base.devices import host_device
 from bellhop.base.types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
@@ -33,23 +36,73 @@ from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
 from bellhop_runtime import Callback
+from bellhop_runtime._interrupts import HELPERS
 
 if TYPE_CHECKING:
     from bellhop.compiler.buffer_target import BufferTarget
     from bellhop.compiler.target import CallbackTarget
 
 
-# The devices of programs that wait for the callback which this thread runs.
-_waiting: ContextVar[frozenset[str]] = ContextVar("waiting", default=frozenset())
+class _Occupied:
+    """A device that waits for a callback, until that is over."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.is_over = False
+
+
+# Those for what this thread runs.
+_waits: ContextVar[tuple[_Occupied, ...]] = ContextVar("waits", default=())
+
+
+@patch("threading.Thread.start", "devices wait for the threads of callbacks too")
+def _follow_threads() -> None:
+    """Let a thread that a callback starts know what waits for the callback, which may wait for it.
+
+    Before Python 3.14 nothing of a context gets to a thread that is started in it.
+    """
+    begin = threading.Thread.start
+
+    @functools.wraps(begin)
+    def start(thread: threading.Thread) -> None:
+        waits = _waits.get()
+        # Ours do what others ask for, in the context of these.
+        if waits and not thread.name.startswith(HELPERS):
+            run = thread.run
+
+            def run_here() -> None:
+                del thread.run
+                _waits.set(waits)
+                run()
+
+            thread.run = run_here  # type: ignore[method-assign]
+        begin(thread)
+
+    threading.Thread.start = start  # type: ignore[assignment, method-assign]
+
+
+@contextlib.contextmanager
+def _waiting(device: str | None) -> Iterator[None]:
+    """Have a device, if one is known, wait for what is called inside."""
+    if device is None:
+        yield
+        return
+    wait = _Occupied(device)
+    former = _waits.set((*_waits.get(), wait))
+    try:
+        yield
+    finally:
+        wait.is_over = True
+        _waits.reset(former)
 
 
 def refuse_waiting_device(device: str, name: str) -> None:
-    """Refuse to run a region from a callback for which its device waits.
+    """Refuse to run a region from a callback for which its device waits, or from its threads.
 
     Raises:
         RuntimeError: such a device may run one program at a time, and would wait for ever.
     """
-    if device in _waiting.get():
+    if any(wait.device == device and not wait.is_over for wait in _waits.get()):
         raise RuntimeError(
             f"region '{name}' runs on {device}, which waits for the callback that calls it. Call "
             "its function in the accelerated function itself, or accelerate it on another device."
@@ -171,7 +224,9 @@ class _Run:
         self._is_tap = not KINDS[kind].is_awaited
         self._result_avals = result_avals
         self._plain_jit = plain_jit
-        self._waiting = frozenset() if device is None else frozenset({device})
+        self._device = device
+        if device is not None:
+            _follow_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
@@ -180,12 +235,13 @@ class _Run:
             return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
         # As JAX does: the device of the program is busy until the call returns.
-        waiting = _waiting.set(_waiting.get() | self._waiting)
-        try:
-            with told_by_number(self._plain_jit), jax.default_device(host_device()), without_mesh():
-                self._callback()(arguments, results)
-        finally:
-            _waiting.reset(waiting)
+        with (
+            _waiting(self._device),
+            told_by_number(self._plain_jit),
+            jax.default_device(host_device()),
+            without_mesh(),
+        ):
+            self._callback()(arguments, results)
         return tuple(results)
 
 

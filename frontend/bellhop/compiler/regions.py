@@ -1,5 +1,6 @@
 """Accelerated regions on a device of their own: executables that programs call."""
 
+import contextvars
 import functools
 import io
 import warnings
@@ -124,7 +125,7 @@ class Region:
         if self._calls_back or target_platform(self.target) == "cpu":
             # Executables of the CPU run in the thread that calls them. Those of other platforms
             # may, as far as to the end of what they call.
-            wait = _threads().submit(self._run, found).result
+            wait = _threads().submit(contextvars.copy_context().run, self._run, found).result
         else:
             launched = with_failures(lambda: self.launch(found))
             for place in self._residence.fetched:

@@ -14,8 +14,11 @@ from jax.interpreters.mlir import ir
 
 from bellhop.base.devices import Target, sharding_for
 from bellhop.base.types import aval_of
+from bellhop.compiler.instruments import observers
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_runtime import argument_of_call, held, hold
+from bellhop_runtime import Profile, argument_of_call, held, hold
+
+_HANDLE = np.dtype(np.uint64)
 
 # What a region fetched, and what it keeps.
 Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
@@ -60,18 +63,25 @@ class Residence:
         if not self.held:
             return arguments
         found: list[Any] = list(arguments)
+        moved = 0
         for place, taken in self.held.items():
-            handle = int(found[place].view(np.uint64)[0])
+            handle = int(found[place].view(_HANDLE)[0])
             number = dialect.argument_of(handle)
             found[place] = (
                 held(handle) if number is None else _as_taken(argument_of_call(number), taken)
             )
+            is_on_host = isinstance(found[place], np.ndarray)
+            moved += (found[place].nbytes if is_on_host else 0) - _HANDLE.itemsize
+        if observers:
+            Profile.add_bytes(moved, 0)
         return found
 
     def results(self, results: Results) -> Any:
         """Return what the program gets: arrays, and handles of what is held from now on."""
         fetched, kept = results
-        handles = [np.array([hold(value)], np.uint64).view(np.uint32) for value in kept]
+        handles = [np.array([hold(value)], _HANDLE).view(np.uint32) for value in kept]
+        if kept and observers:
+            Profile.add_bytes(0, -len(kept) * _HANDLE.itemsize)
         arrays = fetched + handles
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 

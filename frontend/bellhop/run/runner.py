@@ -2,10 +2,10 @@
 
 import functools
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import numpy as np
 
 from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop._jax.private import run_compiled
@@ -42,6 +42,37 @@ from bellhop_runtime import CallbackTable, CallWithArguments, within
 
 class _OnFormerDevice(Exception):
     """A program is called with a handle on a device that JAX has dropped."""
+
+
+@dataclass(frozen=True)
+class GivenCall:
+    """A call of a program.
+
+    Attributes:
+        static: the arguments that are part of the program.
+        given: the others, those with a position and those with a name, as the caller gave them.
+        args: those with a position, as the program takes them.
+        kwargs: those with a name.
+    """
+
+    static: Static
+    given: tuple[Args, Kwargs]
+    args: Any
+    kwargs: Any
+
+    @classmethod
+    def of(cls, static: Static, args: Any, kwargs: Any) -> "GivenCall":
+        """Return the call whose program takes what the caller gave."""
+        return cls(static, (args, kwargs), args, kwargs)
+
+    def taking(self, arguments: tuple[Any, Any]) -> "GivenCall":
+        """Return the call with other arguments for the program."""
+        return replace(self, args=arguments[0], kwargs=arguments[1])
+
+    @property
+    def flat(self) -> "GivenCall":
+        """That with each argument a ``Flat``."""
+        return self.taking(flat_arguments(self.args, self.kwargs))
 
 
 class Runner:
@@ -110,6 +141,7 @@ class Runner:
         )
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
         self._table = table
+        self._donated = donated
         self.given_handle: Any = None
         self._refuse = refuse
         self._finish = finish
@@ -164,7 +196,8 @@ class Runner:
     @property
     def has_fast_calls(self) -> bool:
         """Whether ``jit`` may be called with the arguments as they are."""
-        return self.given_handle is not None and not self._gathers
+        copies = self.takes_arguments and self._donated
+        return self.given_handle is not None and not self._gathers and not copies
 
     def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run by a fast call where that is possible."""
@@ -182,7 +215,8 @@ class Runner:
             begun: what a fast call has returned, or None.
             failed: what it has raised, or None.
         """
-        run: Callable[[Static, Any, Any], Any] = self.run
+        call = GivenCall.of(static, args, kwargs)
+        is_aside = False
         # Not what another call finds out while this one is under way.
         gathers = self._gathers and begun is None and failed is None
         try:
@@ -192,14 +226,14 @@ class Runner:
                 finally:
                     failed = None
             if gathers:
-                return self._run_gathered(static, args, kwargs)
+                return self._run_gathered(call)
             with default_on_host():
-                return self._run(begun, static, args, kwargs)
+                return self._run(call, begun)
         except RecursionError as error:
             # JAX's C++ refuses a program that it is compiling; all else has frames of its own.
             if not _is_raised_here(error):
                 raise
-            run = self.run_aside
+            is_aside = True
         except _OnFormerDevice:
             pass
         except Elsewhere:
@@ -214,75 +248,73 @@ class Runner:
         except TypeError:
             self._refuse(args, kwargs)
             raise
-        return run(static, args, kwargs)
+        return self.run_aside(call) if is_aside else self.run(static, args, kwargs)
 
-    def _run_gathered(self, static: Static, args: Any, kwargs: Any) -> Any:
-        given = args, kwargs
-        args, kwargs = flat_arguments(args, kwargs)
-        operands = self._operands.get(signature_of(static, args, kwargs))
-        args, kwargs = gathered((args, kwargs), operands)
+    def _run_gathered(self, call: GivenCall) -> Any:
         with on_host():
-            return self._run(None, static, args, kwargs, given)
+            return self._run(self._gathered(call.flat))
 
-    def _run(self, begun: Any, static: Static, args: Any, kwargs: Any, given: Any = None) -> Any:
-        given = given or (args, kwargs)
+    def _gathered(self, call: GivenCall) -> GivenCall:
+        """Return a flat call with what the program takes where it finds it."""
+        return call.taking(gathered((call.args, call.kwargs), self._operands_of(call)))
+
+    def _operands_of(self, call: GivenCall) -> tuple[int, ...] | None:
+        """Return which arguments of a flat call are operands; None for all."""
+        return self._operands.get(signature_of(call.static, call.args, call.kwargs))
+
+    def _run(self, call: GivenCall, begun: Any = None) -> Any:
         handle = self.given_handle
         if handle is None:
             handle = self.handle
         if begun is None:
-            run = lambda first: self.jit(first, *args, **kwargs)
-            begun = self._run_with(run, handle, static, given)
+            run = lambda first: self.jit(first, *call.args, **call.kwargs)
+            begun = self._run_with(run, handle, call)
         if type(begun) is NotRun:
-            args, kwargs = ready(*flat_arguments(args, kwargs))
+            call = call.flat
+            args, kwargs = ready(call.args, call.kwargs)
             run = lambda first: run_compiled(
                 begun.compiled, self._uncompiled, first, *args, **kwargs
             )
-            return self._run_with(run, handle, static, given)
+            return self._run_with(run, handle, call)
         return begun
 
-    def _run_with(
-        self, run: Callable[[Any], Any], handle: Any, static: Static, given: tuple[Args, Kwargs]
-    ) -> Any:
+    def _run_with(self, run: Callable[[Any], Any], handle: Any, call: GivenCall) -> Any:
         """Run a program with what it takes first: the handle of the table, or one of this call.
 
         Args:
             run: takes that and runs the program, or compiles it.
             handle: that of the table.
-            static: the arguments that are part of the program.
-            given: the others, as the caller gave them.
+            call: the call.
         """
         if not self.takes_arguments:
-            return run(first_input(handle, static))
-        # A callback may write into NumPy's before a region takes them.
-        leaves = [
-            leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in jax.tree.leaves(given)
-        ]
-        call = CallWithArguments(self._table, leaves)
-        result = run(first_input(table_handle(call), static))
+            return run(first_input(handle, call.static))
+        # It lasts as long as the run, which may have begun late.
+        given = CallWithArguments(self._table, self._leaves(call))
+        result = run(first_input(table_handle(given), call.static))
         if type(result) is not NotRun:
-            # It lasts as long as the run, which may have begun late.
             wait_for(result)
         return result
 
-    def run_aside(
-        self,
-        static: Static,
-        args: Any,
-        kwargs: Any,
-        device: jax.Device | None = None,
-        given: Any = None,
-    ) -> Any:
-        """Run outside JAX's cache of fast calls, on another CPU device if one is given.
+    def _leaves(self, call: GivenCall) -> list[Any]:
+        """Return the arguments that regions take, with copies of what the program may overwrite."""
+        leaves = jax.tree.leaves(call.given)
+        if not self._donated:
+            return leaves
+        call = call.flat
+        operands = self._operands_of(call)
+        takes = [(place, leaf) for place, arg in enumerate(call.args) for leaf in arg.leaves]
+        for number, (place, taken) in enumerate(takes):
+            is_operand = operands is None or number in operands
+            is_overwritten = place in self._donated and is_operand and taken is leaves[number]
+            if is_overwritten and isinstance(taken, jax.Array):
+                leaves[number] = taken.copy()
+        return leaves
 
-        Args:
-            static: the arguments that are part of the program.
-            args: the others with a position.
-            kwargs: those with a name.
-            device: where it runs.
-            given: the arguments as the caller gave them, where they were moved.
-        """
-        given = given or (args, kwargs)
-        args, kwargs = gathered(flat_arguments(args, kwargs))
+    def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
+        """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
+        call = call.flat
+        call = call.taking(gathered((call.args, call.kwargs)))
+        static, args, kwargs = call.static, call.args, call.kwargs
         self._traces.wait_for(signature_of(static, args, kwargs))
         # Also where it is an array of NumPy's: without it nothing may say where to run.
         handle = self.handle if device is None else jax.device_put(self.handle, device)
@@ -290,16 +322,15 @@ class Runner:
         (handle, *args), kwargs = ready((handle, *args), kwargs, device)
         with default_on_host():
             run = lambda first: run_compiled(executable, self._uncompiled, first, *args, **kwargs)
-            return self._run_with(run, handle, static, given)
+            return self._run_with(run, handle, call)
 
     def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
-        given = args, kwargs
-        args, kwargs = gathered(flat_arguments(args, kwargs))
-        chosen = committed_devices((args, kwargs))
+        call = GivenCall.of(static, args, kwargs).flat
+        arguments = gathered((call.args, call.kwargs))
+        chosen = committed_devices(arguments)
         with spare_device() as device:
-            args, kwargs = moved((args, kwargs), device)
-            results = self.run_aside(static, args, kwargs, device, given)
+            results = self.run_aside(call.taking(moved(arguments, device)), device)
         return moved(results, chosen.pop()) if chosen else moved_freely(results)
 
     def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:

@@ -10,6 +10,7 @@ from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
 
 import bellhop
+from bellhop.base.devices import resolve_target
 
 W, X = np.arange(12.0).reshape(3, 4) / 7, np.arange(4.0)
 
@@ -179,13 +180,32 @@ def test_key_on_the_gpu(gpu, counts):
     assert (counted.to_device, counted.to_host) == (0, 1)
 
 
-@pytest.mark.gpu
-def test_donated_argument(gpu):
-    f = bellhop.qjit(on(gpu), donate_argnums=0)
-    compare(f(jax.device_put(W, gpu), jax.device_put(X, gpu)), expected(lambda f: f, W, X))
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("donated", [0, 1, (0, 1)])
+def test_donated_arguments(donated, place, other):
+    """The program may overwrite one before a region takes it: here the second."""
+    device = resolve_target(other)
+    function = lambda f: lambda w, x: jnp.sin(x) * jnp.sum(f(w, jnp.cos(x)) + f(w, x))
+    f = bellhop.qjit(function(on(other)), donate_argnums=donated)
+    for _ in range(3):
+        compare(f(*(PLACES[place](x, device) for x in (W, X))), expected(function, W, X))
 
 
-def test_callback_that_writes_into_an_argument(other):
+def test_donated_state_of_a_loop(other):
+    """Results of one step are the arguments of the next."""
+    scale = on(other, lambda w: 0.5 * jnp.sin(w))
+    step = lambda f: lambda w: jnp.cos(w) * f(w)
+    f, w = bellhop.qjit(step(scale), donate_argnums=0), X
+    for _ in range(4):
+        w = f(w)
+    reference = X
+    for _ in range(4):
+        reference = expected(lambda _: step(lambda w: 0.5 * jnp.sin(w)), reference)
+    compare(w, reference)
+
+
+@pytest.mark.parametrize("options", [{}, {"static_argnums": 3}])
+def test_callback_that_writes_into_an_argument(options, other):
     """The program has it as it was when it was called."""
     x = X.copy()
 
@@ -195,10 +215,10 @@ def test_callback_that_writes_into_an_argument(other):
 
     write = bellhop.pure_callback(overwrite, jax.ShapeDtypeStruct((), np.float64))
     scale = on(other, lambda y, x: y * x)
-    f = bellhop.qjit(lambda w, x, y: on(other)(w, x) + 0 * scale(write(y), x)[:3])
+    f = bellhop.qjit(lambda w, x, y, n: on(other)(w, x) + n * scale(write(y), x)[:3], **options)
     for _ in range(3):
         x[:] = X
-        compare(f(W, x, 1.0), expected(lambda f: f, W, X))
+        compare(f(W, x, 1.0, 2), expected(lambda f: lambda w, x: f(w, x) + 2 * x[:3], W, X))
 
 
 def test_function_that_calls_itself_with_other_arguments(other):
@@ -266,6 +286,20 @@ def test_other_ways_to_run_a_program(other, tmp_path):
 
     for _ in range(2):
         compare(declared(W, X.astype(int)), expected(lambda f: f, W, X))
+
+
+@pytest.mark.gpu
+def test_compiled_ahead_of_time_for_arguments_on_the_gpu(gpu, counts):
+    function, _ = PROGRAMS["host takes it too"]
+    w, x = jax.device_put((W, X), gpu)
+    f = bellhop.qjit(function(on(gpu))).lower(w, x).compile()
+    f(w, x)
+    x = jax.block_until_ready(x + 1)
+    with counts() as counted:
+        result = f(w, x)
+    compare(result, expected(function, W, X + 1))
+    # The host's x, and the result of the region.
+    assert (counted.to_device, counted.to_host) == (0, 2)
 
 
 def test_argument_that_nothing_uses(other):

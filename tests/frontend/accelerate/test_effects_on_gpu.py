@@ -4,6 +4,9 @@ The reference is the program without regions, which the CPU runs.
 """
 
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 from jax.experimental import io_callback
 from jax.experimental.buffer_callback import buffer_callback
+from tests.patience import PATIENCE
 
 import bellhop
 
@@ -256,6 +260,58 @@ def test_region_of_a_device_that_waits_is_refused():
         outer(1.0)
     beside = bellhop.qjit(bellhop.pure_callback(inner, SCALAR))
     assert inner(1.0) == beside(1.0) == 2
+
+
+def in_thread(function):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_region_of_a_device_that_waits_is_refused_in_threads_of_the_callback(depth):
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+
+    def call(x):
+        function = lambda: inner(x)
+        for _ in range(depth):
+            function = partial(in_thread, function)
+        return np.asarray(function())
+
+    outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(call, SCALAR), dev="gpu"))
+    with pytest.raises(RuntimeError, match=r"runs on \w+:0, which waits for the callback"):
+        outer(1.0)
+    assert bellhop.qjit(bellhop.pure_callback(call, SCALAR))(1.0) == 2
+
+
+def test_threads_that_outlive_a_callback_run_regions_of_its_device():
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+    over, pool, later = threading.Event(), ThreadPoolExecutor(1), []
+
+    def call(x):
+        later.append(pool.submit(lambda: (over.wait(PATIENCE), inner(x))[1]))
+        return x
+
+    outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(call, SCALAR), dev="gpu"))
+    with pool:
+        assert outer(1.0) == 1
+        over.set()
+        assert later[0].result() == 2
+
+
+def test_threads_beside_a_callback_wait_for_its_device():
+    under_way = threading.Event()
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+    inner(1.0)
+
+    def call(x):
+        under_way.set()
+        return x
+
+    outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(call, SCALAR), dev="gpu"))
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(lambda: (under_way.wait(PATIENCE), inner(3.0))[1])
+        assert outer(1.0) == 1
+        assert beside.result() == 6
 
 
 @pytest.mark.parametrize("threads", ["concurrent_callbacks", "sequential_threadpool"])

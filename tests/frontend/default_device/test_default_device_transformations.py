@@ -1,5 +1,7 @@
 """Transformations of qjit functions where JAX's default device is a GPU: they run on the host."""
 
+import logging
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -130,7 +132,7 @@ def test_control_flow_of_a_program_of_jax(f, expected):
     assert_close(jax.jit(lambda x: program(f, x))(ROWS), expected(lambda f: program(f, ROWS)))
 
 
-def test_exception_in_a_program_of_jax_is_the_same_object():
+def test_exception_in_a_program_of_jax_is_the_same_object(capfd, caplog):
     error = LookupError("nothing there")
 
     def look(x):
@@ -138,9 +140,10 @@ def test_exception_in_a_program_of_jax_is_the_same_object():
 
     f = bellhop.qjit(bellhop.pure_callback(look, jax.ShapeDtypeStruct((), float)))
     for transformed in (f, jax.jit(f), jax.vmap(f, axis_size=2, in_axes=None)):
-        with pytest.raises(LookupError) as raised:
+        with pytest.raises(LookupError) as raised, caplog.at_level(logging.DEBUG, "jax"):
             jax.block_until_ready(transformed(0.5))
         assert raised.value is error
+    assert "Traceback" not in caplog.text + capfd.readouterr().err
     assert float(jax.jit(lambda x: x + 1)(1.0)) == 2
 
 

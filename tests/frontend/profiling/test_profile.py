@@ -89,6 +89,26 @@ def test_regions():
     assert calls
 
 
+@pytest.mark.parametrize("dev", ["cpu:1", pytest.param("gpu:0", marks=pytest.mark.gpu)])
+def test_bytes_that_regions_move(dev):
+    """Not those of handles: what lies on the device, or stays there, does not cross."""
+    platform, number = dev.split(":")
+    device = jax.devices(platform)[int(number)]
+    f = bellhop.accelerate(lambda w, x: jnp.tanh(w @ x), dev=device)
+    g = bellhop.accelerate(lambda h, y: h * y, dev=device)
+    program = bellhop.qjit(lambda w, x: g(h := f(w, x), circuit(jnp.sum(h))))
+    w, x = np.ones((4, 4)), np.ones(4)
+    moved = {}
+    for place, there in {"host": w, "device": jax.device_put(w, device)}.items():
+        program(there, x)
+        with bellhop.profile() as p:
+            program(there, x)
+        rows = [row for row in p.rows if row.kind.startswith("region")]
+        moved[place] = sum(row.bytes_out for row in rows), sum(row.bytes_in for row in rows)
+    # What the circuit takes comes from there, and its value goes there.
+    assert moved == {"host": (128 + 32 + 8, 2 * 32), "device": (32 + 8, 2 * 32)}
+
+
 def test_regions_beside_circuits():
     # A small region is not worth a start and a wait.
     turned = lambda x: jax.lax.fori_loop(0, 200_000, lambda _, angle: angle + 1e-5, x)
