@@ -6,6 +6,7 @@ The reference is JAX on the CPU, or NumPy.
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
@@ -144,6 +145,41 @@ def test_argument_that_lies_on_the_gpu_stays_there(counts, gpu):
         result = jax.block_until_ready(f(f(argument)))
     assert counted == Counts(executions=2)
     assert result.devices() == {gpu}
+
+
+WEIGHTS = np.arange(16.0).reshape(4, 4) / 16
+
+
+@qml.qnode(qml.device("lightning.qubit", wires=1))
+def circuit(x):
+    qml.RX(x, 0)
+    return qml.expval(qml.Z(0))
+
+
+# Of a function that is accelerated and an argument on the host.
+CROSSING_ONCE = {
+    "one region": lambda on, x: on(jnp.sin)(x),
+    "chain": lambda on, x: on(jnp.cos)(2 * on(jnp.sin)(x)),
+    "loop of regions": lambda on, x: jax.lax.fori_loop(0, 5, lambda i, x: on(jnp.sin)(x), x),
+    "captured weights": lambda on, x: on(lambda x: jnp.tanh(WEIGHTS @ x))(x),
+    "gradient": lambda on, x: jax.grad(lambda x: jnp.sum(on(jnp.sin)(x)))(x),
+    "fed by a circuit": lambda on, x: on(jnp.sin)(circuit(x[1]) * np.ones(4)),
+}
+
+
+@pytest.mark.parametrize("name", CROSSING_ONCE)
+def test_each_kind_of_program_crosses_once_each_way(name, counts):
+    function = CROSSING_ONCE[name]
+    f = bellhop.qjit(lambda x: function(on_gpu, x))
+    f(X)
+    with counts() as counted:
+        result = f(X)
+    assert counted == Counts(executions=1, to_device=1, to_host=1)
+    if name == "fed by a circuit":
+        expected = np.full(4, np.sin(np.cos(X[1])))
+    else:
+        expected = on_host(lambda x: function(lambda f: f, x))(X)
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
 
 
 def test_method():
