@@ -167,12 +167,22 @@ def _is_of_product(op: qml.operation.Operator) -> bool:
     """Tell whether an operation is an inverse or controlled product of computed parameters."""
     if not isinstance(op, qml.ops.op_math.SymbolicOp):
         return False
-    is_traced = any(isinstance(value, jax.core.Tracer) for value in op.data)
-    return is_traced and (isinstance(op.base, qml.ops.Prod) or _is_of_product(op.base))
+    return any(map(_is_tracer, op.data)) and (
+        isinstance(op.base, qml.ops.Prod) or _is_of_product(op.base)
+    )
 
 
 def _holds_parameters(op: qml.operation.Operator) -> bool:
-    """Tell whether a template of PennyLane's has an operation with computed parameters in it."""
+    """Tell whether computed parameters stand in an operation where PennyLane binds no others.
+
+    They are those of operations in a template of PennyLane's, of an evolution's generator, and of a
+    change of basis, whose factors PennyLane takes in the opposite order.
+    """
+    if isinstance(op, qml.ops.ChangeOpBasis):
+        return True
+    leaves, data = (list(filter(_is_tracer, each)) for each in (jax.tree.leaves(op), op.data))
+    if len(leaves) > len(data):
+        return True
     if isinstance(op, qml.ops.op_math.SymbolicOp):
         return _holds_parameters(op.base)
     if isinstance(op, qml.ops.op_math.CompositeOp):
@@ -181,4 +191,8 @@ def _holds_parameters(op: qml.operation.Operator) -> bool:
         list(op.hyperparameters.values()), is_leaf=lambda x: isinstance(x, qml.operation.Operator)
     )
     operators = [each for each in held if isinstance(each, qml.operation.Operator)]
-    return any(isinstance(value, jax.core.Tracer) for each in operators for value in each.data)
+    return any(_is_tracer(value) for each in operators for value in each.data)
+
+
+def _is_tracer(value: object) -> bool:
+    return isinstance(value, jax.core.Tracer)

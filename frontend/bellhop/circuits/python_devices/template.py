@@ -196,9 +196,11 @@ def part_of(made: Any, operand: Callable[[Any], int]) -> TemplatePart:
     operands = tuple(
         operand(value) if isinstance(value, jax.core.Tracer) else None for value in made.data
     )
+    data = tuple(map(_without_tracer, made.data))
     with qml.QueuingManager.stop_recording():
-        copied = copy.deepcopy(made)
-        copied.data = tuple(map(_without_tracer, made.data))
+        # Templates of PennyLane's hold their parameters in attributes too.
+        copied = copy.deepcopy(made, dict(zip(map(id, made.data), data, strict=True)))
+        copied.data = data
     return TemplatePart(copied, operands)
 
 

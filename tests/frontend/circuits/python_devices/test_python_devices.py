@@ -119,12 +119,27 @@ def test_numbers_that_the_program_computes():
     assert_as_uncompiled(circuit, weights, matrix, 0.7)
 
 
+def _block(weights, wires):
+    qml.RY(weights[0], wires[0])
+    qml.RX(weights[1], wires[1])
+    qml.CNOT(wires)
+
+
+def _crx(index, wires, param):
+    return qml.CRX(param, wires)
+
+
 @pytest.mark.parametrize(
     "operation",
     [
         lambda x: qml.QuantumPhaseEstimation(qml.PhaseShift(x, wires=1), estimation_wires=[0]),
         lambda x: qml.Reflection(qml.prod(qml.RX(x, wires=1), qml.H(0)), 0.3),
         lambda x: qml.ctrl(qml.Reflection(qml.RX(x, wires=1), x), control=0),
+        lambda x: qml.MPS([0, 1], 2, _block, 2, template_weights=x * np.ones((1, 2))),
+        lambda x: qml.TwoLocalSwapNetwork([0, 1], _crx, weights=x * np.ones(1)),
+        lambda x: qml.TrotterProduct(qml.dot([x, 0.3], [qml.X(0), qml.Y(0)]), 0.4),
+        lambda x: qml.change_op_basis(qml.RX(x, 0), qml.RZ(0.3 * x, 0)),
+        lambda x: qml.adjoint(qml.change_op_basis(qml.RX(x, 0), qml.RZ(0.3 * x, 0))),
     ],
 )
 def test_templates_that_hold_computed_parameters(operation):
