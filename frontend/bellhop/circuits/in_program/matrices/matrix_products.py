@@ -173,6 +173,10 @@ def _backwards(
         before, after = _matmul(inverse, tiles.rows(state, number)), tiles.rows(cotangent, number)
         total += _matmul(after, before.mT)
         moved = _matmul(inverse, after)
+        if tiles.count == 1:
+            # One matrix after the other, or states would be held until they are asked for; of rows,
+            # since to put them back is then one transposition with that to the next rows.
+            before, moved, total = jax.lax.optimization_barrier((before, moved, total))
         return (
             tiles.updated(state, number, before),
             tiles.updated(cotangent, number, moved),
@@ -181,11 +185,7 @@ def _backwards(
 
     zero = vary_with(state, jnp.zeros_like(inverse))
     carried = state.reshape(tiles.shape), cotangent.reshape(tiles.shape), zero
-    found = tiles.each(step, carried)
-    if tiles.count == 1:
-        # One matrix after the other, or states would be held until they are asked for.
-        found = jax.lax.optimization_barrier(found)
-    before, moved, total = found
+    before, moved, total = tiles.each(step, carried)
     return [before.reshape(state.shape), moved.reshape(state.shape), total]
 
 
