@@ -39,7 +39,9 @@ def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
             *rotations, rest = op.decomposition()
             matrix = jax.lax.stop_gradient(rest.matrix()) if rotations else rest.matrix()
             return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
-        if depth < DECOMPOSITION_DEPTH and not is_damping(op) and op.has_decomposition:
+        # That of a qutrit's observable is inherited from Hermitian.
+        has_parts = op.has_decomposition and not isinstance(op, qml.THermitian)
+        if depth < DECOMPOSITION_DEPTH and not is_damping(op) and has_parts:
             return decomposition_of(op)
         if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MATRIX_WIRES:
             matrix = op.matrix()
@@ -115,9 +117,15 @@ def not_applied(op: qml.operation.Operator, where: str, written: str = "") -> Co
             "that comes after folding."
         )
     part = f" ({written} consists of it)" if written not in ("", op.name) else ""
-    is_channel = isinstance(op, qml.operation.Channel)
-    other = "qml.device('default.mixed', wires=...)" if is_channel else "another device"
+    other = "qml.device('default.mixed', wires=...)" if _makes_mixtures(op) else "another device"
     return CompileError(
         f"{where}: the device does not apply {op.name}{part}, and PennyLane has no decomposition "
         f"of it. Use gates that the device has, or {other}."
     )
+
+
+def _makes_mixtures(op: qml.operation.Operator) -> bool:
+    """Tell whether an operation is a channel of qubits, or prepares a mixture of them."""
+    if isinstance(op, qml.operation.Channel):
+        return op.name not in qml.ops.qutrit.__all__
+    return isinstance(op, qml.QubitDensityMatrix)

@@ -48,14 +48,17 @@ _OBSERVABLES = (
 _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
-def check_is_gate(op: qml.operation.Operator, where: str, *, may_be_observable: bool) -> None:
+def check_is_gate(
+    op: qml.operation.Operator, where: str, *, is_part: bool, applies_matrices: bool
+) -> None:
     """Refuse what stands among the operations of a circuit and is none.
 
     Args:
         op: the operation.
         where: the QNode, for errors.
-        may_be_observable: whether it is a part of another operation, or the device is one on which
-            PennyLane applies the matrix of an observable.
+        is_part: whether it is a part of another operation.
+        applies_matrices: whether the device is one on which PennyLane applies the matrix of an
+            observable; a projector is a postselection there.
 
     Raises:
         CompileError: names the QNode and what to write instead.
@@ -65,10 +68,12 @@ def check_is_gate(op: qml.operation.Operator, where: str, *, may_be_observable: 
             f"{where}: a mid-circuit measurement, or an operation that depends on one, was made "
             "by PennyLane alone. Use bellhop.measure and bellhop.cond."
         )
+    may_be_observable = is_part or (applies_matrices and not isinstance(op, qml.Projector))
     if isinstance(op, _OBSERVABLES) and not may_be_observable:
         raise CompileError(
             f"{where}: the observable {op.name} stands where gates are collected. Make it where "
-            "it is measured, after all loops, or outside the QNode."
+            "it is measured, after all loops, or outside the QNode; what projects a wire is "
+            "bellhop.measure(wire, postselect=...)."
         )
 
 
@@ -137,8 +142,8 @@ class GateList:
         if is_control_flow(op):
             self.runs.append(op)
             return
-        may_be_observable = depth > 0 or self._gate_set.applies_matrices
-        check_is_gate(op, self._where, may_be_observable=may_be_observable)
+        applies_matrices = self._gate_set.applies_matrices
+        check_is_gate(op, self._where, is_part=depth > 0, applies_matrices=applies_matrices)
         op = embedded(self._rows.of(op))
         base, adjoint, controls = split(op, self._gate_set)
         if base.name == "DiagonalQubitUnitary" or (

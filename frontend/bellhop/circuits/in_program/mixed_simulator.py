@@ -82,7 +82,7 @@ class MixedSimulator(Simulator):
 
     def matrix(self, op: qml.operation.Operator) -> Any:
         """Return the Pauli transfer matrix."""
-        return transfer_matrix(op)
+        return transfer_matrix(op, self.where)
 
     def is_unitary(self, op: qml.operation.Operator) -> bool:
         """Tell that a channel is not; gates are merged with those that follow them."""
@@ -101,9 +101,9 @@ class MixedSimulator(Simulator):
             prepared = jnp.real(of_matrix(op.data[0], k)).reshape(-1)
             return lambda rows: prepared[:, None] * rows[0]
         if k <= MOST_WIRES:
-            matrix = transfer_matrix(op)
+            matrix = transfer_matrix(op, self.where)
             return lambda rows: jnp.asarray(matrix, rows.dtype) @ rows
-        operators = kraus_operators(op)
+        operators = kraus_operators(op, self.where)
 
         def apply(means: Operand) -> Any:
             before = matrix_of(means.reshape((4,) * k), k)

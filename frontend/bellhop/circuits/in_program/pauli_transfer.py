@@ -23,6 +23,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand
+from bellhop.circuits.gates.decompositions import not_applied
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import complex_type
 
@@ -32,11 +33,16 @@ _PAULIS = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1
 _EPS = qml.math.eps
 
 
-def transfer_matrix(op: qml.operation.Operator) -> Any:
-    """Return the Pauli transfer matrix of a gate or channel; NumPy's where all of it is known."""
+def transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
+    """Return the Pauli transfer matrix of a gate or channel; NumPy's where all of it is known.
+
+    Args:
+        op: the operation.
+        where: the QNode, for errors.
+    """
     if any(map(is_dynamic, op.data)) and type(op) in _IN_CLOSED_FORM:
         return _IN_CLOSED_FORM[type(op)](op)
-    operators = kraus_operators(op)
+    operators = kraus_operators(op, where)
     xp = _numpy_of(*operators)
     side = 2 ** len(op.wires)
     stack = _in_precision(xp.stack(operators))
@@ -49,9 +55,15 @@ def has_numbers(op: qml.operation.Operator) -> bool:
     return type(op) not in _IN_CLOSED_FORM or not any(map(jnp.ndim, op.data))
 
 
-def kraus_operators(op: qml.operation.Operator) -> list[Any]:
-    """Return the operators of a channel, or the one of a gate."""
+def kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
+    """Return the operators of a channel, or the one of a gate.
+
+    Raises:
+        CompileError: where they are not of qubits.
+    """
     operators = op.kraus_matrices() if isinstance(op, qml.operation.Channel) else [op.matrix()]
+    if operators[0].shape[-1] != 2 ** len(op.wires):
+        raise not_applied(op, where)
     if any(map(is_dynamic, operators)):
         return list(map(jnp.asarray, operators))
     return list(map(np.asarray, operators))

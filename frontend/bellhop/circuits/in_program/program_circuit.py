@@ -91,8 +91,8 @@ class ProgramCircuit(PlayedCircuit):
         if is_control_flow(op):
             Player().play_operation(op)
         else:
-            may_be_observable = depth > 0 or self.applies_observables
-            check_is_gate(op, self._where, may_be_observable=may_be_observable)
+            applies_matrices = self.applies_observables
+            check_is_gate(op, self._where, is_part=depth > 0, applies_matrices=applies_matrices)
             with naming(op, self._where):
                 self._apply_gate(self.rows.of(op), depth)
 
