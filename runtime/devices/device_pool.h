@@ -85,6 +85,9 @@ class DevicePool {
   // CircuitError where states of these devices, and samples of them, do not fit.
   void expect_memory(Memory memory, const MemoryNeeded& needed) const;
 
+  // The plugin's, in its library.
+  const std::string& name() const { return name_; }
+
   // Whether this is one of PennyLane's own simulators of a state vector, of which we
   // know more than the interface says.
   bool is_lightning() const { return is_lightning_; }

@@ -21,6 +21,7 @@
 #include "ffi/xla_order.h"
 #include "interpreter/failures.h"
 #include "interpreter/signals.h"
+#include "profile/under_way.h"
 #include "threads/row_team.h"
 #include "xla/ffi/api/ffi.h"
 
@@ -134,6 +135,8 @@ ffi::Error with_session(const Operation& operation, Body&& body) noexcept {
   return guarded(operation.state, operation.run, operation.handle, [&] {
     const Handle name = read_handle(operation.handle);
     Lease lease = open_session(name);
+    const Beginning& beginning = *lease.session.beginning;
+    const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
     std::forward<Body>(body)(lease);
     if (operation.after != nullptr) write_handle(*operation.after, name);
   });

@@ -7,6 +7,7 @@
 #include "handlers/circuit_steps.h"
 #include "measurements/measurement_list.h"
 #include "profile/profile.h"
+#include "profile/under_way.h"
 
 namespace bellhop {
 namespace {
@@ -47,6 +48,7 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
                Cotangents cotangents, ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
   return guarded(state, id, beginning, [&] {
+    const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
     const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
     {
       Lease lease = open_session(handle);

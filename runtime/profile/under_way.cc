@@ -29,6 +29,8 @@ struct ThreadUnderWay {
   const unsigned long thread;
   StepsMutex mutex;
   const UnderWay* innermost = nullptr;
+  SpinMutex circuit_mutex;
+  const CircuitUnderWay* circuit = nullptr;
 };
 
 namespace {
@@ -83,6 +85,41 @@ UnderWay::~UnderWay() {
   thread_.innermost = around_;
 }
 
+CircuitUnderWay::CircuitUnderWay(const std::string& circuit, const std::string& device)
+    : circuit_(circuit),
+      device_(device),
+      began_(coarse_clock()),
+      thread_(this_thread()) {
+  const std::lock_guard lock(thread_.circuit_mutex);
+  around_ = thread_.circuit;
+  thread_.circuit = this;
+}
+
+CircuitUnderWay::~CircuitUnderWay() {
+  const std::lock_guard lock(thread_.circuit_mutex);
+  thread_.circuit = around_;
+}
+
+namespace {
+
+// A step of its own, if a circuit is under way in a thread; Python has room for it.
+void add_circuit(ThreadUnderWay& thread, int64_t now,
+                 std::vector<StepsOfThread::Step>& steps) {
+  std::string text;
+  int64_t began = 0;
+  {
+    const std::lock_guard lock(thread.circuit_mutex);
+    if (thread.circuit == nullptr) return;
+    text = thread.circuit->circuit() + " on " + thread.circuit->device();
+    began = thread.circuit->began();
+  }
+  PyObject* what = PyUnicode_FromStringAndSize(text.data(), text.size());
+  if (what == nullptr) return PyErr_Clear();
+  steps.push_back({what, (now - began) * 1e-9});
+}
+
+}  // namespace
+
 std::vector<StepsOfThread> steps_under_way() {
   const int64_t now = coarse_clock();
   std::vector<StepsOfThread> all;
@@ -95,8 +132,9 @@ std::vector<StepsOfThread> steps_under_way() {
         found.steps.push_back({Py_NewRef(step->what()), (now - step->began()) * 1e-9});
       }
     }
-    if (found.steps.empty()) continue;
     std::reverse(found.steps.begin(), found.steps.end());
+    add_circuit(*thread, now, found.steps);
+    if (found.steps.empty()) continue;
     all.push_back(std::move(found));
   }
   return all;

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace bellhop {
@@ -29,6 +30,28 @@ class UnderWay {
   PyObject* what_;
   int64_t began_;
   const UnderWay* around_;
+  ThreadUnderWay& thread_;
+};
+
+// An operation of a circuit, in whichever thread XLA runs it: the innermost step of
+// that. Without the GIL.
+class CircuitUnderWay {
+ public:
+  // Names that outlive it.
+  CircuitUnderWay(const std::string& circuit, const std::string& device);
+  ~CircuitUnderWay();
+  CircuitUnderWay(const CircuitUnderWay&) = delete;
+  CircuitUnderWay& operator=(const CircuitUnderWay&) = delete;
+
+  const std::string& circuit() const { return circuit_; }
+  const std::string& device() const { return device_; }
+  int64_t began() const { return began_; }
+
+ private:
+  const std::string& circuit_;
+  const std::string& device_;
+  int64_t began_;
+  const CircuitUnderWay* around_;
   ThreadUnderWay& thread_;
 };
 

@@ -15,7 +15,8 @@ def waiting() -> str:
 
     Returns:
         lines for each thread: its compiled function, the callback or region that this waits for,
-        what that has called, and so on; nothing where nothing runs and no tap waits.
+        what that has called, and so on; what a device does of a circuit, in the thread that it
+        runs in; nothing where nothing runs and no tap waits.
 
     Example:
         >>> import bellhop

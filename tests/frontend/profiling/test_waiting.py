@@ -2,11 +2,14 @@
 
 import contextlib
 import io
+import os
+import signal
 import threading
 import time
 
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 from tests.patience import run_at_once, wait_until
 
@@ -87,6 +90,50 @@ def test_a_region_is_named_with_its_device():
 
     names = [line.partition(", called")[0].partition(" (")[0] for line in lines_of(run)]
     assert names[2:] == ["region 'region' on cpu:1", "callback 'look'"]
+
+
+def test_a_circuit_is_named_with_its_device():
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=18))
+    def circuit(x, n):
+        @bellhop.for_loop(0, n, 1)
+        def repeated(i):
+            qml.RX(x + i, 0)
+            qml.CNOT([0, 17])
+
+        repeated()
+        return qml.expval(qml.Z(0))
+
+    circuit(0.3, 1)
+    told = []
+
+    def is_told():
+        told[:] = [line.strip() for line in _told() if "QNode" in line]
+        return bool(told)
+
+    calls = threading.Thread(target=circuit, args=(0.3, 2000))
+    calls.start()
+    wait_until(is_told)
+    calls.join()
+    line = first_line(circuit.user_function.func)
+    assert told[0].startswith(f"the QNode 'circuit' ({here(line)}) on LightningSimulator, for ")
+    assert "QNode" not in bellhop.debug.waiting()
+
+
+def test_a_signal_tells():
+    told = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: told.extend(_told()))
+    try:
+
+        def stuck(x) -> float:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            wait_until(lambda: told)
+            return float(x)
+
+        bellhop.qjit(lambda x: bellhop.pure_callback(stuck)(x))(1.0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert "callback 'stuck' (" in told[2]
 
 
 def test_a_first_call_is_compiled():
