@@ -96,9 +96,9 @@ class Simulator(ABC):
             return state
 
         matrices = self.matrices()
-        after = matrices.applied(run, state.reshape(self.parts, -1)).reshape(state.shape)
+        after, _ = matrices.applied(run, state.reshape(self.parts, -1))
         self.is_orthogonal &= matrices.is_orthogonal
-        return after
+        return after.reshape(state.shape)
 
     def matrices(self, devices: DeviceWires | None = None) -> MatrixRun:
         """Return what applies a run of operations, to a state that may be on several devices."""

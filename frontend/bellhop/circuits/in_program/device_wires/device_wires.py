@@ -88,20 +88,21 @@ class DeviceWires:
             number = 2 * number + jax.lax.axis_index(self.axes[axis])
         return number
 
-    def exchanged(self, part: Any, exchange: Exchange) -> Any:
-        """Return the part of this device after an exchange.
+    def exchanged(self, rows: Any, exchange: Exchange, axes: Sequence[int]) -> Any:
+        """Return some columns of the part of this device after an exchange.
 
         Args:
-            part: of two axes, with the incoming qubits in front of the others.
-            exchange: after which the outgoing ones are in their places.
+            rows: of parts and incoming qubits; afterwards of parts and outgoing ones.
+            exchange: of which qubits.
+            axes: those of the outgoing qubits, in the order of the rows.
         """
-        if exchange.axes:
-            blocks = part.reshape(len(part), 2 ** len(exchange.axes), -1)
-            names = tuple(self.axes[axis] for axis in exchange.axes)
-            part = jax.lax.all_to_all(blocks, names, 1, 1, tiled=True).reshape(part.shape)
+        if axes:
+            blocks = rows.reshape(-1, 2 ** len(axes), rows.shape[1])
+            names = tuple(self.axes[axis] for axis in axes)
+            rows = jax.lax.all_to_all(blocks, names, 1, 1, tiled=True).reshape(rows.shape)
         if exchange.between != exchange.after:
-            part = jax.lax.ppermute(part, self.axes, self._moves(exchange))
-        return part
+            rows = jax.lax.ppermute(rows, self.axes, self._moves(exchange))
+        return rows
 
     def _moves(self, exchange: Exchange) -> list[tuple[int, int]]:
         """Return which device's part goes where, for wires that change their axes alone."""
@@ -115,11 +116,6 @@ class DeviceWires:
     def sum(self, value: object) -> Any:
         """Return the sum over all devices."""
         return jax.tree.map(partial(jax.lax.psum, axis_name=self.axes), value)
-
-
-def order_of(devices: Sequence[int], n_qubits: int) -> tuple[int, ...]:
-    """Return the order of a state's qubits, given those that stand for devices."""
-    return (*devices, *local_qubits(devices, n_qubits))
 
 
 def local_qubits(devices: Sequence[int], n_qubits: int) -> tuple[int, ...]:

@@ -38,6 +38,10 @@ from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.mesh.manual_axes import vary_with
 
+# A part is exchanged in so many pieces, if they have at least so many numbers.
+_TIMES = 16
+_EXCHANGED_AT_ONCE = 1 << 14
+
 
 @dataclass(frozen=True)
 class PlacedMatrix:
@@ -79,16 +83,17 @@ class PlacedExchange:
     before: tuple[int, ...]
 
     @property
-    def between(self) -> tuple[int, ...]:
-        """The order with those in front that are exchanged."""
-        incoming = self.exchange.incoming
-        return (*incoming, *(qubit for qubit in self.before if qubit not in incoming))
+    def places(self) -> tuple[int, ...]:
+        """Where in each part the incoming qubits are, in whose places the outgoing ones come."""
+        return tuple(map(self.before.index, self.exchange.incoming))
 
     @property
     def after(self) -> tuple[int, ...]:
         """The order of the qubits of each device's part behind it."""
-        outgoing = self.exchange.outgoing
-        return (*outgoing, *self.between[len(outgoing) :])
+        order = list(self.before)
+        for place, qubit in zip(self.places, self.exchange.outgoing, strict=True):
+            order[place] = qubit
+        return tuple(order)
 
     @property
     def reversed(self) -> "PlacedExchange":
@@ -213,10 +218,12 @@ class Evolution:
                 moved = (self._exchanged(each, back) for each in carried)
                 return [permuted(x, back.after, place.before, self.base) for x in moved], None
             rows, chosen = self._rows(place), self._chosen(inverse, place)
-            if place.is_known:
-                return [rows.product(chosen, each) for each in carried], jnp.zeros_like(inverse)
+            # In one loop for both, so that what else reads the state has done so before it begins.
             *before, contraction = rows.backwards(chosen, *carried)
-            return before, self._embedded(contraction, place)
+            found = (
+                jnp.zeros_like(inverse) if place.is_known else self._embedded(contraction, place)
+            )
+            return before, found
 
         start = self.stretches[-1].steps[-1].after
         carried = [permuted(each, self.end, start, self.base) for each in (state, cotangent)]
@@ -303,9 +310,29 @@ class Evolution:
         return matrix.reshape((parts, n_blocks, entries) * 2)
 
     def _exchanged(self, state: Operand, place: PlacedExchange) -> Any:
-        assert self.devices is not None
-        moved = permuted(state, place.before, place.between, self.base)
-        return self.devices.exchanged(moved, place.exchange)
+        """Return a state after an exchange, some columns of it at a time, in its own memory."""
+        devices = self.devices
+        assert devices is not None
+
+        def moved(place: PlacedExchange, state: Operand) -> Any:
+            rows = RowsOfMatrix(self.base, len(place.before), place.places)
+            by_place = sorted(zip(place.places, place.exchange.axes, strict=True))
+            axes = [axis for _, axis in by_place]
+            exchanged = lambda tile: devices.exchanged(tile, place.exchange, axes)
+            at_once = max(_EXCHANGED_AT_ONCE, state.size // _TIMES)
+            return rows.mapped(exchanged, state, at_once)
+
+        def back(cotangent: Operand) -> Any:
+            there = place.reversed
+            return permuted(moved(there, cotangent), there.after, place.before, self.base)
+
+        linear = LinearMap(
+            lambda _, cotangents: [back(cotangents[0])],
+            lambda _, tangents: [moved(place, tangents[0])],
+            0,
+            (ShapedArray(state.shape, state.dtype),),
+        )
+        return linear([], [state])[0]
 
     def _rows(self, place: PlacedMatrix) -> RowsOfMatrix:
         where = tuple(map(place.before.index, place.qubits))

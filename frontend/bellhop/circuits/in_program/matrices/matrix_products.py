@@ -57,6 +57,21 @@ class RowsOfMatrix:
         """
         return _product_p.bind(*vary_with((matrix, state), (matrix, state)), rows=self)
 
+    def mapped(self, function: Callable[[Any], Any], state: Operand, at_once: int) -> Any:
+        """Return a state after a linear function of its rows, some columns of them at a time.
+
+        Args:
+            function: takes and returns an array of rows and columns.
+            state: of parts and entries.
+            at_once: how many numbers it is given at most, if that is more than one column.
+        """
+        tiles = _Tiles(self, state.shape, at_once)
+
+        def step(number: Operand, state: Any) -> Any:
+            return tiles.updated(state, number, function(tiles.rows(state, number)))
+
+        return tiles.each(step, state.reshape(tiles.shape)).reshape(state.shape)
+
     def contraction(self, one: Operand, other: Operand) -> Any:
         """Return the matrix of the inner products of the rows of two states."""
         return _contraction_p.bind(*vary_with((one, other), (one, other)), rows=self)
@@ -144,12 +159,7 @@ def _matmul(one: Operand, other: Operand) -> Any:
 
 
 def _product(matrix: Operand, state: Operand, *, rows: RowsOfMatrix, at_once: int) -> Any:
-    tiles = _Tiles(rows, state.shape, at_once)
-
-    def step(number: Operand, state: Any) -> Any:
-        return tiles.updated(state, number, _matmul(matrix, tiles.rows(state, number)))
-
-    return tiles.each(step, state.reshape(tiles.shape)).reshape(state.shape)
+    return rows.mapped(lambda rows: _matmul(matrix, rows), state, at_once)
 
 
 def _contraction(one: Operand, other: Operand, *, rows: RowsOfMatrix, at_once: int) -> Any:

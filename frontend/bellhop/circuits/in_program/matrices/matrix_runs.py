@@ -106,13 +106,15 @@ class MatrixRun:
         operations: Sequence[tuple[Any, tuple[int, ...]]],
         state: Operand,
         plan: ExchangePlan | None = None,
-    ) -> Any:
-        """Return a state after operations.
+        order: tuple[int, ...] | None = None,
+    ) -> tuple[Any, tuple[int, ...]]:
+        """Return a state after operations, and the order of the qubits of each device's part.
 
         Args:
             operations: pairs of an operation and its qubits.
             state: of two axes, see ``evolution``.
             plan: where they are applied, with devices.
+            order: that of the qubits of each device's part before; None for all in order.
         """
         n_qubits = round(math.log(state.shape[1], self.base))
         entries = self._made(operations)
@@ -136,14 +138,14 @@ class MatrixRun:
             blocks += grouped(evaluated[first:last], self.most, n_qubits)
         if plan.end != devices:
             blocks.append(Exchange(devices, plan.end))
-        places = self._placed(blocks, plan.start, n_qubits)
+        order = local_qubits(plan.start, n_qubits) if order is None else order
+        places = self._placed(blocks, plan.start, order)
         matrices = self._matrices(blocks, state)
-        end = local_qubits(plan.end, n_qubits)
         for by_adjoint, some in itertools.groupby(
             zip(_by_adjoint(blocks), places, strict=True), lambda each: each[0]
         ):
             part = [place for _, place in some]
-            order = end if part[-1] is places[-1] else part[-1].after
+            order = part[-1].after
             repeated = stretches(part)
             tables = [
                 _rounds(matrices, size, times, n_rows)
@@ -154,13 +156,16 @@ class MatrixRun:
             self.is_orthogonal &= by_adjoint
             run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
             state = run(state, tables)
-        return state
+        return state, order
 
     def _placed(
-        self, steps: Sequence[Block | Exchange], devices: tuple[int, ...], n_qubits: int
+        self,
+        steps: Sequence[Block | Exchange],
+        devices: tuple[int, ...],
+        order: tuple[int, ...],
     ) -> list[Place]:
         """Say where blocks act, which all get as many qubits as are applied at once."""
-        order = local_qubits(devices, n_qubits)
+        n_qubits = len(devices) + len(order)
         places: list[Place] = []
         for block in steps:
             if isinstance(block, Exchange):

@@ -21,7 +21,6 @@ from bellhop.circuits.in_program.device_wires.device_wires import (
     WHOLE,
     DeviceWires,
     local_qubits,
-    order_of,
 )
 from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
@@ -46,12 +45,19 @@ class PartitionedState:
     Attributes:
         amplitudes: an array of their real and imaginary parts, of the qubits in that order.
         devices: the qubit of each axis of the devices.
+        local: those of each device's part, in order.
         is_zero: whether all qubits are zero, so that any may stand for devices.
     """
 
     amplitudes: Any
     devices: tuple[int, ...] = field(metadata={"static": True})
+    local: tuple[int, ...] = field(metadata={"static": True})
     is_zero: bool = field(default=False, metadata={"static": True})
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """That of all qubits."""
+        return (*self.devices, *self.local)
 
 
 class PartitionedSimulator(PureSimulator):
@@ -102,12 +108,13 @@ class PartitionedSimulator(PureSimulator):
 
     def prepared(self, preparation: Any = None) -> PartitionedState:
         """Return the amplitudes of a state."""
-        first = tuple(range(len(self._devices.axes)))
+        k = len(self._devices.axes)
+        first = tuple(range(k)), tuple(range(k, len(self.wires)))
         if preparation is None:
-            return PartitionedState(self._basis_state({}), first, is_zero=True)
+            return PartitionedState(self._basis_state({}), *first, is_zero=True)
         if type(preparation) is qml.BasisState:
             bits = dict(zip(map(self.wires, preparation.wires), preparation.data[0], strict=True))
-            return PartitionedState(self._basis_state(bits), first)
+            return PartitionedState(self._basis_state(bits), *first)
         amplitudes = jnp.ravel(create_initial_state(list(preparation.wires), preparation))
         qubits = [self.wires(wire) for wire in preparation.wires]
         return self._with_amplitudes(amplitudes, qubits)
@@ -133,7 +140,6 @@ class PartitionedSimulator(PureSimulator):
         """Return a state of some qubits, where all others are zero."""
         k = len(self._devices.axes)
         order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
-        here = local_qubits(order[:k], len(self.wires))
         size = 2**self._n_local
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
@@ -145,44 +151,53 @@ class PartitionedSimulator(PureSimulator):
             found = jax.lax.dynamic_slice_in_dim(
                 padded, jnp.minimum(number, n_parts - 1) * size, size, axis=1
             )
-            found = jnp.where(number < n_parts, found, 0)
-            return permuted(found, order[k:], here, self.base)
+            return jnp.where(number < n_parts, found, 0)
 
         prepared = self._devices.on_each(part, (WHOLE,), self._devices.partitioned)(both)
-        return PartitionedState(prepared, tuple(order[:k]))
+        return PartitionedState(prepared, tuple(order[:k]), tuple(order[k:]))
 
     def as_carried(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
         """Return a state as loops and conditionals carry it."""
         if like is not None:
-            state = self._with_devices(state, like.devices)
+            state = self._in_order(state, like.devices, like.local)
         return replace(state, is_zero=False)
 
-    def _with_devices(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
-        if state.devices == devices:
+    def _in_order(
+        self,
+        state: PartitionedState,
+        devices: tuple[int, ...],
+        local: tuple[int, ...] | None = None,
+    ) -> PartitionedState:
+        """Return a state with other qubits of devices, or those of each part in another order."""
+        if state.devices == devices and local in (None, state.local):
             return state
-        n_qubits = len(self.wires)
-        place = PlacedExchange(
-            Exchange(state.devices, devices), local_qubits(state.devices, n_qubits)
-        )
-        end = local_qubits(devices, n_qubits)
-        evolution = Evolution(self.base, (Stretch((place,), 1),), end, self._devices)
-        return PartitionedState(evolution.applied(state.amplitudes, ()), devices)
+        place = PlacedExchange(Exchange(state.devices, devices), state.local)
+        local = place.after if local is None else local
+        evolution = Evolution(self.base, (Stretch((place,), 1),), local, self._devices)
+        return PartitionedState(evolution.applied(state.amplitudes, ()), devices, local)
 
     def _with_local(self, state: PartitionedState, footprint: Footprint) -> PartitionedState:
         """Return a state, some qubits of which are on each device."""
         plan = planned([footprint], len(self.wires), state.devices, None, is_free=state.is_zero)
-        moved = replace(state, devices=plan.start)
-        return self._with_devices(moved, plan.end)
+        return self._in_order(self._starting(state, plan.start), plan.end)
+
+    def _starting(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
+        """Return a state of zeros with other qubits of devices, or one that has these."""
+        if state.devices == devices:
+            return state
+        return replace(state, devices=devices, local=local_qubits(devices, len(self.wires)))
 
     def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
         if not run:
             return state
         footprints = [footprint_of(op, qubits) for op, qubits in run]
         plan = planned(footprints, len(self.wires), state.devices, None, is_free=state.is_zero)
+        local = self._starting(state, plan.start).local
         matrices = self.matrices(self._devices)
-        return PartitionedState(matrices.applied(run, state.amplitudes, plan), plan.end)
+        amplitudes, local = matrices.applied(run, state.amplitudes, plan, local)
+        return PartitionedState(amplitudes, plan.end, local)
 
     def applies(self, op: Any) -> bool:
         """Tell whether an operation is applied as it is: not if it has more wires than a part."""
@@ -204,12 +219,11 @@ class PartitionedSimulator(PureSimulator):
         if len(footprint.local) > self._n_local:
             raise self._too_wide(op, len(footprint.local))
         state = self._with_local(state, footprint)
-        order = order_of(state.devices, len(self.wires))
         on_places = on_qubits(op, self.wires).map_wires(
-            {qubit: place for place, qubit in enumerate(order)}
+            {qubit: place for place, qubit in enumerate(state.order)}
         )
         apply = self._on_each_part(lambda part: self._after_local(on_places, part))
-        return PartitionedState(apply(state.amplitudes), state.devices)
+        return replace(state, amplitudes=apply(state.amplitudes), is_zero=False)
 
     def _too_wide(self, op: qml.operation.Operator, n_wires: int) -> CompileError:
         return CompileError(
@@ -225,7 +239,7 @@ class PartitionedSimulator(PureSimulator):
         k, n = len(self._devices.axes), len(qubits)
         if n > self._n_local:
             raise self._too_wide(op, n)
-        place_of = jnp.asarray(np.argsort(order_of(state.devices, len(self.wires))), jnp.int32)
+        place_of = jnp.asarray(np.argsort(state.order), jnp.int32)
         places = place_of[jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])]
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
@@ -235,7 +249,7 @@ class PartitionedSimulator(PureSimulator):
 
         here = self._devices.partitioned
         apply = self._devices.on_each(after, (here, WHOLE), here)
-        return PartitionedState(apply(state.amplitudes, places), state.devices)
+        return replace(state, amplitudes=apply(state.amplitudes, places), is_zero=False)
 
     def _on_each_part(self, function: Callable[[Any], Any]) -> Any:
         here = self._devices.partitioned
@@ -282,15 +296,14 @@ class PartitionedSimulator(PureSimulator):
 
     def moments_of(self, state: Any, words: Sequence[Word], others: Any, has_square: bool) -> Any:
         """Return the mean of an observable, and that of its square if that is asked for."""
-        order = order_of(state.devices, len(self.wires))
         stacked = coefficients_of(words, self.dtype)
-        after = [self._with_devices(each, state.devices).amplitudes for each in others]
+        after = [self._in_order(each, state.devices, state.local).amplitudes for each in others]
 
         here = self._devices.partitioned
 
         def after_words(amplitudes: Operand, coefficients: Operand) -> Any:
             run = lambda part, coefficients: applied_to_part(
-                words, coefficients, part, order, self._devices
+                words, coefficients, part, state.order, self._devices
             )
             each = self._devices.on_each(run, (here, WHOLE), here)
             return each(amplitudes, coefficients)
@@ -309,13 +322,12 @@ class PartitionedSimulator(PureSimulator):
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the sums of squares of amplitudes, of all devices."""
         axes = [axis for axis, qubit in enumerate(state.devices) if qubit in qubits]
-        local = local_qubits(state.devices, len(self.wires))
-        kept = [qubit for qubit in local if qubit in qubits]
-        order = [*kept, *(qubit for qubit in local if qubit not in kept)]
+        kept = [qubit for qubit in state.local if qubit in qubits]
+        order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def marginal(part: Any) -> Any:
             squares = jnp.sum(part**2, axis=0, keepdims=True)
-            rows = permuted(squares, local, order, self.base).reshape(2 ** len(kept), -1)
+            rows = permuted(squares, state.local, order, self.base).reshape(2 ** len(kept), -1)
             here = jnp.arange(2 ** len(axes)) == self._devices.number(axes)
             return jnp.where(here[:, None], jnp.sum(rows, axis=1), 0)
 
@@ -344,8 +356,7 @@ class PartitionedSimulator(PureSimulator):
         k = len(self._devices.axes)
         columns = [(device[:, None] >> np.arange(k)[::-1]) & 1]
         columns.append((place[:, None] >> np.arange(self._n_local)[::-1]) & 1)
-        order = order_of(state.devices, len(self.wires))
-        return jnp.concatenate(columns, axis=1)[:, np.argsort(order)], probabilities
+        return jnp.concatenate(columns, axis=1)[:, np.argsort(state.order)], probabilities
 
     def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return a state as it is, and the qubits."""
@@ -366,11 +377,10 @@ class PartitionedSimulator(PureSimulator):
                 f"device has {self._n_local} of the state's {len(self.wires)}. Ask for fewer wires."
             )
         state = self._with_local(state, Footprint.of(qubits))
-        local = local_qubits(state.devices, len(self.wires))
-        order = [*qubits, *(qubit for qubit in local if qubit not in qubits)]
+        order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def products(part: Any) -> Any:
-            moved = permuted(part, local, order, self.base).reshape(2, 2 ** len(qubits), -1)
+            moved = permuted(part, state.local, order, self.base).reshape(2, 2 ** len(qubits), -1)
             rows = jax.lax.complex(moved[0], moved[1])
             return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
 
@@ -378,6 +388,7 @@ class PartitionedSimulator(PureSimulator):
 
     def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the vector, of which each device has all."""
-        in_order = self._with_devices(state, tuple(range(len(self._devices.axes))))
+        k = len(self._devices.axes)
+        in_order = self._in_order(state, tuple(range(k)), tuple(range(k, len(self.wires))))
         weight = self.weight(state) if is_divided else None
         return self.vector_of(in_order.amplitudes, weight, is_mixture=is_mixture)
