@@ -12,6 +12,7 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.base.flat import Flat
 from bellhop.base.types import Operand, PyTree
+from bellhop.tracing.state import current_circuit
 
 Step = Callable[..., tuple[Any, Any]]
 
@@ -161,7 +162,7 @@ def _changed(change: Callable[..., Any], first: Flat, *others: Flat) -> Flat:
 
 
 def classical_result(construct: str, name: str, result: PyTree) -> Any:
-    """Return a result without the gates in it, which were queued when they were made.
+    """Return a result without the gates of a circuit in it, which were queued when they were made.
 
     Raises:
         TypeError: for what is neither array, number nor gate.
@@ -169,7 +170,9 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     if "pennylane" in sys.modules:
         import pennylane as qml
 
-        gates: Any = qml.operation.Operator, Gates
+        # Elsewhere an operator is a pytree as any other.
+        has_gates = current_circuit() is not None or qml.QueuingManager.recording()
+        gates: Any = (qml.operation.Operator, Gates) if has_gates else ()
         measurements: Any = (qml.measurements.MeasurementProcess,)
     else:
         gates = measurements = ()

@@ -77,3 +77,23 @@ def test_states_of_every_optimizer_are_carried(autograph):
     np.testing.assert_allclose(
         bellhop.qjit(train, autograph=autograph)(p, 4), train_in_python(p, 4)
     )
+
+
+@pytest.mark.parametrize("loop", ["for", "while", "cond"])
+def test_an_operator_is_a_value_outside_of_a_circuit(loop):
+    def halved(c):
+        return qml.Hamiltonian([c.data[0] / 2, c.data[1]], [qml.Z(0), qml.X(0)])
+
+    def program(x):
+        first = qml.Hamiltonian([x, 2 * x], [qml.Z(0), qml.X(0)])
+        if loop == "for":
+            last = bellhop.for_loop(0, 2, 1)(lambda i, c: halved(c))(first)
+        elif loop == "while":
+            body = bellhop.while_loop(lambda i, c: i < 2)(lambda i, c: (i + 1, halved(c)))
+            _, last = body(0, first)
+        else:
+            last = bellhop.cond(x > 0, lambda: halved(halved(first)), lambda: first)()
+        return last.data
+
+    np.testing.assert_allclose(bellhop.qjit(program)(4.0), [1, 8])
+    np.testing.assert_allclose(program(4.0), [1, 8])
