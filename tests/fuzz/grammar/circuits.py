@@ -99,7 +99,10 @@ def circuit(scope: Scope) -> None:
         measured.append((expression(inner, Kind.FLOAT, 1), "{}"))
     texts = [text for text, _ in measured]
     inner.lines.append(f"return {', '.join(texts)}")
-    simulator = scope.one_of(*["lightning.qubit"] * 3, "default.qubit")
+    # The state of default.mixed is a matrix.
+    is_vector = wires > 3 or any("qml.state" in text for text in texts)
+    others = ["default.qubit"] + ["default.mixed"] * (not is_vector)
+    simulator = scope.one_of(*["lightning.qubit"] * 3, *others)
     device = f'qml.device("{simulator}", wires={wires})'
     options = f", shots={shots}" if shots else ""
     scope.block(f"def {name}({', '.join(parameters)}):", inner, f"@qml.qnode({device}{options})")

@@ -6,6 +6,9 @@ from typing import Any
 from .expressions import expression
 from .scope import Kind, Scope
 
+# A pytree whose constructor computes with its leaves, which are two numbers.
+OBSERVABLE = "qml.Hamiltonian"
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -26,6 +29,9 @@ class Tree:
         if isinstance(node, dict):
             pairs = (f"{key!r}: {Tree(part).text(scope, depth)}" for key, part in node.items())
             return f"{{{', '.join(pairs)}}}"
+        if node == OBSERVABLE:
+            numbers = (expression(scope, Kind.FLOAT, depth) for _ in range(2))
+            return f"{OBSERVABLE}([{', '.join(numbers)}], [qml.Z(0), qml.X(0)])"
         return "None"
 
     def bind(self, scope: Scope, name: str) -> None:
@@ -39,6 +45,8 @@ class Tree:
         elif isinstance(node, dict):
             for key, part in node.items():
                 Tree(part).bind(scope, f"{name}[{key!r}]")
+        elif node == OBSERVABLE:
+            scope.variables[Kind.FLOAT] += [f"{name}.data[0]", f"{name}.data[1]"]
 
     @property
     def leaves(self) -> int:
@@ -46,7 +54,7 @@ class Tree:
         if isinstance(node, (tuple, list, dict)):
             parts = node.values() if isinstance(node, dict) else node
             return sum(Tree(part).leaves for part in parts)
-        return node is not None
+        return 2 if node == OBSERVABLE else node is not None
 
 
 def tree(scope: Scope, depth: int = 2) -> Tree:
@@ -57,9 +65,11 @@ def tree(scope: Scope, depth: int = 2) -> Tree:
 def _node(scope: Scope, depth: int) -> Any:
     if not depth or not scope.chance(3):
         return scope.one_of(*scope.kinds)
-    make = scope.one_of("none", "tuple", "dict", "list")
-    if make == "none":
-        return None
+    # One that is made in a circuit would be a gate of it.
+    makes = ["none", "tuple", "dict", "list"] + [OBSERVABLE] * (not scope.in_circuit)
+    make = scope.one_of(*makes)
+    if make in ("none", OBSERVABLE):
+        return None if make == "none" else OBSERVABLE
     parts = [_node(scope, depth - 1) for _ in range(scope.one_of(1, 0, 2))]
     if make == "dict":
         return dict(zip("ab", parts, strict=False))
