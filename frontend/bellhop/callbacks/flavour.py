@@ -25,6 +25,7 @@ from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
 from bellhop._jax.patches.conditions_of_batches import end_elements_of_batches
+from bellhop._jax.patches.effects_of_checkpoints import keep_effects_under_checkpoint
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
 from bellhop._jax.private import (
     InputOutputEffect,
@@ -159,6 +160,8 @@ class Flavour:
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
         """Return the types of the results, and the effects."""
         keep_effects_in_loops()
+        if self.effects:
+            keep_effects_under_checkpoint()
         if ordered_effect in self.effects:
             end_elements_of_batches()
         target.check_arguments(avals)
