@@ -85,7 +85,8 @@ class TracedRow:
         try:
             size = op.batch_size
         except ValueError as error:
-            raise CompileError(f"{self._where}: {op.name}: {error}") from None
+            problem = str(error).removeprefix(f"{op.name}: ")
+            raise CompileError(f"{self._where}: {op.name}: {problem}") from None
         if size is None:
             return op
         if size == 0:

@@ -2,7 +2,8 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -78,15 +79,20 @@ def check_is_gate(
 
 
 # What JAX raises where PennyLane asks a gate for the value of a number.
-ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+_ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
-def known_only_at_run(op: qml.operation.Operator, where: str) -> CompileError:
-    """Return the error of a gate that is made of others by a number that the program computes."""
-    return CompileError(
-        f"{where}: what {type(op).__name__} consists of depends on the value of a number that the "
-        "program computes. Make it static: qjit(static_argnums=...); or write gates instead."
-    )
+@contextmanager
+def naming(op: qml.operation.Operator, where: str) -> Iterator[None]:
+    """Name an operation in the error of what asks inside for the value of a number."""
+    try:
+        yield
+    except _ASKS_FOR_NUMBER as error:
+        raise CompileError(
+            f"{where}: what {type(op).__name__} consists of depends on the value of a number that "
+            "the program computes. Make it static: qjit(static_argnums=...); or write gates "
+            "instead."
+        ) from error
 
 
 class GateList:

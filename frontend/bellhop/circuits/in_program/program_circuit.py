@@ -18,9 +18,8 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.gates import check_is_gate
+from bellhop.circuits.gates.gates import check_is_gate, naming
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.in_program.simulator import naming
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
@@ -83,9 +82,10 @@ class ProgramCircuit(PlayedCircuit):
             self.count(gates)
         with qml.QueuingManager.stop_recording():
             for op in operations:
-                if not is_control_flow(op):
-                    self._check(op.wires, f"'{op.name}'", self.site_of(op))
-                self._apply(op)
+                with self.at(op):
+                    if not is_control_flow(op):
+                        self._check(op.wires, f"'{op.name}'", self.site_of(op))
+                    self._apply(op)
 
     def _apply(self, op: Any, depth: int = 0) -> None:
         if is_control_flow(op):

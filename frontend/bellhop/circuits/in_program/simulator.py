@@ -1,8 +1,7 @@
 """What a circuit in a program does to its state, whatever that is an array of."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.gates import ASKS_FOR_NUMBER, known_only_at_run
+from bellhop.circuits.gates.gates import naming
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES, MatrixRun
@@ -214,15 +213,6 @@ def draw(key: Operand, probabilities: Any, shots: int) -> Any:
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
     found = jnp.searchsorted(ends, places, side="right")
     return jnp.minimum(found, len(probabilities) - 1)
-
-
-@contextmanager
-def naming(op: Any, where: str) -> Iterator[None]:
-    """Name an operation in the error of what asks inside for the value of a number."""
-    try:
-        yield
-    except ASKS_FOR_NUMBER as error:
-        raise known_only_at_run(op, where) from error
 
 
 def brought_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:

@@ -60,25 +60,28 @@ class Process:
 
     def without_shots(self, asked: ExactValues) -> Make:
         """Ask for exact values; return what makes the result of the answers."""
-        if self.process.mv is None:
-            return self._exact(asked)
-        numbers, finish = self._means_of_outcomes(self._outcomes())
+        with self._circuit.at(self.process):
+            if self.process.mv is None:
+                return self._exact(asked)
+            numbers, finish = self._means_of_outcomes(self._outcomes())
         weight = asked.weight()
         return lambda answers: Statistic([weight(answers) * each for each in numbers], finish)
 
     def with_shots(self, rounds: Rounds) -> Make:
         """Ask for rounds of samples; return what makes the result of the answers."""
-        if self.process.mv is None:
-            return self._sampled(rounds)
-        statistic = self._sampled_outcomes(self._outcomes())
+        with self._circuit.at(self.process):
+            if self.process.mv is None:
+                return self._sampled(rounds)
+            statistic = self._sampled_outcomes(self._outcomes())
         return lambda _: statistic
 
     def null(self, shots: int | None) -> Any:
         """Return the result on null.qubit."""
-        if self.process.mv is None:
-            result = self._null(shots)
-        else:
-            result = self._null_of_outcomes(len(self._outcomes()), shots)
+        with self._circuit.at(self.process):
+            if self.process.mv is None:
+                result = self._null(shots)
+            else:
+                result = self._null_of_outcomes(len(self._outcomes()), shots)
         return self._circuit.precision.of(result)
 
     def check_wires(self) -> None:
@@ -127,8 +130,9 @@ class Process:
                     "mid-circuit measurement. Measure with bellhop.measure."
                 )
         if not self._circuit.has_mid_circuit:
-            raise self._unsupported(
-                "of mid-circuit outcomes that there are not", "Measure with bellhop.measure."
+            raise CompileError(
+                f"{self._where}: {self._name} of a number, and no wire was measured before whose "
+                "outcome it could be. Return the number itself, or give an observable."
             )
         return outcomes
 

@@ -46,20 +46,25 @@ class RecordedCircuit(TapeCircuit):
     def apply(self, operations: Sequence[Any]) -> None:
         """Append operations."""
         for op in operations:
-            if is_control_flow(op):
-                Player().play_operation(op)
-            elif (_holds_parameters(op) or _is_of_product(op)) and op.has_decomposition:
-                # Nothing of PennyLane's binds others to what stands in a template, or
-                # differentiates an inverse or controlled product.
-                self.apply(decomposition_of(op))
-            else:
-                self.steps.append(self._part(self.rows.of(op)))
+            with self.at(op):
+                self._apply(op)
+
+    def _apply(self, op: qml.operation.Operator) -> None:
+        if is_control_flow(op):
+            Player().play_operation(op)
+        elif (_holds_parameters(op) or _is_of_product(op)) and op.has_decomposition:
+            # Nothing of PennyLane's binds others to what stands in a template, or
+            # differentiates an inverse or controlled product.
+            self.apply(decomposition_of(op))
+        else:
+            self.steps.append(self._part(self.rows.of(op)))
 
     def measured(self, process: Any) -> Measured:
         """Return a measurement process at the end of the circuit."""
-        if process.obs is None:
-            return Measured(with_computed_wires(process, self._wire), None)
-        return Measured(process, self._part(process.obs))
+        with self.at(process):
+            if process.obs is None:
+                return Measured(with_computed_wires(process, self._wire), None)
+            return Measured(process, self._part(process.obs))
 
     def _part(self, op: qml.operation.Operator) -> TemplatePart:
         if isinstance(op, qml.ops.MidMeasure) and any(map(is_dynamic, op.wires)):

@@ -53,7 +53,8 @@ class Evaluated(NamedTuple):
     Attributes:
         results: of the jaxpr.
         kept: what Python has returned and where loops began, an entry for each equation.
-        actions: lists of operations, and what applies the gates of loops, conditionals and regions.
+        actions: lists of operations with their lines, and what applies the gates of loops,
+            conditionals and regions.
     """
 
     results: Sequence[Any]
@@ -65,10 +66,13 @@ class Evaluated(NamedTuple):
         for action in reversed(self.actions) if backwards else self.actions:
             if not isinstance(action, list):
                 action(player, backwards)
-            elif backwards:
-                player.apply([qml.adjoint(op) for op in reversed(action)])
-            else:
-                player.apply(action)
+                continue
+            made = action
+            if backwards:
+                made = [(qml.adjoint(op), site) for op, site in reversed(action)]
+            for op, site in made:
+                player.circuit.place(op, site)
+            player.apply([op for op, _ in made])
 
 
 def evaluate(
@@ -148,7 +152,7 @@ class _Evaluation:
         allocating = next(filter(is_allocation, made), None)
         if allocating is not None:
             raise refused_allocation(self.where, allocating)
-        self.actions.append(made)
+        self.actions.append(list(zip(made, eqn.params["sites"], strict=True)))
         return []
 
     def _outcome(self, eqn: JaxprEqn, *_: object) -> NoReturn:

@@ -137,11 +137,14 @@ class Player:
 
     def controlled(self, wires: Any, values: Any) -> "Player":
         """Return what applies the same gates controlled by wires."""
-        return self.changed(
-            lambda operations: [
-                qml.ctrl(op, control=wires, control_values=values) for op in operations
-            ]
-        )
+
+        def change(operations: Sequence[Any]) -> Sequence[Any]:
+            made = [qml.ctrl(op, control=wires, control_values=values) for op in operations]
+            for op, controlled in zip(operations, made, strict=True):
+                self.circuit.place(controlled, self.circuit.site_of(op))
+            return made
+
+        return self.changed(change)
 
     def play(self, closed: ClosedJaxpr, *inputs: Operand) -> list[Any]:
         """Evaluate a jaxpr with gates, and apply these; return its results."""

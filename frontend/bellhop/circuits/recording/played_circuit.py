@@ -5,8 +5,10 @@ With ``a, = qml.allocate(1)`` on a device with 4 wires, of which the circuit use
 applies ``qml.X(a)`` to wire 2 of the device.
 """
 
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pennylane import Identity
@@ -50,8 +52,8 @@ class PlayedCircuit(ABC):
         self.rows = rows
         self.precision = Precision()
         self.allocations = Allocations(wires, where)
-        # With the operations, lest another one gets the number of one that is gone.
-        self._placed: dict[int, tuple[Any, str]] = {}
+        # By their numbers, which others get when they are gone: they may hold what is traced.
+        self._placed: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     @property
     def goes_through_nests(self) -> bool:
@@ -114,13 +116,25 @@ class PlayedCircuit(ABC):
         """Measure a wire, collapse the state, and return the outcome."""
 
     def site_of(self, operation: Any) -> str:
-        """Return the ``file:line`` of an operation that may fail; of others, an empty text."""
-        return self._placed.get(id(operation), (None, ""))[1]
+        """Return the ``file:line`` of an operation; an empty text where the user made none."""
+        made, site = self._placed.get(id(operation), (None, ""))
+        return site if made is not None and made() is operation else ""
 
     def place(self, operation: Any, site: str) -> None:
         """Take note of where the user made an operation or measurement, if that is known."""
         if site:
-            self._placed[id(operation)] = operation, site
+            self._placed[id(operation)] = weakref.ref(operation), site
+
+    @contextmanager
+    def at(self, operation: Any) -> Iterator[None]:
+        """Name the line of an operation or measurement in errors inside of the ``with`` block."""
+        try:
+            yield
+        except Exception as error:
+            note = f"raised at {self.site_of(operation)}"
+            if self.site_of(operation) and note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
+            raise
 
     def check_wires(self, wires: Any, process: Any) -> None:
         """Let the running program check the computed wires of a measurement process."""

@@ -44,9 +44,8 @@ from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun
 from bellhop.circuits.gates.gates import (
-    ASKS_FOR_NUMBER,
     GateList,
-    known_only_at_run,
+    naming,
 )
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
@@ -174,10 +173,8 @@ class StraightCircuit(PlayedCircuit):
         if self._pending.is_fresh and self.gate_set.applies("StatePrep"):
             operations = prepared_together(operations)
         for op in operations:
-            try:
+            with self.at(op), naming(op, self._where):
                 gates.add(op)
-            except ASKS_FOR_NUMBER as error:
-                raise known_only_at_run(op, self._where) from error
             if most is not None and not gates.is_straight(most):
                 break
         return gates

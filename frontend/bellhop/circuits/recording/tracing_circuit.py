@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, get_opaque_trace_state
-from pennylane import BasisState
 from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
@@ -29,7 +28,6 @@ from pennylane.wires import Wires
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.control_flow import ControlFlow
-from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_evaluation import (
@@ -76,10 +74,7 @@ class _Queue(AnnotatedQueue):
                 "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
                 "call the QNode inside the transformation instead."
             )
-        may_fail = is_measurement(obj) or isinstance(obj, BasisState)
-        if may_fail or any(map(is_dynamic, getattr(obj, "wires", ()))):
-            # Only these may raise an error later which names their line; finding it takes time.
-            self.sites[id(obj)] = user_site()
+        self.sites[id(obj)] = user_site()
         super().append(obj, **kwargs)
 
     def remove(self, obj: Any) -> None:
@@ -152,7 +147,7 @@ class TracingCircuit:
             self._queue, self._flushed = outer, flushed
 
     def site_of(self, operation: Any) -> str:
-        """Return the ``file:line`` of an operation that may fail; of others, an empty text."""
+        """Return the ``file:line`` of an operation; of one that is not queued, an empty text."""
         sites = self._sites if self._queue is None else self._queue.sites
         return sites.get(id(operation), "")
 

@@ -112,7 +112,7 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "parameter of too many dimensions": (
         gate_in(lambda x: qml.RX(jnp.full((2, 2), x), wires=0)),
-        "RX: RX: wrong number(s) of dimensions",
+        "RX: wrong number(s) of dimensions",
     ),
     "no number": (
         gate_in(lambda x: qml.RX(None, 0)),
