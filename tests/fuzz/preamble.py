@@ -51,7 +51,8 @@ def steps(name, tree):
 
 def into(name, context, out, tree):
     note(name, jax.tree.map(np.array, jax.tree.map(np.asarray, tree)))
-    jax.tree.map(lambda place, x: place.__setitem__(..., step(x)), out, tree)
+    # JAX's own buffers are no arrays.
+    jax.tree.map(lambda place, x: np.asarray(place).__setitem__(..., step(x)), out, tree)
 
 
 def fuse(name, n, x):

@@ -19,8 +19,9 @@ def function(scope: Scope) -> None:
         scope.traits,
         derivative=scope.traits.derivative or form in ("grad", "jvp"),
         mapped=scope.traits.mapped or form == "vmap",
+        jit=scope.traits.jit or form == "callback",
     )
-    # What a callback calls is traced when it is called, so it sees nothing that is traced now.
+    # What a callback calls is traced when it is called, by JAX: it sees nothing that is traced now.
     unknown = {kind: [] for kind in Kind}
     inner = scope.inner(
         wires=0,
