@@ -25,8 +25,9 @@ def keep_effects_under_checkpoint() -> None:
     """Keep an equation with effects whole, where JAX would drop it."""
     by_jax = original(partial_eval, "dce_rules")[remat_p]
 
-    def rule(used: list[bool], eqn: Any) -> tuple[Sequence[bool], Any]:
-        found = by_jax(used, eqn)
+    # Since jax 0.12 rules take more.
+    def rule(used: list[bool], eqn: Any, *more: Any) -> tuple[Sequence[bool], Any]:
+        found = by_jax(used, eqn, *more)
         if found[1] is None and partial_eval.has_effects(eqn):
             return [True] * len(eqn.invars), eqn
         return found
