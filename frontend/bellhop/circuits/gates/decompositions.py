@@ -57,6 +57,19 @@ def decomposition_of(op: qml.operation.Operator) -> Sequence[Any]:
     return [parts] if isinstance(parts, qml.operation.Operator) else parts
 
 
+def decomposition_inside(op: qml.operation.Operator) -> Sequence[Any]:
+    """Return what PennyLane decomposes an operation into, of which only the form is taken off.
+
+    What is controlled is decomposed first: ``ctrl(pow(RX(x), z))`` is ``ctrl(RX(z x))``, where
+    PennyLane looks at the number ``x``.
+    """
+    base, adjoint, controls = split(op, ())
+    if not base.has_decomposition:
+        return decomposition_of(op)
+    parts = decomposition_of(base)
+    return [in_form(part, adjoint, controls) for part in (parts[::-1] if adjoint else parts)]
+
+
 def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
     """Return an operation inverted, and with controls, as given."""
     if not adjoint and not controls:

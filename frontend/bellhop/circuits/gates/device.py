@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -284,7 +285,7 @@ class GateSet:
 
 
 def split(
-    op: qml.operation.Operator, gates: GateSet
+    op: qml.operation.Operator, gates: Container[str]
 ) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
     """Take adjoints and controls off an operation, as far as the device wants it.
 

@@ -18,6 +18,7 @@ from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.gates.complex_parts import is_hermitian
 from bellhop.circuits.gates.decompositions import not_applied
+from bellhop.circuits.gates.device import split
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.pauli_sums import Word, applied, coefficients_of
@@ -210,9 +211,9 @@ def is_applied(op: Any) -> bool:
     if op.batch_size is not None:
         # Its parts are asked for one by one.
         return False
-    if _has_computed_power(op):
+    if has_computed_power(op):
         # A power of a matrix is not differentiable everywhere, and decompositions are.
-        return not op.has_decomposition
+        return not split(op, ())[0].has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
 
 
@@ -230,13 +231,14 @@ def on_qubits(part: Any, wires: WireMap) -> Any:
     return part.map_wires(qubits)
 
 
-def _has_computed_power(op: Any) -> bool:
+def has_computed_power(op: Any) -> bool:
+    """Tell whether a power of what the program computes is in an operation."""
     if isinstance(op, qml.ops.CompositeOp):
-        return any(map(_has_computed_power, op))
+        return any(map(has_computed_power, op))
     if not isinstance(op, qml.ops.SymbolicOp):
         return False
     is_power = isinstance(op, qml.ops.Pow) and any(map(is_dynamic, op.data))
-    return is_power or _has_computed_power(op.base)
+    return is_power or has_computed_power(op.base)
 
 
 def _operation(factor: Factor) -> Any:

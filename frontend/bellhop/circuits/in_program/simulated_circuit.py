@@ -26,6 +26,7 @@ from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import (
     DECOMPOSITION_DEPTH,
+    decomposition_inside,
     decomposition_of,
     not_applied,
 )
@@ -34,6 +35,7 @@ from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
+from bellhop.circuits.in_program.pure_simulator import has_computed_power
 from bellhop.circuits.in_program.reversible_loops import is_reversible, repeat_reversibly
 from bellhop.circuits.in_program.shots import ShotsOfBranch
 from bellhop.circuits.in_program.simulator import Simulator
@@ -152,7 +154,11 @@ class SimulatedCircuit(ProgramCircuit):
             self.state = self.simulator.prepared(op)
         elif self.simulator.applies(op):
             self._run.append(op)
-        elif op.has_decomposition and depth < DECOMPOSITION_DEPTH:
+        elif depth < DECOMPOSITION_DEPTH and has_computed_power(op):
+            for part in decomposition_inside(op):
+                self._apply(part, depth + 1)
+            return
+        elif depth < DECOMPOSITION_DEPTH and op.has_decomposition:
             for part in decomposition_of(op):
                 self._apply(part, depth + 1)
             return
