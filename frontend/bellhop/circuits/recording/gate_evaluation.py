@@ -71,7 +71,7 @@ class Evaluated(NamedTuple):
             if backwards:
                 made = [(qml.adjoint(op), site) for op, site in reversed(action)]
             for op, site in made:
-                player.circuit.place(op, site)
+                player.place(op, site)
             player.apply([op for op, _ in made])
 
 

@@ -85,6 +85,14 @@ class Player:
         """Hand operations to the circuit."""
         self.circuit.apply(operations)
 
+    def place(self, operation: Any, site: str) -> None:
+        """Tell the circuit where the user made an operation."""
+        self.circuit.place(operation, site)
+
+    def site_of(self, operation: Any) -> str:
+        """Return where the user made an operation; empty if that is not known."""
+        return self.circuit.site_of(operation)
+
     def allocate(self, op: qml.operation.Operator) -> None:
         """Let the circuit allocate or deallocate wires."""
         self.circuit.allocate(op)
@@ -141,7 +149,7 @@ class Player:
         def change(operations: Sequence[Any]) -> Sequence[Any]:
             made = [qml.ctrl(op, control=wires, control_values=values) for op in operations]
             for op, controlled in zip(operations, made, strict=True):
-                self.circuit.place(controlled, self.circuit.site_of(op))
+                self.place(controlled, self.site_of(op))
             return made
 
         return self.changed(change)
@@ -196,7 +204,7 @@ class Player:
     def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         operations = eqn.params["operator"].with_values(operands)
         for op, site in zip(operations, eqn.params["sites"], strict=True):
-            self.circuit.place(op, site)
+            self.place(op, site)
         self.apply(operations)
         return []
 

@@ -80,6 +80,12 @@ class _Taking(Player):
     def apply(self, operations: Sequence[Any]) -> None:
         self.taken.extend(self.change(operations))
 
+    def place(self, *_: object) -> None:
+        pass
+
+    def site_of(self, *_: object) -> str:
+        return ""
+
     def for_loop(self, *_: object, **__: object) -> None:
         pass
 
