@@ -11,6 +11,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Handle
 from bellhop.circuits.derivatives.score import derived_means
+from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, restarted
 
@@ -39,7 +40,6 @@ def one_by_one(
         statistic.is_of_shots for statistic in statistics for _ in jax.tree.leaves(statistic.values)
     ]
     sizes = np.array(groups)
-    group_of_shot = np.repeat(np.arange(len(sizes)), sizes)
 
     def loop(handle: Handle, *inputs: Any) -> list[Any]:
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
@@ -67,11 +67,11 @@ def one_by_one(
             if not yes
         ]
         zeros += [*zeros, jnp.zeros(len(sizes))] if has_score else []
-        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot)
+        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot(groups))
         kept, n_accepted = [], sizes
         if postselects:
             kept = [stacked.pop(0)]
-            n_accepted = jnp.zeros(len(sizes)).at[group_of_shot].add(kept[0])
+            n_accepted = jnp.zeros(len(sizes)).at[group_of_shot(groups)].add(kept[0])
         if has_score:
             means = iter(derived_means(sums, n_accepted, is_conditioned=postselects))
         else:

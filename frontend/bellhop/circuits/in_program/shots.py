@@ -26,7 +26,7 @@ from bellhop.circuits.measure.device_measurements import (
     SnapshotMeans,
     Snapshots,
 )
-from bellhop.circuits.measure.sampling import Asked, packed
+from bellhop.circuits.measure.sampling import Asked, group_of_shot, packed
 from bellhop.circuits.measure.snapshot_words import values_of_words
 from bellhop.circuits.operations.postselection import possible
 
@@ -90,7 +90,7 @@ class ShotsOfBranch:
         is_here = self.is_here.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
-    def _group_of_shot(self) -> np.ndarray:
+    def _group_of_shot(self) -> Any:
         return group_of_shot(self.groups)
 
     def _frequencies(self, bits: Any, weights: Any, what: Frequencies) -> Any:
@@ -113,7 +113,8 @@ class ShotsOfBranch:
         sums = jnp.zeros((len(what.groups), values.shape[1]), values.dtype)
         sums = sums.at[group_of_shot(what.groups)].add(values)
         # Of a part of a copy, that part of the shots that were kept.
-        copies = group_of_shot(self.groups)[np.cumsum(what.groups) - 1]
+        last_shots = np.cumsum(what.groups) - 1
+        copies = np.searchsorted(np.cumsum(self.groups), last_shots, side="right")
         share = np.array(what.groups) / np.array(self.groups)[copies]
         return sums / (self.n_accepted[copies] * share)[:, None]
 
@@ -123,11 +124,6 @@ class ShotsOfBranch:
         ratio = lambda p: likelihood_ratio(p, _TWICE)
         weights = jnp.where(self.is_here, ratio(safe(probability)), 0.0)
         return weights / ratio(jnp.where(self.total > 0, self.total, 1.0))
-
-
-def group_of_shot(groups: Sequence[int]) -> np.ndarray:
-    """Return for each shot the number of its group, given the sizes of these."""
-    return np.repeat(np.arange(len(groups)), groups)
 
 
 def frequencies(bits: Any, signs: Any, groups: Sequence[int], weights: Any) -> Any:

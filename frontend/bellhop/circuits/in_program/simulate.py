@@ -28,7 +28,7 @@ from bellhop.circuits.in_program.partitioned.partitioned_states import (
     are_partitioned,
     simulator_of_amplitudes,
 )
-from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches, group_of_shot
+from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.in_program.simulator import Simulator
 from bellhop.circuits.in_program.summed_outcomes import (
@@ -37,6 +37,7 @@ from bellhop.circuits.in_program.summed_outcomes import (
     number_of_outcomes,
     with_sums,
 )
+from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.operations.checked_runs import DrawCheck, checked
 from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key

@@ -102,3 +102,13 @@ def all_eigenvalues(diagonals: Sequence[Diagonal]) -> Any:
     for diagonal in diagonals:
         values = qml.math.kron(values, diagonal.eigenvalues)
     return values
+
+
+def group_of_shot(groups: Sequence[int]) -> Any:
+    """Return for each shot the number of its group, given the sizes of these.
+
+    It is computed in the program, whose constants would grow with the shots.
+    """
+    if len(groups) == 1:
+        return jnp.zeros(groups[0], int)
+    return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
