@@ -259,7 +259,7 @@ class GateSet:
         self.observables = frozenset(device.capabilities.observables)
         self.measures_words = traps.variances
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._properties
 
     def applies(self, name: str, *, adjoint: bool = False, controlled: bool = False) -> bool:
