@@ -50,9 +50,10 @@ def steps(name, tree):
 
 
 def into(name, context, out, tree):
-    note(name, jax.tree.map(np.array, jax.tree.map(np.asarray, tree)))
     # JAX's own buffers are no arrays.
-    jax.tree.map(lambda place, x: np.asarray(place).__setitem__(..., step(x)), out, tree)
+    places, given = (jax.tree.map(np.asarray, each) for each in (out, tree))
+    note(name, jax.tree.map(np.array, given))
+    jax.tree.map(lambda place, x: place.__setitem__(..., step(x)), places, given)
 
 
 def fuse(name, n, x):

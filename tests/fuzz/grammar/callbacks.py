@@ -45,7 +45,7 @@ def _with_result(name: str, call: str) -> Statement:
     """Make the statement of a callback that gives a changed tree."""
 
     def statement(scope: Scope) -> None:
-        shape = tree(scope)
+        shape = tree(scope, of_jax=call.startswith("jax."))
         given, got = scope.fresh("given"), scope.fresh("got")
         text = shape.text(scope)
         if scope.traits.derivative:

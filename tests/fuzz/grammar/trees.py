@@ -57,20 +57,20 @@ class Tree:
         return 2 if node == OBSERVABLE else node is not None
 
 
-def tree(scope: Scope, depth: int = 2) -> Tree:
-    """Draw a structure."""
-    return Tree(_node(scope, depth))
+def tree(scope: Scope, depth: int = 2, *, of_jax: bool = False) -> Tree:
+    """Draw a structure, which JAX's own functions have to take, or not."""
+    # One that is made in a circuit would be a gate of it.
+    has_observables = not (of_jax or scope.traits.jit or scope.in_circuit)
+    return Tree(_node(scope, depth, [OBSERVABLE] * has_observables))
 
 
-def _node(scope: Scope, depth: int) -> Any:
+def _node(scope: Scope, depth: int, observables: list[str]) -> Any:
     if not depth or not scope.chance(3):
         return scope.one_of(*scope.kinds)
-    # One that is made in a circuit would be a gate of it.
-    makes = ["none", "tuple", "dict", "list"] + [OBSERVABLE] * (not scope.in_circuit)
-    make = scope.one_of(*makes)
+    make = scope.one_of("none", "tuple", "dict", "list", *observables)
     if make in ("none", OBSERVABLE):
         return None if make == "none" else OBSERVABLE
-    parts = [_node(scope, depth - 1) for _ in range(scope.one_of(1, 0, 2))]
+    parts = [_node(scope, depth - 1, observables) for _ in range(scope.one_of(1, 0, 2))]
     if make == "dict":
         return dict(zip("ab", parts, strict=False))
     return tuple(parts) if make == "tuple" else parts
