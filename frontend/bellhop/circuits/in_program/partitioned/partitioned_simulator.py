@@ -28,7 +28,7 @@ from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExch
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
-from bellhop.circuits.in_program.partitioned.wires_in_front import back_from_front, in_front
+from bellhop.circuits.in_program.partitioned.wires_in_front import applied_in_front
 from bellhop.circuits.in_program.partitioned.words_on_parts import applied_to_part
 from bellhop.circuits.in_program.pauli_sums import Word, coefficients_of
 from bellhop.circuits.in_program.pure_simulator import PureSimulator, on_qubits
@@ -244,8 +244,8 @@ class PartitionedSimulator(PureSimulator):
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
         def after(part: Any, places: Operand) -> Any:
-            there = self._after_local(on_places, in_front(part, places, self._devices))
-            return back_from_front(there, places, self._devices)
+            run = lambda part: self._after_local(on_places, part)
+            return applied_in_front(run, part, places, self._devices)
 
         here = self._devices.partitioned
         apply = self._devices.on_each(after, (here, WHOLE), here)

@@ -4,7 +4,7 @@ They change places with the first wires of each part, and a gate acts on these: 
 part for a wire that is local, an exchange of half a part for one that stands for devices.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,31 +14,27 @@ from bellhop.base.types import Operand
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 
 
-def in_front(part: Any, places: Operand, devices: DeviceWires) -> Any:
-    """Return the part of this device where computed places have changed with the first of it.
+def applied_in_front(
+    function: Callable[[Any], Any], part: Any, places: Operand, devices: DeviceWires
+) -> Any:
+    """Return the part of this device after a function of it that acts on its first wires.
 
     Args:
+        function: takes and returns a part, in which computed places have changed with the first.
         part: of two axes.
         places: in the order of the devices' axes and then those of the part; all different.
         devices: those of the state.
     """
+    changes: list[Any] = []
     for local in range(len(places)):
         place = places[local]
         part = _changed(part, local, place, devices)
+        changes.append(place)
         # What was in front is there now.
         places = jnp.where(places == len(devices.axes) + local, place, places)
-    return part
-
-
-def back_from_front(part: Any, places: Operand, devices: DeviceWires) -> Any:
-    """Return what ``in_front`` is given."""
-    k = len(devices.axes)
-    changes: list[Any] = []
-    for local in range(len(places)):
-        changes.append(places[local])
-        places = jnp.where(places == k + local, places[local], places)
-    for local in reversed(range(len(changes))):
-        part = _changed(part, local, changes[local], devices)
+    part = function(part)
+    for local, place in reversed(list(enumerate(changes))):
+        part = _changed(part, local, place, devices)
     return part
 
 
