@@ -4,7 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
+from bellhop.circuits.in_program.device_wires.exchanges import (
+    Footprint,
+    PlacedExchange,
+    exchanges_between,
+    planned,
+)
 
 
 @st.composite
@@ -35,7 +40,7 @@ def naive(gates, n_wires, start, end):
         for axis, wire in zip(missing, free, strict=False):
             devices[axis] = wire
         count += bool(missing)
-    return count + (end is not None and tuple(devices) != end)
+    return count + len(exchanges_between(tuple(devices), end or tuple(devices)))
 
 
 @settings(max_examples=40)
@@ -68,23 +73,25 @@ def test_there_are_no_more_exchanges_than_of_one_gate_at_a_time(circuit):
 
 @settings(max_examples=40)
 @given(circuits())
-def test_an_exchange_takes_each_qubit_to_its_axis(circuit):
+def test_exchanges_take_each_qubit_to_its_axis_and_back(circuit):
     _, n_wires, before, end = circuit
-    exchange = Exchange(before, end or before[::-1])
-    assert sorted(exchange.between) == sorted(exchange.after)
-    moved = list(before)
-    for axis, outgoing, incoming in zip(
-        exchange.axes, exchange.outgoing, exchange.incoming, strict=True
-    ):
-        assert moved[axis] == outgoing
-        assert incoming not in before
-        moved[axis] = incoming
-    assert tuple(moved) == exchange.between
-    # What a device sends: the amplitudes whose device is another one afterwards.
+    after = end or before[::-1]
+    devices, local = before, tuple(wire for wire in range(n_wires) if wire not in before)
     bits = np.arange(2**n_wires)[:, None] >> np.arange(n_wires) & 1
-    if exchange.between in (exchange.before, exchange.after):
-        differ = np.any(bits[:, list(before)] != bits[:, list(exchange.after)], axis=1)
+    steps = exchanges_between(before, after)
+    assert len(steps) <= 2
+    for exchange in steps:
+        place = PlacedExchange(exchange, local)
+        assert exchange.before == devices
+        assert place.reversed.after == local
+        for axis, there in zip(place.axes, place.places, strict=True):
+            assert (exchange.after[axis], place.after[there]) == (local[there], devices[axis])
+        devices, local = exchange.after, place.after
+        assert sorted((*devices, *local)) == list(range(n_wires))
+        # What a device sends: the amplitudes whose device is another one afterwards.
+        differ = np.any(bits[:, exchange.before] != bits[:, devices], axis=1)
         np.testing.assert_allclose(exchange.moved, np.mean(differ))
+    assert devices == after
 
 
 def test_layers_take_one_exchange_each_and_a_fourier_transform_one():

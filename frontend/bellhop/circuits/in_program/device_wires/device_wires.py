@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from bellhop.base.devices import StateAxes
-from bellhop.circuits.in_program.device_wires.exchanges import Exchange
+from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 
 _AXIS = "bellhop_wire_"
@@ -88,30 +88,21 @@ class DeviceWires:
             number = 2 * number + jax.lax.axis_index(self.axes[axis])
         return number
 
-    def exchanged(self, rows: Any, exchange: Exchange, axes: Sequence[int]) -> Any:
+    def exchanged(self, rows: Any, place: PlacedExchange) -> Any:
         """Return some columns of the part of this device after an exchange.
 
         Args:
             rows: of parts and incoming qubits; afterwards of parts and outgoing ones.
-            exchange: of which qubits.
-            axes: those of the outgoing qubits, in the order of the rows.
+            place: of the exchange.
         """
-        if axes:
-            blocks = rows.reshape(-1, 2 ** len(axes), rows.shape[1])
-            names = tuple(self.axes[axis] for axis in axes)
-            rows = jax.lax.all_to_all(blocks, names, 1, 1, tiled=True).reshape(rows.shape)
-        if exchange.between != exchange.after:
-            rows = jax.lax.ppermute(rows, self.axes, self._moves(exchange))
-        return rows
-
-    def _moves(self, exchange: Exchange) -> list[tuple[int, int]]:
-        """Return which device's part goes where, for wires that change their axes alone."""
-        k = len(self.axes)
-        numbers = np.arange(2**k)
-        sources = numbers.reshape(1, -1)
+        if place.axes:
+            blocks = rows.reshape(-1, 2 ** len(place.axes), rows.shape[1])
+            names = tuple(self.axes[axis] for axis in place.axes)
+            return jax.lax.all_to_all(blocks, names, 1, 1, tiled=True).reshape(rows.shape)
+        numbers = np.arange(2 ** len(self.axes)).reshape(1, -1)
         # Where the part is that is to be on each.
-        moved = permuted(sources, exchange.between, exchange.after, 2)[0]
-        return [(int(source), int(place)) for place, source in enumerate(moved)]
+        sources = permuted(numbers, place.exchange.before, place.exchange.after, 2)[0].tolist()
+        return jax.lax.ppermute(rows, self.axes, list(zip(sources, range(len(sources)))))
 
     def sum(self, value: object) -> Any:
         """Return the sum over all devices."""

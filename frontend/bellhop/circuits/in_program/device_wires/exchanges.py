@@ -13,6 +13,8 @@ when one cannot be applied, for the wires that are used latest (Belady's rule); 
 found by another search, and the better of both plans is taken.
 """
 
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +44,9 @@ class Footprint:
 class Exchange:
     """Wires that stand for devices, before and after an exchange.
 
+    Some become local and others come in their places, in an all-to-all; or all stay and change
+    their axes, as whole parts move.
+
     Attributes:
         before: the wire of each axis of the devices.
         after: the same, afterwards.
@@ -50,42 +55,65 @@ class Exchange:
     before: Wires
     after: Wires
 
-    @cached_property
-    def axes(self) -> Wires:
-        """The axes whose wires become local."""
-        return tuple(i for i, wire in enumerate(self.before) if wire not in self.after)
-
-    @cached_property
-    def outgoing(self) -> Wires:
-        """The wires that become local, one for each of these axes."""
-        return tuple(self.before[axis] for axis in self.axes)
-
-    @cached_property
-    def incoming(self) -> Wires:
-        """The wires that come in their places."""
-        new = [wire for wire in self.after if wire not in self.before]
-        here = {axis: self.after[axis] for axis in self.axes if self.after[axis] in new}
-        rest = iter([wire for wire in new if wire not in here.values()])
-        return tuple(here[axis] if axis in here else next(rest) for axis in self.axes)
-
-    @cached_property
-    def between(self) -> Wires:
-        """The wires of devices after the all-to-all; if these are not ``after``, parts move."""
-        wires = list(self.before)
-        for axis, wire in zip(self.axes, self.incoming, strict=True):
-            wires[axis] = wire
-        return tuple(wires)
-
     @property
     def moved(self) -> float:
         """The share of its part that a device sends."""
-        moved = 1 - 0.5 ** len(self.axes)
-        if self.between != self.after:
-            pairs = enumerate(self.between)
-            cycles = sum(self.after[axis] != wire for axis, wire in pairs)
-            # A device keeps its part where the wires that move have values that the move keeps.
-            moved += 1 - 2.0 ** (_cycles(self.between, self.after) - cycles)
-        return moved
+        if outgoing := frozenset(self.before) - frozenset(self.after):
+            return 1 - 0.5 ** len(outgoing)
+        # A device keeps its part where the wires of each cycle are equal.
+        changed = sum(map(operator.ne, self.before, self.after))
+        return 1 - 2.0 ** (_cycles(self.before, self.after) - changed)
+
+
+def exchanges_between(before: Wires, after: Wires) -> list[Exchange]:
+    """Return what takes wires to their axes: an all-to-all, then a move of parts, or one of both.
+
+    Args:
+        before: the wire of each axis of the devices.
+        after: the same, afterwards.
+    """
+    pairs = list(zip(before, after, strict=True))
+    elsewhere = iter([new for old, new in pairs if new not in before and old in after])
+    between = tuple(
+        old if old in after else new if new not in before else next(elsewhere)
+        for old, new in pairs
+    )
+    steps = itertools.pairwise((before, between, after))
+    return [Exchange(*step) for step in steps if step[0] != step[1]]
+
+
+@dataclass(frozen=True)
+class PlacedExchange:
+    """Where qubits are exchanged with those of devices.
+
+    Attributes:
+        exchange: of which qubits.
+        before: the order of the qubits of each device's part before it.
+    """
+
+    exchange: Exchange
+    before: Wires
+
+    @property
+    def places(self) -> Wires:
+        """Where in each part qubits come in the places of others, in order."""
+        return tuple(n for n, qubit in enumerate(self.before) if qubit in self.exchange.after)
+
+    @property
+    def axes(self) -> Wires:
+        """The axes of the devices that each of these qubits is exchanged with."""
+        return tuple(self.exchange.after.index(self.before[place]) for place in self.places)
+
+    @property
+    def after(self) -> Wires:
+        """The order of the qubits of each device's part behind it."""
+        outgoing = dict(zip(self.exchange.after, self.exchange.before, strict=True))
+        return tuple(outgoing.get(qubit, qubit) for qubit in self.before)
+
+    @property
+    def reversed(self) -> "PlacedExchange":
+        """The exchange back."""
+        return PlacedExchange(Exchange(self.exchange.after, self.exchange.before), self.after)
 
 
 @dataclass(frozen=True)
@@ -119,8 +147,8 @@ class ExchangePlan:
     def exchanges(self) -> tuple[Exchange, ...]:
         """What is exchanged, in order."""
         devices = [self.start, *(segment.devices for segment in self.segments), self.end]
-        pairs = zip(devices, devices[1:], strict=False)
-        return tuple(Exchange(*pair) for pair in pairs if pair[0] != pair[1])
+        steps = itertools.starmap(exchanges_between, itertools.pairwise(devices))
+        return tuple(itertools.chain.from_iterable(steps))
 
     @property
     def moved(self) -> float:

@@ -32,8 +32,7 @@ from jax.core import ShapedArray
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceWires
-from bellhop.circuits.in_program.device_wires.exchanges import Exchange
-from bellhop.circuits.in_program.device_wires.qubit_order import permuted
+from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange
 from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.mesh.manual_axes import vary_with
@@ -70,38 +69,6 @@ class PlacedMatrix:
         return len(self.axes) + len(self.qubits)
 
 
-@dataclass(frozen=True)
-class PlacedExchange:
-    """Where qubits are exchanged with those of devices.
-
-    Attributes:
-        exchange: of which qubits.
-        before: the order of the qubits of each device's part before it.
-    """
-
-    exchange: Exchange
-    before: tuple[int, ...]
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """Where in each part the incoming qubits are, in whose places the outgoing ones come."""
-        return tuple(map(self.before.index, self.exchange.incoming))
-
-    @property
-    def after(self) -> tuple[int, ...]:
-        """The order of the qubits of each device's part behind it."""
-        order = list(self.before)
-        for place, qubit in zip(self.places, self.exchange.outgoing, strict=True):
-            order[place] = qubit
-        return tuple(order)
-
-    @property
-    def reversed(self) -> "PlacedExchange":
-        """The exchange back."""
-        back = Exchange(self.exchange.after, self.exchange.before)
-        return PlacedExchange(back, self.after)
-
-
 Place = PlacedMatrix | PlacedExchange
 
 
@@ -117,13 +84,11 @@ class Evolution:
     Attributes:
         base: how many entries a qubit has.
         stretches: where they act, one after the other.
-        end: the order of the qubits at the end, of each device's part.
         devices: those that the state is partitioned over; None for a state that is not.
     """
 
     base: int
     stretches: tuple[Stretch[Place], ...]
-    end: tuple[int, ...]
     devices: DeviceWires | None = None
 
     def applied(self, state: Operand, tables: Sequence[Any]) -> Any:
@@ -193,7 +158,7 @@ class Evolution:
             return self._rows(place).product(self._chosen(matrix, place), state), None
 
         state, _ = self._run(step, state, tables)
-        return self._at_end(state)
+        return state
 
     def _tangent(self, state: Operand, tangent: PyTree, *tables: Any) -> Any:
         def step(place: Place, carried: Sequence[Any], given: Any) -> tuple[Any, None]:
@@ -209,14 +174,12 @@ class Evolution:
         n_tables = len(tables) // 2
         both = list(zip(tables[:n_tables], tables[n_tables:], strict=True))
         (_, tangent), _ = self._run(step, [state, tangent], both)
-        return self._at_end(tangent)
+        return tangent
 
     def _cotangents(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
         def step(place: Place, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
             if isinstance(place, PlacedExchange):
-                back = place.reversed
-                moved = (self._exchanged(each, back) for each in carried)
-                return [permuted(x, back.after, place.before, self.base) for x in moved], None
+                return [self._exchanged(each, place.reversed) for each in carried], None
             rows, chosen = self._rows(place), self._chosen(inverse, place)
             # In one loop for both, so that what else reads the state has done so before it begins.
             *before, contraction = rows.backwards(chosen, *carried)
@@ -225,11 +188,9 @@ class Evolution:
             )
             return before, found
 
-        start = self.stretches[-1].steps[-1].after
-        carried = [permuted(each, self.end, start, self.base) for each in (state, cotangent)]
         # As tables: products of transposed matrices are slower than those of others.
         inverses = [table.mT for table in tables]
-        (_, cotangent), of_tables = self._run(step, carried, inverses, backwards=True)
+        (_, cotangent), of_tables = self._run(step, [state, cotangent], inverses, backwards=True)
         return cotangent, *(of_tables if self.devices is None else self.devices.sum(of_tables))
 
     def _run(
@@ -316,18 +277,11 @@ class Evolution:
 
         def moved(place: PlacedExchange, state: Operand) -> Any:
             rows = RowsOfMatrix(self.base, len(place.before), place.places)
-            by_place = sorted(zip(place.places, place.exchange.axes, strict=True))
-            axes = [axis for _, axis in by_place]
-            exchanged = lambda tile: devices.exchanged(tile, place.exchange, axes)
             at_once = max(_EXCHANGED_AT_ONCE, state.size // _TIMES)
-            return rows.mapped(exchanged, state, at_once)
-
-        def back(cotangent: Operand) -> Any:
-            there = place.reversed
-            return permuted(moved(there, cotangent), there.after, place.before, self.base)
+            return rows.mapped(lambda tile: devices.exchanged(tile, place), state, at_once)
 
         linear = LinearMap(
-            lambda _, cotangents: [back(cotangents[0])],
+            lambda _, cotangents: [moved(place.reversed, cotangents[0])],
             lambda _, tangents: [moved(place, tangents[0])],
             0,
             (ShapedArray(state.shape, state.dtype),),
@@ -337,9 +291,6 @@ class Evolution:
     def _rows(self, place: PlacedMatrix) -> RowsOfMatrix:
         where = tuple(map(place.before.index, place.qubits))
         return RowsOfMatrix(self.base, len(place.before), where)
-
-    def _at_end(self, state: Operand) -> Any:
-        return permuted(state, self.stretches[-1].steps[-1].after, self.end, self.base)
 
 
 def _unstacked(table: PyTree) -> list[Any]:

@@ -29,12 +29,17 @@ from pennylane.ops.functions import bind_new_parameters
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires, local_qubits
-from bellhop.circuits.in_program.device_wires.exchanges import Exchange, ExchangePlan, whole
+from bellhop.circuits.in_program.device_wires.exchanges import (
+    Exchange,
+    ExchangePlan,
+    PlacedExchange,
+    exchanges_between,
+    whole,
+)
 from bellhop.circuits.in_program.matrices.blocks import Block, grouped, products
 from bellhop.circuits.in_program.matrices.evolution import (
     Evolution,
     Place,
-    PlacedExchange,
     PlacedMatrix,
     sizes_of,
 )
@@ -132,12 +137,10 @@ class MatrixRun:
         blocks: list[Block | Exchange] = []
         devices = plan.start
         for segment, first, last in zip(plan.segments, [0, *ends], ends, strict=False):
-            if segment.devices != devices:
-                blocks.append(Exchange(devices, segment.devices))
+            blocks += exchanges_between(devices, segment.devices)
             devices = segment.devices
             blocks += grouped(evaluated[first:last], self.most, n_qubits)
-        if plan.end != devices:
-            blocks.append(Exchange(devices, plan.end))
+        blocks += exchanges_between(devices, plan.end)
         order = local_qubits(plan.start, n_qubits) if order is None else order
         places = self._placed(blocks, plan.start, order)
         matrices = self._matrices(blocks, state)
@@ -152,7 +155,7 @@ class MatrixRun:
                 for steps, times in repeated
                 for size, n_rows in sizes_of(steps).items()
             ]
-            evolution = Evolution(self.base, tuple(repeated), order, self.devices)
+            evolution = Evolution(self.base, tuple(repeated), self.devices)
             self.is_orthogonal &= by_adjoint
             run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
             state = run(state, tables)

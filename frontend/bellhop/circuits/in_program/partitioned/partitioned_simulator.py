@@ -22,9 +22,14 @@ from bellhop.circuits.in_program.device_wires.device_wires import (
     DeviceWires,
     local_qubits,
 )
-from bellhop.circuits.in_program.device_wires.exchanges import Exchange, Footprint, planned
+from bellhop.circuits.in_program.device_wires.exchanges import (
+    Footprint,
+    PlacedExchange,
+    exchanges_between,
+    planned,
+)
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
-from bellhop.circuits.in_program.matrices.evolution import Evolution, PlacedExchange
+from bellhop.circuits.in_program.matrices.evolution import Evolution
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
@@ -171,12 +176,15 @@ class PartitionedSimulator(PureSimulator):
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
         """Return a state with other qubits of devices, or those of each part in another order."""
-        if state.devices == devices and local in (None, state.local):
+        for exchange in exchanges_between(state.devices, devices):
+            place = PlacedExchange(exchange, state.local)
+            evolution = Evolution(self.base, (Stretch((place,), 1),), self._devices)
+            moved = evolution.applied(state.amplitudes, ())
+            state = PartitionedState(moved, exchange.after, place.after)
+        if local in (None, state.local):
             return state
-        place = PlacedExchange(Exchange(state.devices, devices), state.local)
-        local = place.after if local is None else local
-        evolution = Evolution(self.base, (Stretch((place,), 1),), local, self._devices)
-        return PartitionedState(evolution.applied(state.amplitudes, ()), devices, local)
+        sort = self._on_each_part(lambda part: permuted(part, state.local, local, self.base))
+        return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _with_local(self, state: PartitionedState, footprint: Footprint) -> PartitionedState:
         """Return a state, some qubits of which are on each device."""
