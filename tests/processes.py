@@ -1,4 +1,4 @@
-"""Programs over two processes, of one device each."""
+"""Programs over several processes, of one device each."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ import jax
 try:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(
-        coordinator_address="127.0.0.1:{port}", num_processes=2, process_id={process},
+        coordinator_address="127.0.0.1:{port}", num_processes={count}, process_id={process},
         initialization_timeout=300,
     )
     devices = jax.devices("cpu")
@@ -26,12 +26,13 @@ import jax.numpy as jnp, numpy as np
 """
 
 
-def run_in_two_processes(program: str) -> list[str]:
-    """Run a program in two processes at once, which JAX knows as one system.
+def run_in_processes(program: str, count: int = 2) -> list[str]:
+    """Run a program in several processes at once, which JAX knows as one system.
 
     Args:
         program: begins with ``bellhop``, ``jax``, ``jnp``, ``np`` and ``devices``, all of them; it
             prints one line that begins with ``RESULT``.
+        count: how many processes.
 
     Returns:
         these lines.
@@ -39,16 +40,17 @@ def run_in_two_processes(program: str) -> list[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    begins = [_BEGIN.format(port=port, process=n, count=count) for n in range(count)]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", _BEGIN.format(port=port, process=n) + program],
+            [sys.executable, "-W", "ignore", "-c", begin + program],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             # One device each: the mesh is over the processes.
             env={**os.environ, "XLA_FLAGS": ""},
         )
-        for n in range(2)
+        for begin in begins
     ]
     try:
         outputs = [process.communicate(timeout=PATIENCE) for process in processes]
@@ -62,5 +64,5 @@ def run_in_two_processes(program: str) -> list[str]:
     for process, (_, error) in zip(processes, outputs, strict=True):
         assert process.returncode == 0, error
     lines = [line for out, _ in outputs for line in out.splitlines() if line.startswith("RESULT")]
-    assert len(lines) == 2, outputs
+    assert len(lines) == count, outputs
     return lines

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tests.needs import TWO_GPUS
-from tests.processes import run_in_two_processes
+from tests.processes import run_in_processes
 
 import bellhop
 from bellhop._jax.private import make_cpu_client
@@ -185,7 +185,7 @@ value = bellhop.qjit(lambda x: bellhop.accelerate(jnp.sin, dev="cpu")(x))(1.0)
 assert value.devices() == {own}
 print("RESULT", float(value))
 """
-    for line in run_in_two_processes(program):
+    for line in run_in_processes(program):
         assert float(line.split()[1]) == pytest.approx(np.sin(1.0))
 
 

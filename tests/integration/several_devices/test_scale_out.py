@@ -8,7 +8,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import Mesh, PartitionSpec
-from tests.processes import run_in_two_processes
+from tests.processes import run_in_processes
 
 import bellhop
 
@@ -117,7 +117,7 @@ print("RESULT", len(devices), [float(v) for v in (*values, *gradients.ravel(), t
 
 @pytest.mark.subprocess
 def test_values_over_two_processes():
-    results = run_in_two_processes(PROGRAM)
+    results = run_in_processes(PROGRAM)
     assert results[0] == results[1]
     assert results[0].startswith("RESULT 2 ")
     numbers = np.array(

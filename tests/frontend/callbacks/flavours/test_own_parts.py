@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
-from tests.processes import run_in_two_processes
+from tests.processes import run_in_processes
 
 import bellhop
 from bellhop.base.declared_types import ResultTypeError
@@ -139,7 +139,7 @@ print("RESULT", jax.process_index(), sorted(seen), part.data.tolist())
 
 @pytest.mark.subprocess
 def test_each_of_two_processes_calls_with_its_own_part():
-    for process, line in enumerate(run_in_two_processes(PROGRAM)):
+    for process, line in enumerate(run_in_processes(PROGRAM)):
         part = X[2 * process : 2 * process + 2]
         seen = sorted([part.tolist(), (part + 1).tolist()])
         result = (2 * part + process).sum(axis=1) + part[:, 0]

@@ -8,7 +8,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from tests.processes import run_in_two_processes
+from tests.processes import run_in_processes
 
 import bellhop
 from bellhop.base import device_memory
@@ -439,11 +439,12 @@ print("RESULT", len(devices), [float(v) for v in (value, *slope)])
 
 
 @pytest.mark.subprocess
-def test_a_state_over_two_processes():
-    one, other = run_in_two_processes(OF_PROCESSES)
-    assert one == other
-    assert one.startswith("RESULT 2 ")
-    numbers = np.array([float(n) for n in one.split("[")[1].rstrip("]").split(",")])
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_state_over_processes(count):
+    first, *others = run_in_processes(OF_PROCESSES, count)
+    assert others == [first] * (count - 1)
+    assert first.startswith(f"RESULT {count} ")
+    numbers = np.array([float(n) for n in first.split("[")[1].rstrip("]").split(",")])
 
     @qml.qnode(qml.device("default.qubit", wires=6))
     def circuit(x):

@@ -102,7 +102,8 @@ class DeviceWires:
         numbers = np.arange(2 ** len(self.axes)).reshape(1, -1)
         # Where the part is that is to be on each.
         sources = permuted(numbers, place.exchange.before, place.exchange.after, 2)[0].tolist()
-        return jax.lax.ppermute(rows, self.axes, list(zip(sources, range(len(sources)))))
+        moves = [(source, device) for device, source in enumerate(sources)]
+        return jax.lax.ppermute(rows, self.axes, moves)
 
     def sum(self, value: object) -> Any:
         """Return the sum over all devices."""

@@ -75,8 +75,7 @@ def exchanges_between(before: Wires, after: Wires) -> list[Exchange]:
     pairs = list(zip(before, after, strict=True))
     elsewhere = iter([new for old, new in pairs if new not in before and old in after])
     between = tuple(
-        old if old in after else new if new not in before else next(elsewhere)
-        for old, new in pairs
+        old if old in after else new if new not in before else next(elsewhere) for old, new in pairs
     )
     steps = itertools.pairwise((before, between, after))
     return [Exchange(*step) for step in steps if step[0] != step[1]]
