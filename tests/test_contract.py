@@ -36,8 +36,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64,
       seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64}
       : (tensor<1xf64>) -> tensor<2xui32>
-  %b1 = "quantum.gate"(%b0, %p, %zero, %none) {name = "RX", slots = array<i64: 0>,
-      wires = array<i64: 0>}
+  %b1 = "quantum.gates"(%b0, %p, %zero, %none) {names = "RX",
+      code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %b2, %whole = "quantum.measure"(%b1, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
       : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
@@ -60,9 +60,8 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
       kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64,
       seeded = 1 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64}
       : (tensor<4xui32>, tensor<f64>, tensor<1xf64>) -> tensor<2xui32>
-  %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>,
-      constants = array<f64: 0.5>, wires = array<i64: -1>, control_wires = array<i64: 1>,
-      control_values = array<i64: 1>}
+  %s1 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX",
+      code = array<i64: 0, 0, 1, 1, 1, 0, -1, 1, 1>, constants = array<f64: 0.5>}
       : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %m1, %bit = "quantum.mid_measure"(%s1, %o) {postselect = -1 : i64, reset = 0 : i64,
       site = "f.py:3"} : (tensor<2xui32>, tensor<i32>) -> (tensor<2xui32>, tensor<i1>)

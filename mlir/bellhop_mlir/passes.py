@@ -13,7 +13,8 @@ class Pass(abc.ABC):
     """A pass over modules; its fields are its options.
 
     Attributes:
-        name: in a pipeline.  The class ``FuseGates``, in ``fuse_gates.py``, is ``fuse-gates``.
+        name: in a pipeline.  The class ``OrderEffects``, in ``order_effects.py``, is
+            ``order-effects``.
         needs: operations, or dialects; in a module that lacks one of them nothing would change, and
             the pass does not run.
     """

@@ -15,7 +15,6 @@ from bellhop_mlir.transforms.callbacks.order_effects import OrderEffects
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
 from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.circuits.fuse_circuits import FuseCircuits
-from bellhop_mlir.transforms.circuits.fuse_gates import FuseGates
 from bellhop_mlir.transforms.regions.canonicalize_regions import CanonicalizeRegions
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
@@ -28,9 +27,7 @@ from bellhop_mlir.transforms.regions.unnest_regions import UnnestRegions
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 from bellhop_mlir.transforms.straight_line.split_long_blocks import SplitLongBlocks
 
-# Gates outnumber all other operations, so the sooner a run is one operation the better.
 OPTIMIZATION: tuple[type[Pass], ...] = (
-    FuseGates,
     OrderEffects,
     OutlineRegions,
     UnnestRegions,

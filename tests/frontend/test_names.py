@@ -119,7 +119,7 @@ def test_instrumentation_writes_a_file(tmp_path):
         pass
     text = path.read_text()
     assert 'name: "a: name"' in text
-    assert re.search(r"- fuse-gates:\n +walltime: \d+\.\d+\n", text)
+    assert re.search(r"- order-effects:\n +walltime: \d+\.\d+\n", text)
     assert re.search(r"- lowering:\n(.*\n){1,2} +programsize: \d+", text)
     assert text.endswith("results: []\n")
 
@@ -175,7 +175,7 @@ def test_draw_graph_without_matplotlib(monkeypatch):
 
 def test_stages_have_groups():
     groups = dict(bellhop.debug.get_compilation_stages_groups(bellhop.CompileOptions()))
-    assert groups["optimization"][0] == "fuse-gates"
+    assert groups["optimization"][0] == "order-effects"
     assert "convert-callback-to-runtime" in groups["conversion"]
 
 

@@ -2,7 +2,7 @@
 
 The first line names the passes as ``bellhop-opt`` takes them::
 
-    // RUN: --pass=fuse-gates
+    // RUN: --pass=order-effects
 
 Cases are parted by ``// -----``, and each begins with its name, ``// TEST: name``.  The
 checks of a case are those of FileCheck, on the module after the passes.  Passes are run a

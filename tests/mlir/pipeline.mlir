@@ -1,4 +1,4 @@
-// RUN: --pass=fuse-gates --pass=outline-regions --pass=inline-accelerate --pass=canonicalize-callbacks --pass=convert-accelerate-to-runtime --pass=convert-callback-to-runtime{program=7} --pass=convert-quantum-to-runtime
+// RUN: --pass=outline-regions --pass=inline-accelerate --pass=canonicalize-callbacks --pass=convert-accelerate-to-runtime --pass=convert-callback-to-runtime{program=7} --pass=convert-quantum-to-runtime
 
 // TEST: program_with_callbacks_regions_and_a_circuit
 
@@ -52,8 +52,7 @@ func.func private @circuit(%x: tensor<f64>) -> tensor<f64> {
   %w = stablehlo.constant dense<> : tensor<0xi32>
   %d = stablehlo.constant dense<> : tensor<0xf64>
   %s0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 2 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
-  %s1 = "quantum.gate"(%s0, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
-  %s2 = "quantum.gate"(%s1, %p, %o, %w) {name = "CNOT", adjoint = false, slots = array<i64>, constants = array<f64>, wires = array<i64: 0, 1>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
+  %s2 = "quantum.gates"(%s0, %p, %o, %w) {names = "RX\0ACNOT", code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
   %s3, %v = "quantum.measure"(%s2, %d) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<0xf64>) -> (tensor<2xui32>, tensor<f64>)
   "quantum.end"(%s3) : (tensor<2xui32>) -> ()
   return %v : tensor<f64>

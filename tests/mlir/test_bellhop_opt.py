@@ -90,13 +90,13 @@ def test_list_names_every_pass_with_a_summary() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hoist", "no pass is called 'hoist'; there are fuse-gates, order-effects, "),
-        ("fuse-gates{", "no pass is called 'fuse-gates{'"),
+        ("hoist", "no pass is called 'hoist'; there are order-effects, outline-regions, "),
+        ("order-effects{", "no pass is called 'order-effects{'"),
         (
             "inline-accelerate{speed=1}",
             "the pass inline-accelerate has no option 'speed'; there are: device",
         ),
-        ("fuse-gates{speed=1}", "the pass fuse-gates has no option 'speed'; there are: none"),
+        ("order-effects{speed=1}", "the pass order-effects has no option 'speed'; there are: none"),
         (
             "convert-callback-to-runtime{program=seven}",
             "write program=a number for the pass convert-callback-to-runtime, not 'program=seven'",

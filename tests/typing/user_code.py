@@ -25,7 +25,7 @@ def with_options(x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 assert_type(with_options(jnp.ones(3)), tuple[jax.Array, jax.Array])
-assert_type(bellhop.debug.get_compilation_stage(with_options, "fuse-gates"), str)
+assert_type(bellhop.debug.get_compilation_stage(with_options, "order-effects"), str)
 
 
 @bellhop.pure_callback

@@ -8,7 +8,7 @@ traces the jaxpr ::
 lowers it, with what ``compiler/context.py`` gathers, to a module ::
 
     %0 = "quantum.begin"(%arg0) ...
-    %1:2 = call @circuit_g(%0, %arg0)      # holds "quantum.gate" and "quantum.measure"
+    %1:2 = call @circuit_g(%0, %arg0)      # holds "quantum.gates" and "quantum.measure"
     "quantum.end"(%1#0)
     %2 = stablehlo.multiply %cst, %1#1
 

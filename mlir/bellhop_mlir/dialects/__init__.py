@@ -24,7 +24,7 @@ def verify(module: ir.Module) -> set[str]:
     """
     module.operation.verify()
     with module.context:
-        verifiers = {"callback": callback.verifier(module), "quantum": quantum.verifier()}
+        verifiers = {"callback": callback.verifier(module), "quantum": quantum.verify_operation}
         names: set[str] = set()
         for op in operations(module.operation):
             name = op.name

@@ -1,21 +1,11 @@
-"""``quantum.gate``: what is static of a gate, and the rules for it."""
+"""Gates, and the table of a run of them that ``quantum.gates`` and the runtime have."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir.dialects._attributes import require_attributes
-from bellhop_mlir.errors import VerificationError
-
-GATE_ATTRIBUTES = {"name": "string", "wires": "array<i64>"}
-# What else a gate may have.
-OPTIONAL_GATE_ATTRIBUTES = {
-    "slots": "array<i64>",
-    "constants": "array<f64>",
-    "adjoint": "bool",
-    "control_wires": "array<i64>",
-    "control_values": "array<i64>",
-}
 
 
 @dataclass(frozen=True)
@@ -34,88 +24,44 @@ class Gate:
     control_wires: tuple[int, ...] = ()
     control_values: tuple[int, ...] = ()
 
-    def attributes(self) -> dict[str, ir.Attribute]:
-        """Return the attributes that the operation has."""
-        array = ir.DenseI64ArrayAttr.get
-        attributes = {"name": ir.StringAttr.get(self.name), "wires": array(self.wires)}
-        if self.slots:
-            attributes["slots"] = array(self.slots)
-        if self.constants:
-            attributes["constants"] = ir.DenseF64ArrayAttr.get(self.constants)
-        if self.adjoint:
-            attributes["adjoint"] = ir.BoolAttr.get(True)
-        if self.control_wires:
-            attributes["control_wires"] = array(self.control_wires)
-            attributes["control_values"] = array(self.control_values)
-        return attributes
 
-
-_TYPES = GATE_ATTRIBUTES | OPTIONAL_GATE_ATTRIBUTES
-_CLASSES = {
-    "string": ir.StringAttr,
-    "bool": ir.BoolAttr,
-    "array<i64>": ir.DenseI64ArrayAttr,
-    "array<f64>": ir.DenseF64ArrayAttr,
-}
-_CLASS_OF = {name: _CLASSES[type_] for name, type_ in _TYPES.items()}
-
-
-def read_gate(op: ir.Operation) -> Gate:
-    """Return the static attributes of a ``quantum.gate``.
-
-    Raises:
-        VerificationError: if it lacks one, or one is of another type.
-    """
-    # Circuits have thousands of gates: what is wrong is found out where something is.
-    fields: dict[str, Any] = {}
-    for name, attribute in op.attributes.items():
-        class_ = _CLASS_OF.get(name)
-        if class_ is None:
-            continue
-        if type(attribute) is not class_:
-            require_attributes(op, {name: _TYPES[name]})
-        is_array = class_ is ir.DenseI64ArrayAttr or class_ is ir.DenseF64ArrayAttr
-        # Indexing is three times as fast as iterating.
-        fields[name] = (
-            tuple([attribute[index] for index in range(len(attribute))])
-            if is_array
-            else attribute.value
+def encode(gates: Iterable[Gate]) -> dict[str, Any]:
+    """Return the attributes of a run of gates: see ``bellhop_circuit_gates`` in the contract."""
+    names: dict[str, int] = {}
+    code: list[int] = []
+    constants: list[float] = []
+    for gate in gates:
+        base = len(constants)
+        constants.extend(gate.constants)
+        code += (
+            names.setdefault(gate.name, len(names)),
+            int(gate.adjoint),
+            len(gate.slots),
+            len(gate.wires),
+            len(gate.control_wires),
         )
-    if "name" not in fields or "wires" not in fields:
-        require_attributes(op, GATE_ATTRIBUTES)
-    return Gate(**fields)
+        code += (slot if slot >= 0 else slot - base for slot in gate.slots)
+        code += gate.wires
+        code += gate.control_wires
+        code += gate.control_values
+    return {"names": "\n".join(names), "code": code, "constants": constants}
 
 
-def verify_gate(gate: Gate, params: ir.Value, dynamic_wires: ir.Value) -> None:
-    """Check that what a gate refers to is there.
+def decode(run: ir.Operation) -> list[Gate]:
+    """Return the gates of an operation that has such attributes."""
+    names = run.attributes["names"].value.split("\n")
+    constants = list(run.attributes["constants"])
+    numbers = iter(list(run.attributes["code"]))
 
-    Args:
-        gate: the gate.
-        params: the parameters of its run.
-        dynamic_wires: the wires that the program computes.
+    def gate(name: str, adjoint: int, *counts: int) -> Gate:
+        slots, wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
+        own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
+        return Gate(name, wires, _renumbered(slots), own, bool(adjoint), *controls)
 
-    Raises:
-        VerificationError: where it is not.
-    """
-    if len(gate.control_wires) != len(gate.control_values):
-        raise VerificationError(
-            f"quantum.gate {gate.name} has {len(gate.control_wires)} control wires and "
-            f"{len(gate.control_values)} control values"
-        )
-    if gate.slots:
-        _verify_index(gate, "constant", -1 - min(gate.slots), len(gate.constants))
-        _verify_index(gate, "parameter", max(gate.slots), _row_length(params))
-    lowest = min(gate.wires + gate.control_wires, default=0)
-    if lowest < 0:
-        _verify_index(gate, "dynamic wire", -1 - lowest, _row_length(dynamic_wires))
+    return [gate(names[number], *islice(numbers, 4)) for number in numbers]
 
 
-def _row_length(numbers: ir.Value) -> int:
-    return ir.RankedTensorType(numbers.type).shape[-1]
-
-
-def _verify_index(gate: Gate, what: str, highest: int, count: int) -> None:
-    if highest >= count:
-        raise VerificationError(
-            f"quantum.gate {gate.name} refers to {what} {highest}, and there are {count}"
-        )
+def _renumbered(slots: Sequence[int]) -> tuple[int, ...]:
+    """Return slots of a table as those of a gate that has its constants alone."""
+    own = iter(range(-1, -1 - len(slots), -1))
+    return tuple(slot if slot >= 0 else next(own) for slot in slots)

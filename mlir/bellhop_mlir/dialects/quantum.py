@@ -5,9 +5,8 @@
         library = "...", factory = "LightningSimulator", kwargs = "{}", qubits = 2 : i64,
         shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 1 : i64, rows = 0 : i64,
         engine = 1 : i64, precision = 64 : i64, name = "f", site = "f.py:1"}
-    %s1 = "quantum.gate"(%s0, %params, %offset, %wires) {name = "RX", slots = array<i64: 0>,
-        wires = array<i64: 0>}
-    %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %iterations) {names, code, constants}
+    %s2 = "quantum.gates"(%s0, %params, %offset, %wires, %iterations) {names = "RX\\0ACNOT",
+        code = array<i64: 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1>, constants = array<f64>}
     %s2a, %m = "quantum.mid_measure"(%s2, %wire) {postselect = -1 : i64, reset = 0 : i64,
         site = "f.py:3"}
     %s2b, %more, %counts = "quantum.restart"(%s2a)
@@ -25,13 +24,9 @@
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  What else they take and return is what
-``runtime/contract.toml`` says of their custom calls.  A slot ``s >= 0`` is
-``%params[s]`` and ``s < 0`` is ``constants[-1-s]``; a wire ``w < 0`` is ``%wires[-1-w]``.
-A gate may have ``constants``, ``adjoint``, ``control_wires`` and ``control_values`` too; what
-it lacks is empty, or false.
-``quantum.gates`` is a straight run of gates, or the iterations of a loop of one, as the
-runtime takes it.  ``quantum.run`` is a whole circuit, without a handle.  Codes are those of
-``runtime/contract.toml``.
+``runtime/contract.toml`` says of their custom calls, and so are codes.  ``quantum.gates`` is a
+straight run of gates (``gate.py`` reads and writes them), or the iterations of a loop of one.
+``quantum.run`` is a whole circuit, without a handle.
 
 With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
@@ -43,20 +38,10 @@ Numbers are in double precision.  What builds an operation takes and gives those
 which may be in single precision, and puts conversions around it.
 """
 
-from collections.abc import Callable, Sequence
-
 from bellhop_mlir._bindings import ir, register_dialect
-from bellhop_mlir._walk import types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._contract import CustomCall, custom_call
 from bellhop_mlir.dialects._precision import DoubleSignature
-from bellhop_mlir.dialects.gate import (
-    GATE_ATTRIBUTES,
-    OPTIONAL_GATE_ATTRIBUTES,
-    Gate,
-    read_gate,
-    verify_gate,
-)
 from bellhop_mlir.errors import VerificationError
 
 # By name.
@@ -97,50 +82,12 @@ recall = _operation("recall")
 after = _operation("after")
 end = _operation("end")
 run = _operation("run")
-_gates = _operation("gates")
-# The runtime takes the program's table too, and of gates only runs.
+gates = _operation("gates")
+# The runtime takes the program's table too.
 _SEED = custom_call("bellhop_seed")
 seed = _operation("seed", _SEED._replace(operands=()))
-_gate = _operation(
-    "gate",
-    CustomCall(_gates.operands[:4], _gates.results, GATE_ATTRIBUTES),
-    **OPTIONAL_GATE_ATTRIBUTES,
-)
-STATE = _gates.operands[0]
+STATE = gates.operands[0]
 SEED = _SEED.results[0]
-
-
-def gate(
-    state: ir.Value, params: ir.Value, offset: ir.Value, wires: ir.Value, gate: Gate
-) -> ir.Value:
-    """Build a ``quantum.gate`` of parameters in double precision; return the state after it."""
-    # Circuits have thousands of gates: to look into the signature takes twice as long.
-    return ir.Operation.create(
-        "quantum.gate",
-        results=[state.type],
-        operands=[state, params, offset, wires],
-        attributes=gate.attributes(),
-    ).result
-
-
-def gates(
-    state: ir.Value,
-    operands: Sequence[ir.Value],
-    names: Sequence[str],
-    code: Sequence[int],
-    constants: Sequence[float],
-) -> ir.Value:
-    """Build a ``quantum.gates`` and return the state after it.
-
-    Args:
-        state: the state before it.
-        operands: parameters, offset, wires, and how many iterations, where it is not one.
-        names: those of the table, as the code and the constants are.
-        code: see ``runtime/contract.toml``.
-        constants: what slots below zero refer to.
-    """
-    names_ = "\n".join(names)
-    return _gates([state, *operands], names=names_, code=code, constants=constants)[0]
 
 
 def passes_state_on(name: str) -> bool:
@@ -149,31 +96,10 @@ def passes_state_on(name: str) -> bool:
     return signature.operands[:1] == signature.results[:1] == (STATE,)
 
 
-def verifier() -> Callable[[ir.Operation], None]:
-    """Return the check of one operation of this dialect.
-
-    It may be called for one operation after another.
-    """
-    two_states = [ir.Type.parse(STATE)] * 2
-    # What the gate before takes beside the state; in a run of gates it is the same.
-    of_run: list[ir.Value] | None = None
-
-    def verify(op: ir.Operation) -> None:
-        nonlocal of_run
-        name = op.name
-        if name != "quantum.gate":
-            if name not in OPERATIONS:
-                raise VerificationError(f"unknown operation {name}")
-            signature = OPERATIONS[name]
-            signature.verify_types(op)
-            require_attributes(op, signature.attributes)
-            return
-        operands = list(op.operands)
-        others = operands[1:]
-        if others != of_run or types([operands[0], *op.results]) != two_states:
-            _gate.verify_types(op)
-            of_run = others
-        params, _, dynamic_wires = others
-        verify_gate(read_gate(op), params, dynamic_wires)
-
-    return verify
+def verify_operation(op: ir.Operation) -> None:
+    """Check one operation of this dialect."""
+    if op.name not in OPERATIONS:
+        raise VerificationError(f"unknown operation {op.name}")
+    signature = OPERATIONS[op.name]
+    signature.verify_types(op)
+    require_attributes(op, signature.attributes)

@@ -20,13 +20,22 @@ def calls(f: Any) -> Iterator[tuple[int, int | None]]:
             constants[constant[1]] = int(constant[2])
         for operands, code in _RUN.findall(line):
             _state, _params, _offset, _wires, *n_iterations = operands.split(", ")
-            numbers = [int(number) for number in code.split(",")]
-            gates = 0
-            while numbers:
-                _, _, slots, wires, controls, *numbers = numbers
-                numbers = numbers[slots + wires + 2 * controls :]
-                gates += 1
+            gates = len(list(_adjoints(code)))
             yield gates, constants.get(n_iterations[0]) if n_iterations else 1
+
+
+def _adjoints(code: str) -> Iterator[bool]:
+    """Yield of each gate of a run whether it is an adjoint one."""
+    numbers = [int(number) for number in code.split(",")]
+    while numbers:
+        _, adjoint, slots, wires, controls, *numbers = numbers
+        numbers = numbers[slots + wires + 2 * controls :]
+        yield adjoint == 1
+
+
+def has_adjoints(f: Any) -> bool:
+    """Tell whether a gate of a program is an adjoint one."""
+    return any(any(_adjoints(code)) for _, code in _RUN.findall(f.mlir))
 
 
 def iterations_of_calls(f: Any) -> list[int | None]:

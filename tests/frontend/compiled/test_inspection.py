@@ -26,7 +26,7 @@ def test_looking_inside(own_directory):
     assert "accelerate" not in f.mlir_opt
     text = bellhop.debug.get_compilation_stage(f, "convert-callback-to-runtime")
     assert "@bellhop_callback" in text
-    with pytest.raises(bellhop.CompileError, match="has no stage 'nonsense'; there are .*gates"):
+    with pytest.raises(bellhop.CompileError, match="has no stage 'nonsense'; there are .*effects"):
         bellhop.debug.get_compilation_stage(f, "nonsense")
 
 

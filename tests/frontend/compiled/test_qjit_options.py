@@ -12,7 +12,7 @@ import pytest
 
 import bellhop
 
-PASSES = ["fuse-gates", "canonicalize-callbacks", "convert-callback-to-runtime"]
+PASSES = ["order-effects", "canonicalize-callbacks", "convert-callback-to-runtime"]
 
 
 @pytest.fixture(autouse=True)

@@ -3,13 +3,12 @@
 // TEST: right_operations_are_accepted
 
 // CHECK: "quantum.begin"
-// CHECK: "quantum.gate"
 // CHECK: "quantum.gates"
 // CHECK: "quantum.measure"
 // CHECK: "quantum.end"
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> tensor<2xui32>
-  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
+  %1 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %t = "quantum.gates"(%s, %p, %o, %w, %o) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<i32>) -> tensor<2xui32>
   %2 = "quantum.gates"(%s, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
   %3:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<2xui32>, tensor<f64>)
@@ -78,35 +77,6 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: gate_without_name
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'name'
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_of_no_more_than_it_needs
-
-// CHECK: {name = "CNOT", wires = array<i64: 0, 1>}
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "CNOT", wires = array<i64: 0, 1>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_without_wires
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate lacks the attribute 'wires'
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
 // TEST: gates_without_names
 // REFUSED
 
@@ -157,16 +127,6 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: slots_of_another_type
-// REFUSED
-
-// CHECK: bellhop-opt: the attribute 'slots' of quantum.gate is array<i32: 0>, but must be of type array<i64>
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i32: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
 // TEST: constants_of_another_type
 // REFUSED
 
@@ -177,84 +137,12 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: name_of_another_type
-// REFUSED
-
-// CHECK: bellhop-opt: the attribute 'name' of quantum.gate is 1 : i64, but must be of type string
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = 1 : i64, wires = array<i64: 0>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: wires_of_another_type
-// REFUSED
-
-// CHECK: bellhop-opt: the attribute 'wires' of quantum.gate is array<i32: 0>, but must be of type array<i64>
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "X", wires = array<i32: 0>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: adjoint_of_another_type
-// REFUSED
-
-// CHECK: bellhop-opt: the attribute 'adjoint' of quantum.gate is 0 : i64, but must be of type bool
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = 0 : i64, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
 // TEST: begin_without_a_state
 // REFUSED
 
 // CHECK: bellhop-opt: quantum.begin has results of types (); they must be (tensor<2xui32>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> ()
-  return
-}
-
-// -----
-// TEST: gate_without_operands
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate has operands of types (); they must be (tensor<2xui32>, tensor<[?x]?xf64>, tensor<i32>, tensor<[?x]?xi32>)
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"() {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : () -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: gate_on_what_is_no_state
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate has operands of types (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>)
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%x, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: second_gate_of_a_run_on_what_is_no_state
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate has operands of types (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>)
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  %1 = "quantum.gate"(%x, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<f64>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: second_gate_of_a_run_that_returns_no_state
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate has results of types (tensor<2xi32>)
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xi32>
   return
 }
 
@@ -319,56 +207,6 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 }
 
 // -----
-// TEST: control_wires_without_values
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate RX has 2 control wires and 1 control values
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64: 1, 2>, control_values = array<i64: 1>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: slot_of_a_constant_that_is_not_there
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate RX refers to constant 1, and there are 1
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: -1, -2>, constants = array<f64: 1.0>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: slot_of_a_parameter_that_is_not_there
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate RX refers to parameter 1, and there are 1
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 1>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: dynamic_wire_that_is_not_there
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate RX refers to dynamic wire 1, and there are 1
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: -2>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
-// TEST: dynamic_control_wire_that_is_not_there
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate RX refers to dynamic wire 1, and there are 1
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
-  %0 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64: -2>, control_values = array<i64: 1>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>) -> tensor<2xui32>
-  return
-}
-
-// -----
 // TEST: unknown_operation
 // REFUSED
 
@@ -426,19 +264,10 @@ func.func public @main() {
 // CHECK: tensor<3x2x1xf64>
 func.func public @main(%p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<3x2xi32>, %d: tensor<3x0xf64>, %i: tensor<1xi32>, %b: tensor<0x1xf64>, %a: tensor<1x0xf64>) {
   %0 = "quantum.begin"(%p) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 1 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 3 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<3x1xf64>) -> tensor<2xui32>
-  %1 = "quantum.gate"(%0, %p, %o, %w) {name = "RX", slots = array<i64: 0>, wires = array<i64: -2>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<3x2xi32>) -> tensor<2xui32>
+  %1 = "quantum.gates"(%0, %p, %o, %w) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, -2>, constants = array<f64>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<3x2xi32>) -> tensor<2xui32>
   %2:4 = "quantum.measure"(%1, %d) {code = array<i64: 0, 3, 0, 0, 3, 0>, jacobian = 1 : i64} : (tensor<2xui32>, tensor<3x0xf64>) -> (tensor<2xui32>, tensor<3xf64>, tensor<3xf64>, tensor<3x2x1xf64>)
   %3:3 = "quantum.derivative"(%2#0, %d, %p, %i, %b, %o, %a) {code = array<i64: 0, 3, 0>, sizes = array<i64: 1>, squares = array<i64: -1>, ends = array<i64: 0>, coefficients = array<f64>, amounts = array<f64>, order = 2 : i64, adjoint = 1 : i64, keep = 0 : i64} : (tensor<2xui32>, tensor<3x0xf64>, tensor<3x1xf64>, tensor<1xi32>, tensor<0x1xf64>, tensor<i32>, tensor<1x0xf64>) -> (tensor<2xui32>, tensor<i32>, tensor<3x1x1x1xf64>)
   "quantum.end"(%3#0) : (tensor<2xui32>) -> ()
   return
 }
 
-// -----
-// TEST: batch_without_a_parameter
-// REFUSED
-
-// CHECK: bellhop-opt: quantum.gate RX refers to parameter 1, and there are 1
-func.func public @main(%s: tensor<2xui32>, %p: tensor<3x1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) {
-  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", slots = array<i64: 1>, wires = array<i64: 0>} : (tensor<2xui32>, tensor<3x1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
-  return
-}

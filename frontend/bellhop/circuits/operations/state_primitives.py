@@ -29,18 +29,12 @@ from bellhop.base.types import Handle, Operand
 from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects._precision import as_double
-from bellhop_mlir.dialects.gate import Gate
-from bellhop_mlir.transforms.circuits.fuse_gates import encode
+from bellhop_mlir.dialects.gate import Gate, encode
 
 # The offsets of parameters without a derivative, and of those that are the last of all, in
 # runtime/contract.toml.
 NOT_DIFFERENTIABLE = -1
 _LAST = -2
-
-# A longer run is written as a table at once, as fuse-gates makes one of it: to build, verify and
-# erase an operation for each gate took a fifth of the first call of a circuit of thousands.
-_MOST_TO_READ = 100
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
@@ -99,14 +93,8 @@ def _gates_lower(
     if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    if n_iterations is not None:
-        return [quantum.gates(state, [params, offset, wires, n_iterations], *encode(gates))]
-    params = as_double(params)
-    if len(gates) > _MOST_TO_READ:
-        return [quantum.gates(state, [params, offset, wires], *encode(gates))]
-    for gate in gates:
-        state = quantum.gate(state, params, offset, wires, gate)
-    return [state]
+    of_loop = [] if n_iterations is None else [n_iterations]
+    return quantum.gates([state, params, offset, wires, *of_loop], **encode(gates))
 
 
 def call(

@@ -7,8 +7,6 @@ from bellhop_mlir.dialects.quantum import OPERATIONS, passes_state_on
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
-_GONE_BEFORE = {"quantum.gate": "fuse-gates", "quantum.seed": "convert-callback-to-runtime"}
-
 
 class ConvertQuantumToRuntime(Pass):
     """Replace the quantum dialect by the ``bellhop_circuit_*`` custom calls.
@@ -27,10 +25,8 @@ class ConvertQuantumToRuntime(Pass):
     All are marked as having side effects: XLA must neither merge two circuits, nor move one
     out of its loop, nor run both branches of a conditional around it.
 
-    Preconditions: fuse-gates ran before (a single gate is a run of one), and
-    convert-callback-to-runtime, which gives ``quantum.seed`` the program's table.
-
-    Refused: ``quantum.gate`` and ``quantum.seed``.
+    Preconditions: convert-callback-to-runtime ran before, which gives ``quantum.seed`` the
+    program's table.
     """
 
     needs = ("quantum",)
@@ -41,9 +37,10 @@ class ConvertQuantumToRuntime(Pass):
             op for op in operations(module.operation) if op.name.startswith("quantum.")
         ]
         for op in circuit_operations:
-            if op.name in _GONE_BEFORE:
-                first = _GONE_BEFORE[op.name]
-                raise PassError(f"convert-quantum-to-runtime needs {first} to run before it")
+            if op.name == "quantum.seed":
+                raise PassError(
+                    "convert-quantum-to-runtime needs convert-callback-to-runtime to run before it"
+                )
         calls = RuntimeCalls()
         for op in circuit_operations:
             calls.replace(

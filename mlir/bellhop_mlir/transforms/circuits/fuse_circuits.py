@@ -39,8 +39,8 @@ class FuseCircuits(Pass):
 
     A custom call costs XLA as much as the runtime takes for a circuit of a few qubits.
 
-    Preconditions: fuse-gates ran before; what is not so fused stays as it is, and so do circuits
-    that overlap-regions has tied to a region.
+    Circuits of several runs stay as they are, and so do those that overlap-regions has tied to a
+    region.
     """
 
     needs = ("quantum.begin",)

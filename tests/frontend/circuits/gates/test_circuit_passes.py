@@ -398,4 +398,3 @@ def test_long_runs_are_tables(reference):
     np.testing.assert_allclose(without_pairs(0.3), expected, atol=1e-12)
     assert gate_count(plain) == 160
     assert gate_count(without_pairs) == 80
-    assert '"quantum.gate"' not in plain.mlir

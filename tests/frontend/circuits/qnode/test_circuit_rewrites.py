@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.circuits.gate_counts import gate_count
+from tests.frontend.circuits.gate_counts import gate_count, has_adjoints
 
 import bellhop
 
@@ -25,11 +25,6 @@ def qnode(function=body, device="lightning.qubit"):
     return qml.QNode(function, qml.device(device, wires=2))
 
 
-def gates(f):
-    """Count the gates of a traced program."""
-    return str(f.mlir).count('"quantum.gate"')
-
-
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
 def test_transforms_of_qnodes(device):
     changed = qml.transforms.merge_rotations(qml.transforms.cancel_inverses(qnode(device=device)))
@@ -38,7 +33,7 @@ def test_transforms_of_qnodes(device):
     if device == "lightning.qubit":
         plain = bellhop.qjit(qnode())
         plain(0.3)
-        assert (gates(plain), gates(f)) == (6, 3)
+        assert (gate_count(plain), gate_count(f)) == (6, 3)
     gradient = bellhop.qjit(bellhop.jacobian(lambda x: changed(x)[0]))
     step = 1e-6
     reference = qnode(device="default.qubit")
@@ -87,7 +82,7 @@ def test_constant_angles_beside_computed_ones_still_cancel():
 
     f = bellhop.qjit(qml.transforms.merge_rotations(qnode(circuit)))
     np.testing.assert_allclose(f(0.6), np.cos(0.6))
-    assert gates(f) == 1
+    assert gate_count(f) == 1
 
 
 def looped(x):
@@ -113,9 +108,9 @@ def test_folding_applies_every_gate_so_many_times(folding):
     )
     f = bellhop.qjit(mitigated)
     np.testing.assert_allclose(f(0.3), qnode(device="default.qubit")(0.3), atol=1e-9)
-    assert gates(f) == 6 * (1 + 3 + 5)
+    assert gate_count(f) == 6 * (1 + 3 + 5)
     np.testing.assert_array_equal(seen[0], [1, 3, 5])
-    assert "adjoint = true" in f.mlir
+    assert has_adjoints(f)
 
 
 def within_functions(x):
@@ -130,7 +125,7 @@ def test_gates_of_inverted_and_controlled_functions_are_folded_locally():
     )
     f = bellhop.qjit(mitigated)
     np.testing.assert_allclose(f(0.3), qnode(within_functions, "default.qubit")(0.3), atol=1e-9)
-    assert gates(f) == 3 * (1 + 3)
+    assert gate_count(f) == 3 * (1 + 3)
 
 
 def test_gates_of_inverted_and_controlled_functions_are_decomposed():
@@ -196,7 +191,7 @@ def test_circuits_with_control_flow_are_folded_as_a_whole(device):
         plain = bellhop.qjit(qnode(circuit))
         plain(0.3, 3)
         # The state is prepared once in each.
-        assert gates(f) == (gates(plain) - 1) * (1 + 3) + 2
+        assert gate_count(f) == (gate_count(plain) - 1) * (1 + 3) + 2
     with pytest.raises(bellhop.CompileError, match=r"a measure \(.*\) stands in an adjoint"):
         bellhop.qjit(
             bellhop.mitigate_with_zne(
@@ -235,7 +230,7 @@ def test_every_qnode_of_a_function_and_of_a_qjit_function():
     mitigated = bellhop.mitigate_with_zne(f, scale_factors=[1, 3])
     assert isinstance(mitigated, bellhop.QJIT)
     np.testing.assert_allclose(mitigated(0.3), f(0.3), atol=1e-6)
-    assert gates(mitigated) == 2 * 6 * (1 + 3)
+    assert gate_count(mitigated) == 2 * 6 * (1 + 3)
     gradient = bellhop.qjit(bellhop.grad(mitigated))
     np.testing.assert_allclose(gradient(0.3), bellhop.qjit(bellhop.grad(f))(0.3), atol=1e-5)
 

@@ -100,17 +100,6 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 
 // -----
-// TEST: gate_that_was_not_fused_is_refused
-// REFUSED
-
-// CHECK: convert-quantum-to-runtime needs fuse-gates to run before it
-// CHECK: raised by the pass convert-quantum-to-runtime
-func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) -> tensor<2xui32> {
-  %1 = "quantum.gate"(%s, %p, %o, %w) {name = "RX", adjoint = false, slots = array<i64: 0>, constants = array<f64>, wires = array<i64: 0>, control_wires = array<i64>, control_values = array<i64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<0xi32>) -> tensor<2xui32>
-  return %1 : tensor<2xui32>
-}
-
-// -----
 // TEST: measurements_in_the_middle_and_restarts
 
 // CHECK-LABEL: func.func public @main

@@ -1,0 +1,43 @@
+"""Runs of gates, as tables and read from them."""
+
+from bellhop_mlir._bindings import ir, make_context
+from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects.gate import Gate, decode, encode
+
+RX = Gate("RX", (0,), (0,))
+CNOT = Gate("CNOT", (0, 1))
+RZ = Gate("RZ", (0,), (-1,), (0.5,))
+ROT = Gate("Rot", (1,), (-1, 0, -2), (2.0, 1.0))
+S = Gate("S", (-2,), adjoint=True, control_wires=(3, -1), control_values=(0, 1))
+RUN = """
+func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<2xi32>) {
+  return
+}
+"""
+
+
+def test_tables_are_those_of_the_contract() -> None:
+    assert encode([RX, CNOT]) == {
+        "names": "RX\nCNOT",
+        "code": [0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1],
+        "constants": [],
+    }
+    assert encode([S])["code"] == [0, 1, 0, 1, 2, -2, 3, -1, 0, 1]
+
+
+def test_constants_are_renumbered_and_names_kept_once() -> None:
+    assert encode([RZ, ROT, Gate("RZ", (0,), (-1,), (0.25,))]) == {
+        "names": "RZ\nRot",
+        "code": [0, 0, 1, 1, 0, -1, 0, 1, 0, 3, 1, 0, -2, 0, -3, 1, 0, 0, 1, 1, 0, -4, 0],
+        "constants": [0.5, 2.0, 1.0, 0.25],
+    }
+
+
+def test_what_was_written_is_read() -> None:
+    gates = [RX, CNOT, RZ, ROT, S, RX]
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(RUN)
+        block = module.body.operations[0].regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_begin(block):
+            (state,) = quantum.gates(list(block.arguments), **encode(gates))
+        assert decode(state.owner) == gates
