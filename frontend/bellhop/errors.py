@@ -15,6 +15,9 @@ class CompileError(Exception):
 class DifferentiableCompileError(CompileError):
     """A program cannot be differentiated as it is asked to be.
 
+    Attributes:
+        where: what is differentiated, where the message begins with that.
+
     Example:
         >>> import bellhop, math
         >>> cube_root = bellhop.pure_callback(math.cbrt, float)
@@ -22,6 +25,8 @@ class DifferentiableCompileError(CompileError):
         Traceback (most recent call last):
         bellhop.errors.DifferentiableCompileError: pure_callback 'cbrt' ... no derivative...
     """
+
+    where: str = ""
 
 
 class CircuitError(RuntimeError):

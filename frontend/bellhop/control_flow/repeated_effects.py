@@ -26,12 +26,14 @@ from bellhop.errors import DifferentiableCompileError
 
 def repeated_effects_error(where: str) -> DifferentiableCompileError:
     """Return the error for calls with side effects whose results a derivative needs again."""
-    return DifferentiableCompileError(
+    error = DifferentiableCompileError(
         f"{where}: a loop whose length is computed in the program is differentiated, and its "
         "derivative needs results of calls with side effects in it: they would happen twice, "
         "since its values are computed again. Take the calls out of the loop, give it a known "
         "length, or use method='fd'."
     )
+    error.where = where
+    return error
 
 
 def without_repeated(again: ClosedJaxpr, first: ClosedJaxpr, where: str) -> ClosedJaxpr:

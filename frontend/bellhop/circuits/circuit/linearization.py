@@ -76,7 +76,7 @@ def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Line
         with undifferentiable_gates(obstacle):
             return Linearized.of(body.closed if body.again is None else body.again(), given)
     except DifferentiableCompileError as error:
-        if str(error).startswith(body.where):
+        if error.where:
             raise
         raise DifferentiableCompileError(f"{body.where}: {error}") from error
 

@@ -132,15 +132,15 @@ def noise_of(qnode: qml.QNode, where: str) -> NoiseOfModel | None:
 
 
 def takes_noise_in_pieces(qnode: qml.QNode) -> bool:
-    """Tell whether noise may be added to a QNode piece by piece.
+    """Tell whether noise is added to a QNode piece by piece, as on ``default.mixed``.
 
     What comes before noise decides how much there is, and a circuit is folded as a whole.
     """
     transforms = list(qnode.compile_pipeline)
     is_noise_first = bool(transforms) and transform_name(transforms[0]) == "add_noise"
-    return (
-        is_noise_first and all(map(is_piecewise, transforms[1:])) and trace_state().folding is None
-    )
+    is_mixed = type(qnode.device) is qml.devices.DefaultMixed
+    is_whole = all(map(is_piecewise, transforms[1:])) and trace_state().folding is None
+    return is_mixed and is_noise_first and is_whole
 
 
 def is_same(one: Any, other: Any) -> bool:

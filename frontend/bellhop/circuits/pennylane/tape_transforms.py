@@ -37,10 +37,6 @@ from bellhop.tracing.state import circuit_scope
 Call = Callable[..., Any]
 
 
-class NoTapeError(CompileError):
-    """A circuit has what no tape of gates holds."""
-
-
 # Transforms that make random choices, which would be made once.
 _DRAWN_WHILE_TRACED = ("spsa_grad",)
 
@@ -104,8 +100,7 @@ def call_on_tape(
         keep the number of its measurements, and as the transforms make it where they do not.
 
     Raises:
-        NoTapeError: for a circuit that is no tape.
-        CompileError: for transforms that draw at random, and for
+        CompileError: for a circuit that is no tape, for transforms that draw at random, and for
             those that ask for a number that the program computes.
     """
     names = ", ".join(map(transform_name, qnode.compile_pipeline))
@@ -118,8 +113,8 @@ def call_on_tape(
                 "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
 
-    def refused(construct: str) -> NoTapeError:
-        return NoTapeError(
+    def refused(construct: str) -> CompileError:
+        return CompileError(
             f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
             f"has {construct}. Take one of the two out; for noise, write channels behind the "
             "gates, or let one qml.add_noise be the first transform of a QNode on default.mixed "

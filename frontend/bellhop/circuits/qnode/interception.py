@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from bellhop._jax.patches.former_names import put_back_former_names
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
+from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
 from bellhop.circuits.clifford.run_clifford import (
@@ -39,7 +41,6 @@ from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
 from bellhop.circuits.in_program.simulate import is_in_program, run_traced
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.tape_transforms import (
-    NoTapeError,
     call_on_tape,
     needs_tape,
 )
@@ -48,7 +49,15 @@ from bellhop.circuits.python_devices.run_on_python_device import run_on_python_d
 from bellhop.circuits.qnode.compiled_circuits import engine_may_run
 from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.qnode.runtime_devices import run_default_qubit, run_on_plugin
-from bellhop.circuits.recording.gate_jaxpr import Unknown
+from bellhop.circuits.recording.allocation import is_allocation
+from bellhop.circuits.recording.gate_jaxpr import (
+    Unknown,
+    for_loop_p,
+    has_gates,
+    operations_of,
+    operations_p,
+    region_p,
+)
 from bellhop.circuits.recording.mid_circuit import measure_pauli_words
 from bellhop.circuits.recording.used_wires import UsedWires
 from bellhop.circuits.recording.whole_function import (
@@ -133,14 +142,12 @@ def _run_named(
     qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, *, as_tapes: bool
 ) -> Any:
     check_number_of_shots(qnode, where)
-    if needs_tape(qnode):
-        try:
-            return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
-        except NoTapeError:
-            is_mixed = type(qnode.device) is qml.devices.DefaultMixed
-            if not (is_mixed and takes_noise_in_pieces(qnode)):
-                raise
+    if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
+        return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     once, inputs = function.of(args, kwargs, folds=global_folding())
+    if needs_tape(qnode) and _allocates_alone(once.traced(where, inputs)):
+        # What it allocates is a wire of the device on a tape alone.
+        return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     traced_call = QNodeCall(qnode, once, inputs, where)
     if as_tapes:
         return run_on_python_device(traced_call)
@@ -199,6 +206,14 @@ def _wire_map(
         return WireMap(labels, where, unused)
     own, allocated = _used_wires(function, inputs, where)
     return WireMap((*own, *allocated), where, lambda: allocated)
+
+
+def _allocates_alone(function: TracedQuantumFunction) -> bool:
+    """Tell whether a circuit of gates alone allocates wires."""
+    equations = list(filter(has_gates, equations_of(function.closed.jaxpr)))
+    operations = itertools.chain.from_iterable(map(operations_of, equations))
+    of_gates = operations_p, region_p, for_loop_p
+    return any(map(is_allocation, operations)) and all(e.primitive in of_gates for e in equations)
 
 
 def _used_wires(

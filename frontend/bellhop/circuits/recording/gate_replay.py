@@ -114,8 +114,10 @@ class Player:
             is_nest: whether it is made of loops and gates alone, by values that vectors take.
         """
         if is_nest and self.circuit.goes_through_nests:
-            operations = _straight_operations(self, n_iterations, body)
-            if operations is not None and self.circuit.apply_straight(operations):
+            straight = _StraightPlayer(self.change)
+            straight.for_loop(n_iterations, body)
+            run = straight.run
+            if run.is_straight and self.circuit.apply_straight(run.operations):
                 return ()
         return self.circuit.for_loop(n_iterations, body(self), carried)
 
@@ -242,27 +244,31 @@ class Player:
         return self.branch(index, list(map(played, branches_of(eqn))))
 
 
-class _StaysLoopError(Exception):
-    """A loop of loops is no straight run."""
+@dataclass
+class _Straight:
+    """The operations of a loop of loops so far, and whether they are a straight run."""
+
+    operations: list[Any] = field(default_factory=list)
+    is_straight: bool = True
 
 
 @dataclass(frozen=True)
 class _StraightPlayer(Player):
-    """Takes the operations of loops whose lengths are known.
+    """Takes the operations of loops whose lengths are known, as long as they are a straight run.
 
     Args:
-        taken: the operations so far.
+        run: the operations so far.
     """
 
-    taken: list[Any] = field(default_factory=list)
+    run: _Straight = field(default_factory=_Straight)
 
     def allocate(self, op: qml.operation.Operator) -> None:
         """Refuse: which wires are free depends on what is around the loop."""
-        raise _StaysLoopError
+        self.run.is_straight = False
 
     def emit(self, operations: list[Any]) -> None:
         """Take operations; what is wrong with a wire that is computed, the loop's run says."""
-        self.taken.extend(operations)
+        self.run.operations.extend(operations)
         qubits = range(len(self.circuit.labels()))
         for op in operations:
             computed = [
@@ -273,9 +279,8 @@ class _StraightPlayer(Player):
                 or not set(map(int, computed)) <= set(qubits)
                 or len(set(op.wires)) < len(op.wires)
             ):
-                raise _StaysLoopError
-        if len(self.taken) > MOST_GATES:
-            raise _StaysLoopError
+                self.run.is_straight = False
+        self.run.is_straight &= len(self.run.operations) <= MOST_GATES
 
     def for_loop(
         self,
@@ -286,23 +291,11 @@ class _StraightPlayer(Player):
         is_nest: bool = False,
     ) -> Any:
         """Go through a loop, which carries nothing."""
-        if not isinstance(n_iterations, int):
-            raise _StaysLoopError
-        for number in range(n_iterations):
+        self.run.is_straight &= isinstance(n_iterations, int)
+        numbers = range(n_iterations) if isinstance(n_iterations, int) else ()
+        for number in itertools.takewhile(lambda _: self.run.is_straight, numbers):
             body(self)((), np.asarray(number))
         return carried
-
-
-def _straight_operations(
-    player: Player, n_iterations: int | Operand, body: Body
-) -> list[Any] | None:
-    """Return the operations of all iterations of a loop of loops; None where it stays a loop."""
-    straight = _StraightPlayer(player.change)
-    try:
-        straight.for_loop(n_iterations, body)
-    except _StaysLoopError:
-        return None
-    return straight.taken
 
 
 def _prepares(op: qml.operation.Operator) -> bool:
