@@ -12,6 +12,7 @@ from bellhop._versions import warn_of_unknown_jax
 # Before what of JAX may be missing in an unknown version.
 warn_of_unknown_jax()
 
+from bellhop._pennylane.patches.lightning_states import separate_states  # noqa: E402
 from bellhop.base.config import (  # noqa: E402
     configure_jax,
     configure_taps,
@@ -21,6 +22,7 @@ from bellhop.base.config import (  # noqa: E402
 configure_jax()
 configure_taps()
 engine_of_environment()  # so that a wrong one is an error here
+separate_states()
 
 from bellhop import debug, host_callback, passes  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402

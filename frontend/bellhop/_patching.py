@@ -8,14 +8,18 @@ A patch is a function that replaces something of a library, once::
     transpose_loops_by(rule)      # installed, once per process
     in_force()                    # {"the transposition rule of while": "loops of computed ..."}
 
-Importing bellhop installs none.  The docstring of each file says what is replaced and why, in which
+Importing bellhop installs none, and one waits from then on for the library that it changes
+(``when_imported``).  The docstring of each file says what is replaced and why, in which
 versions, what upstream would make it needless, when it is installed, and the test for it.
 """
 
 import functools
 import importlib.metadata
+import importlib.util
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from bellhop._versions import SUPPORTED
@@ -68,6 +72,40 @@ def original(owner: Any, name: str) -> Any:
             f"{package} {importlib.metadata.version(package)} has no {place}.{name}, "
             f"which bellhop has to replace. Install {package}{SUPPORTED[package]}."
         ) from error
+
+
+def when_imported(module: str, change: Callable[[Any], None]) -> None:
+    """Hand a module to ``change``: now if it is imported, else when it is."""
+    if module in sys.modules:
+        change(sys.modules[module])
+    else:
+        sys.meta_path.insert(0, _Awaited(module, change))
+
+
+class _Awaited:
+    """Finds one module, as the others would, and has it changed when it has run."""
+
+    def __init__(self, module: str, change: Callable[[Any], None]):
+        self._module = module
+        self._change = change
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: Any = None
+    ) -> ModuleSpec | None:
+        if name != self._module:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            loader: Any = spec.loader
+            run = loader.exec_module
+
+            def run_and_change(module: Any) -> None:
+                run(module)
+                self._change(module)
+
+            loader.exec_module = run_and_change
+        return spec
 
 
 def in_force() -> dict[str, str]:

@@ -35,6 +35,6 @@ def _prepared() -> contextlib.AbstractContextManager[None]:
     from bellhop._pennylane.patches.thread_queues import separate_threads
     from bellhop.circuits.qnode.interception import intercept_qnodes
 
-    intercept_qnodes(traced)
+    intercept_qnodes()
     separate_threads()
     return lists_of_tracers()

@@ -31,7 +31,6 @@ import pennylane as qml
 import bellhop
 from bellhop.circuits.qnode.interception import intercept_qnodes
 from bellhop.tracing.state import is_tracing
-from bellhop.transformations.traced import traced
 
 _MODULES = ("fourier", "gradients", "kernels", "noise", "ops", "pauli", "qaoa", "qchem")
 _MODULES += ("resource", "shadows", "templates", "transforms")
@@ -355,7 +354,7 @@ def prepare() -> None:
         found[compiler][role] = EntryPoint(name, value, group)
     AvailableCompilers.names_entrypoints = found
     # Now, since it replaces a method that is put back after each example.
-    intercept_qnodes(traced)
+    intercept_qnodes()
 
 
 if __name__ == "__main__":

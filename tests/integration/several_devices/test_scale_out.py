@@ -128,27 +128,3 @@ def test_values_over_two_processes():
     gradient = bellhop.qjit(bellhop.vmap(bellhop.grad(circuit)))(X)
     np.testing.assert_allclose(numbers[8:24], np.ravel(gradient), rtol=0, atol=1e-12)
     np.testing.assert_allclose(numbers[24], np.sum(alone), rtol=1e-12)
-
-
-def test_a_qnode_of_plain_programs_is_ours_on_each_of_several_devices():
-    """PennyLane's own, which several threads call there, has some wrong gradients."""
-
-    @qml.qnode(qml.device("lightning.qubit", wires=2))
-    def circuit(x):
-        qml.RX(x, wires=0)
-        qml.RY(0.3 * x, wires=1)
-        qml.CNOT([0, 1])
-        return qml.expval(qml.Z(1))
-
-    # QNodes are intercepted as soon as one was part of a program.
-    bellhop.qjit(circuit)(0.1)
-    mesh = Mesh(jax.devices("cpu")[:2], ("x",))
-    part = PartitionSpec("x")
-    mapped = jax.vmap(jax.grad(circuit))
-    spread = jax.shard_map(mapped, mesh=mesh, in_specs=part, out_specs=part, check_vma=False)
-    x = jnp.linspace(0.1, 2, 8)
-    expected = -np.sin(x) * np.cos(0.3 * x) - 0.3 * np.cos(x) * np.sin(0.3 * x)
-    program = jax.jit(spread)
-    assert "pure_callback" not in str(jax.make_jaxpr(spread)(x))
-    for _ in range(3):
-        np.testing.assert_allclose(program(x), expected, atol=1e-9)

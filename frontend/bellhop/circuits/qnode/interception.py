@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import jax
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
@@ -69,33 +68,22 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing, tracing_with
 
 
-def intercept_qnodes(traced: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Make QNodes that are called while we trace part of the program.
-
-    Args:
-        traced: makes what a function does part of a program of ours.
-    """
+def intercept_qnodes() -> None:
+    """Make QNodes that are called while we trace part of the program."""
     put_back_former_names()
     take_computed_values()
     take_computed_angles()
     stack_computed_angles()
     note_drawn_seeds()
     measure_pauli_words()
-    call_qnodes_by(functools.partial(_in_programs, traced))
+    call_qnodes_by(_in_programs)
 
 
-def _in_programs(
-    traced: Callable[[Callable[..., Any]], Callable[..., Any]], uncompiled: Callable[..., Any]
-) -> Callable[..., Any]:
+def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
         if is_tracing():
             return call_qnode(self, args, kwargs)
-        mesh = jax.sharding.get_abstract_mesh()
-        if mesh.manual_axes and mesh.size > 1:
-            # The devices of a shard_map would call PennyLane from a thread each, which then gives
-            # some wrong gradients, without a word.
-            return traced(functools.partial(call_qnode, self, args, kwargs))()
         return uncompiled(self, *args, **kwargs)
 
     return call
