@@ -8,16 +8,16 @@ places, several in one all-to-all::
     wires of devices    0 1                 0 1 -> 4 5          4 5
     gates               H 2, H 3, CNOT 0 2  (an exchange)       H 0, H 1, CZ 0 4
 
-Gates that commute with those that wait go first.  Of the gates in order, it is optimal to exchange
-when one cannot be applied, for the wires that are used latest (Belady's rule); what may go first is
-found by another search, and the better of both plans is taken.
+Gates that commute with those that wait go first.  Where some gates cannot be applied, wires become
+those of devices one after another, each time that for which the fewest gates have to wait.
 """
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 
 Wires = tuple[int, ...]
 
@@ -174,117 +174,89 @@ def planned(
             zeros.
     """
     assert all(len(gate.local) <= n_wires - len(start) for gate in gates)
-    plans = [
-        _by(search, gates, n_wires, start, end, is_free=is_free)
-        for search in ((_soonest,), (_most,), (_soonest, _most))
-    ]
-    return min(plans, key=lambda plan: (len(plan.exchanges), plan.moved))
-
-
-# Takes gates, the number of wires and of local ones; returns wires to be local, those first that
-# are needed most.
-_Search = Callable[[Sequence[Footprint], int, int], list[int]]
-
-
-def _by(
-    searches: Sequence[_Search],
-    gates: Sequence[Footprint],
-    n_wires: int,
-    start: Wires,
-    end: Wires | None,
-    *,
-    is_free: bool,
-) -> ExchangePlan:
-    waiting = list(range(len(gates)))
-    devices, segments = start, list[Segment]()
-    if not is_free:
-        done = _applied(gates, waiting, devices)
-        segments.append(Segment(devices, tuple(done)))
-        waiting = _without(waiting, done)
-    while waiting or not segments:
-        rest = [gates[number] for number in waiting]
-        found: list[tuple[list[int], Wires]] = []
-        for search in searches:
-            order = search(rest, n_wires, n_wires - len(start))
-            chosen = frozenset(order[n_wires - len(start) :])
-            done = _applied(gates, waiting, chosen)
-            # As few wires as these gates need.
-            needed = frozenset[int]().union(*(gates[number].local for number in done))
-            later = [wire for wire in reversed(order) if wire not in needed]
-            kept = [] if is_free and not segments else [w for w in devices if w not in needed]
-            some = dict.fromkeys([*kept, *later])
-            found.append((done, _placed(tuple(some)[: len(start)], devices, end or start)))
-        done, devices = max(found, key=lambda each: len(each[0]))
-        done = _applied(gates, waiting, devices)
-        segments.append(Segment(devices, tuple(done)))
-        waiting = _without(waiting, done)
+    waiting, devices, segments = _Waiting.of(gates), start, list[Segment]()
+    while waiting.gates or not segments:
+        if segments or is_free:
+            chosen = waiting.best_devices(n_wires, devices)
+            # As few wires are exchanged as these gates need.
+            applied = waiting.applied(chosen)
+            needed = frozenset[int]().union(*(gates[number].local for number in applied))
+            kept = [wire for wire in devices if segments and wire not in needed]
+            few = tuple(dict.fromkeys([*kept, *chosen]))[: len(start)]
+            devices = _placed(few, devices, end or start)
+        segments.append(Segment(devices, waiting.applied(devices)))
+        waiting = waiting.without(devices)
     first = segments[0].devices if is_free else start
     return ExchangePlan(first, tuple(segments), devices if end is None else end)
 
 
-def _without(numbers: Sequence[int], done: Iterable[int]) -> list[int]:
-    gone = frozenset(done)
-    return [number for number in numbers if number not in gone]
+@dataclass(frozen=True)
+class _Waiting:
+    """Gates that wait, in sets of bits: of gates by their numbers, and of wires.
+
+    Attributes:
+        gates: those that wait.
+        local: for each gate, waiting or not, the wires that must be local.
+        before: the same, the gates before it that it does not commute with.
+        wires: all that gates act on.
+    """
+
+    gates: int
+    local: tuple[int, ...]
+    before: tuple[int, ...]
+    wires: int
+
+    @classmethod
+    def of(cls, gates: Sequence[Footprint]) -> "_Waiting":
+        """Return all gates, in order."""
+        before: list[int] = []
+        # The gates on each wire, and those of them that are not diagonal there.
+        on, local_on = defaultdict[int, int](int), defaultdict[int, int](int)
+        for number, gate in enumerate(gates):
+            diagonal = gate.wires - gate.local
+            others = [*(on[wire] for wire in gate.local), *(local_on[wire] for wire in diagonal)]
+            before.append(reduce(operator.or_, others, 0))
+            for some, wires in ((on, gate.wires), (local_on, gate.local)):
+                for wire in wires:
+                    some[wire] |= 1 << number
+        local = tuple(_bits(gate.local) for gate in gates)
+        return cls((1 << len(gates)) - 1, local, tuple(before), _bits(on))
+
+    def applied(self, devices: Iterable[int]) -> tuple[int, ...]:
+        """Return the gates that can be applied while some wires stand for devices."""
+        done = self.gates ^ self._rest(_bits(devices))
+        return tuple(number for number in range(len(self.local)) if done >> number & 1)
+
+    def without(self, devices: Iterable[int]) -> "_Waiting":
+        """Return what waits once these are applied."""
+        return replace(self, gates=self._rest(_bits(devices)))
+
+    def best_devices(self, n_wires: int, before: Wires) -> Wires:
+        """Choose wires to stand for devices, of equally good ones those that do already."""
+        chosen: Wires = ()
+        while len(chosen) < len(before):
+            others = [wire for wire in range(n_wires) if wire not in chosen]
+            rests = {wire: self._rest(_bits((*chosen, wire))).bit_count() for wire in others}
+            chosen += (min(others, key=lambda wire: (rests[wire], wire not in before, -wire)),)
+        return chosen
+
+    def _rest(self, devices: int) -> int:
+        """Return the gates that wait once those are applied that can be."""
+        waiting = rest = self.gates
+        stopped = 0
+        while waiting and stopped != self.wires:
+            first = waiting & -waiting
+            waiting ^= first
+            number = first.bit_length() - 1
+            if self.local[number] & devices or self.before[number] & rest:
+                stopped |= self.local[number]
+            else:
+                rest ^= first
+        return rest
 
 
-def _applied(
-    gates: Sequence[Footprint], waiting: Sequence[int], devices: Iterable[int]
-) -> list[int]:
-    """Return the gates that can be applied, of those that wait, where they commute with these."""
-    devices = frozenset(devices)
-    done: list[int] = []
-    # Wires that a gate waits for, and those on which all that wait are diagonal.
-    stopped, diagonal = set[int](), set[int]()
-    for number in waiting:
-        gate = gates[number]
-        is_stopped = not (
-            devices.isdisjoint(gate.local)
-            and stopped.isdisjoint(gate.wires)
-            and diagonal.isdisjoint(gate.local)
-        )
-        if is_stopped:
-            stopped |= gate.local
-            diagonal |= gate.wires - gate.local
-        else:
-            done.append(number)
-    return done
-
-
-def _soonest(gates: Sequence[Footprint], n_wires: int, n_local: int) -> list[int]:
-    """Return the wires in the order in which gates need them."""
-    del n_local
-    order = dict.fromkeys(wire for gate in gates for wire in sorted(gate.local))
-    return list(order | dict.fromkeys(range(n_wires)))
-
-
-def _most(gates: Sequence[Footprint], n_wires: int, n_local: int) -> list[int]:
-    """Return the wires in the order in which gates need them that take few new ones."""
-    local = dict[int, None]()
-    waiting = list(range(len(gates)))
-    while True:
-        outside = [wire for wire in range(n_wires) if wire not in local]
-        waiting = _without(waiting, _applied(gates, waiting, outside))
-        ready = _ready([gates[number] for number in waiting])
-        new = [tuple(wire for wire in sorted(gate.local) if wire not in local) for gate in ready]
-        fitting = [wires for wires in new if len(local) + len(wires) <= n_local]
-        if not fitting:
-            break
-        _, fewest = min((len(wires), wires) for wires in fitting)
-        local |= dict.fromkeys(fewest)
-    rest = [gates[number] for number in waiting]
-    return list(local | dict.fromkeys(_soonest(rest, n_wires, n_local)))
-
-
-def _ready(gates: Sequence[Footprint]) -> list[Footprint]:
-    """Return the gates that commute with all before them."""
-    ready: list[Footprint] = []
-    stopped, diagonal = set[int](), set[int]()
-    for gate in gates:
-        if stopped.isdisjoint(gate.wires) and diagonal.isdisjoint(gate.local):
-            ready.append(gate)
-        stopped |= gate.local
-        diagonal |= gate.wires - gate.local
-    return ready
+def _bits(numbers: Iterable[int]) -> int:
+    return reduce(operator.or_, (1 << number for number in numbers), 0)
 
 
 def _placed(chosen: Wires, before: Wires, end: Wires) -> Wires:
