@@ -14,6 +14,7 @@ from bellhop._jax.private import (
     trace_state_clean,
 )
 from bellhop.base.callers_context import keep_context
+from bellhop.base.flat import flat_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.ahead_of_time import AheadOfTime
@@ -201,7 +202,16 @@ class Called(AheadOfTime, CompiledCall):
             failed = False
         finally:
             record_span("program", self._traced.name, self._traced.site, begin, failed)
+        self._record_circuits(static, args, kwargs)
         return result
+
+    def _record_circuits(self, static: Static, args: Args, kwargs: Kwargs) -> None:
+        """Let profiles have the circuits that are operations of a program, and cross no border."""
+        types = flat_arguments(args, dict(kwargs))
+        for made in self._programs.made:
+            if made.program.circuits and made.is_for(static, *types):
+                for name, _, backend in made.program.circuits:
+                    record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""

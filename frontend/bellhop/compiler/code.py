@@ -86,6 +86,7 @@ class Program:
         targets: its callbacks, in the order of their numbers in the module.
         delegates: the functions that its code needs, where it is not for the CPU.
         concurrent: how many of its callbacks run at once.
+        circuits: those that are operations of it: name, device, and who runs each and why.
     """
 
     code: Code
@@ -96,6 +97,7 @@ class Program:
     targets: tuple["CallbackTarget", ...]
     delegates: Delegates | None = None
     concurrent: int = 1
+    circuits: tuple[tuple[str, ...], ...] = ()
 
     @property
     def mlir(self) -> str:

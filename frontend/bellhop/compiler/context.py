@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
 
 
+# The attribute of a module that names them.
+_CIRCUITS = "bellhop.circuits"
+
+
 @dataclass
 class Lowering:
     """The callbacks of the program that is being lowered, by number, and its counters."""
@@ -148,3 +152,23 @@ def lowering() -> Iterator[Lowering]:
 def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
     """Allow operations of our unregistered dialects in the module that JAX is lowering."""
     ctx.module_context.context.allow_unregistered_dialects = True
+
+
+def stamp(module: ir.Module, circuit: Sequence[str]) -> None:
+    """Let a module say that it holds a circuit, none of whose operations stand in it.
+
+    Args:
+        module: that of the program.
+        circuit: its name, its device, and who runs it and why.
+    """
+    with module.context:
+        new = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in circuit])
+        known = [ir.ArrayAttr.get(list(map(ir.StringAttr.get, each))) for each in stamped(module)]
+        every = list(dict.fromkeys([*known, new]))
+        module.operation.attributes[_CIRCUITS] = ir.ArrayAttr.get(every)
+
+
+def stamped(module: ir.Module) -> tuple[tuple[str, ...], ...]:
+    """Return what ``stamp`` was told of a module."""
+    circuits = module.operation.attributes.get(_CIRCUITS, ())
+    return tuple(tuple(text.value for text in circuit) for circuit in circuits)

@@ -37,6 +37,7 @@ from bellhop.base.devices import (
 from bellhop.base.module_text import ModuleText, Snapshot
 from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
+from bellhop.compiler.context import stamped
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.instruments import Stopwatch
 from bellhop.errors import CompileError
@@ -149,7 +150,17 @@ def optimize(
             delegates=None if kept is None else weakref.ref(kept),
             repeats_kernels=_repeats_kernels(optimized, module),
         )
-        return Program(code, jaxpr, lowered, optimized, stages, tuple(targets), kept, concurrent)
+        return Program(
+            code,
+            jaxpr,
+            lowered,
+            optimized,
+            stages,
+            tuple(targets),
+            kept,
+            concurrent,
+            stamped(module),
+        )
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:

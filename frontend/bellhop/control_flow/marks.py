@@ -12,19 +12,19 @@ from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop.base.types import Operand
+from bellhop.compiler.context import lowering_in_progress, stamp
 
 # marked: x, and what its rules need beside it... -> x
 marked_p = Primitive("quantum_marked")
 marked_p.def_impl(lambda value, *_, **__: value)
 marked_p.def_abstract_eval(lambda value, *_, **__: value)
-mlir.register_lowering(marked_p, lambda _, value, *__, **___: [value])
 
 
 class Mark:
     """The rules of a value.  A subclass is hashable, and changes what differs.
 
     Attributes:
-        box: the lines of a circuit whose state it marks, for pictures.
+        box: the lines of a circuit whose state it marks, for pictures and the module.
     """
 
     box: tuple[str, ...] = ()
@@ -52,6 +52,13 @@ def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: Mark) -> 
     return marked(*primals, mark=mark), mark.tangent(primals, tangents)
 
 
+def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, mark: Mark) -> list[Any]:
+    if mark.box and lowering_in_progress() is not None:
+        stamp(ctx.module_context.module, mark.box)
+    return [value]
+
+
+mlir.register_lowering(marked_p, _lower)
 ad.primitive_jvps[marked_p] = _jvp
 batching.primitive_batchers[marked_p] = lambda args, dims, *, mark: (
     mark.batched(args, dims),

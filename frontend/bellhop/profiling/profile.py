@@ -158,7 +158,8 @@ def profile(*, limit: int = 1_000_000) -> Profile:
     Callbacks, taps, regions on other devices, circuits, runs of ``qjit`` functions and
     compilation, of all threads, in ``qjit``, in ``jax.jit`` and outside; programs that are compiled
     already too.  Crossings that begin and end inside count.  Profiles may stand in one another.
-    What runs inside the program, such as circuits on ``default.mixed``, does not cross.
+    What runs inside the program, such as circuits on ``default.mixed``, does not cross, and
+    has rows that say so.
 
     Args:
         limit: how many crossings are kept one by one, each in 64 bytes, for medians,

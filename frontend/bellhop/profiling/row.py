@@ -13,11 +13,13 @@ class Row:
             other thread does; ``"region on cuda:0"``, and its two halves where it runs beside
             the program, ``start`` and ``wait``; ``"circuit"``, and ``"circuit, derivative"``
             where it is recorded for one, both with ``", engine"`` behind where Bellhop's engine
-            ran it and not the device's plugin; ``"compilation"``.
+            ran it and not the device's plugin; ``"circuit, in the program: ..."``, and why, of one
+            that is part of a ``qjit`` function, whose time is the program's; ``"compilation"``.
         name: of the function.
         definition: ``file:line`` where that is.
         site: ``file:line`` where it is called, if that is known.
-        calls: how many there were; a batch of circuits, which ``vmap`` makes, is one for each row.
+        calls: how many there were; a batch of circuits, which ``vmap`` makes, is one for each row,
+            and a circuit in the program one for each call of that.
         failed: how many of these raised.
         total: seconds outside the program, all together; of a circuit, those in its device.
         median: seconds of one; of those kept one by one.

@@ -37,6 +37,35 @@ def test_callbacks(kind):
     assert row.definition.startswith(HERE)
 
 
+def test_circuits_in_the_program_say_why_they_are():
+    @qml.qnode(qml.device("default.mixed", wires=2))
+    def noisy(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    @qml.qnode(qml.device("default.qubit", wires=1))
+    def state(x):
+        qml.RX(x, 0)
+        return qml.state()
+
+    f = bellhop.qjit(lambda x: (noisy(x), noisy(2 * x), state(x)))
+    f(1.0)
+    reasons = {"noisy": "default.mixed has no engine", "state": "it returns a state, or what is"}
+    for text in (f.mlir, f.mlir_opt):
+        for name, reason in reasons.items():
+            assert f'["{name}", "default.' in text
+            assert f'"in the program: {reason}' in text
+    with bellhop.profile() as p:
+        f(1.0)
+        f(2.0)
+    rows = {row.name: row for row in p.rows if row.kind.startswith("circuit, in the program: ")}
+    assert {name: (row.calls, row.failed) for name, row in rows.items()} == {
+        "noisy": (2, 0),
+        "state": (2, 0),
+    }
+    assert all(reason in rows[name].kind for name, reason in reasons.items())
+
+
 def test_times_and_lines():
     f = looped(slow)
     f(0.0)
