@@ -1,8 +1,9 @@
 """Derivatives of a variational circuit by other ways than one adjoint sweep.
 
 The circuit is that of `circuits.py` at 4 qubits, 24 angles.  Its gradient by the
-parameter-shift rule takes 48 circuits; its Hessian, adjoint Jacobians at 48 points.  The JAX
-column differentiates default.qubit under `jax.jit` by backpropagation.
+parameter-shift rule takes 48 circuits; its Hessian, adjoint Jacobians at 48 points, and the product
+of that and a vector, one sweep with twice as many states as a gradient has.  The JAX column
+differentiates default.qubit under `jax.jit` by backpropagation.
 
 Limit: the same number of runs of the circuit, or of its adjoint gradient, through
 Lightning's Python bindings.
@@ -17,6 +18,7 @@ from benchmarks.cases.circuits import ring_angles, ring_circuit, ring_gates
 from benchmarks.gates import Lightning, parameters
 
 WIRES = 4
+ANGLES = len(parameters(ring_gates(WIRES)))
 
 
 def _by_shifts(api: Any) -> Program:
@@ -44,11 +46,32 @@ def _hessian() -> Program:
     return synchronous(bellhop.qjit(jax.hessian(circuit)), ring_angles(WIRES))
 
 
-def _repeated(gradient: bool) -> Program:
+def _hessian_product(jit: Any, circuit: Any) -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    angles = ring_angles(WIRES)
+    direction = jnp.cos(jnp.arange(angles.size))
+    return synchronous(jit(lambda x: jax.jvp(jax.grad(circuit), (x,), (direction,))[1]), angles)
+
+
+def _hessian_product_by_sweep() -> Program:
+    import bellhop
+
+    return _hessian_product(bellhop.qjit, ring_circuit("lightning.qubit", WIRES))
+
+
+def _hessian_product_by_jax() -> Program:
+    import jax
+
+    circuit = ring_circuit("default.qubit", WIRES, interface="jax", diff_method="backprop")
+    return _hessian_product(jax.jit, circuit)
+
+
+def _repeated(gradient: bool, times: int) -> Program:
     run_gates = ring_gates(WIRES)
     lightning = Lightning(WIRES, run_gates, parameters(run_gates), wire=0)
     run = lightning.gradient if gradient else lightning.expectation
-    times = 2 * len(parameters(run_gates))
 
     def repeat() -> None:
         for _ in range(times):
@@ -65,7 +88,7 @@ CASES = [
         builders={
             "jax": _backpropagated,
             **qjit_builders(_by_shifts),
-            LIMIT: lambda: _repeated(gradient=False),
+            LIMIT: lambda: _repeated(gradient=False, times=2 * ANGLES),
         },
     ),
     Case(
@@ -74,11 +97,22 @@ CASES = [
         limit="lightning.qubit through its Python bindings",
         builders={
             "bellhop": _hessian,
-            LIMIT: lambda: _repeated(gradient=True),
+            LIMIT: lambda: _repeated(gradient=True, times=2 * ANGLES),
         },
         unavailable={
             "jax": "it takes minutes to compile default.qubit twice differentiated",
             "catalyst": "it does not differentiate the adjoint method",
         },
+    ),
+    Case(
+        name="hessian-product-4",
+        title="product of a Hessian and a vector, 4 qubits",
+        limit="two adjoint gradients of lightning.qubit, through its Python bindings",
+        builders={
+            "bellhop": _hessian_product_by_sweep,
+            "jax": _hessian_product_by_jax,
+            LIMIT: lambda: _repeated(gradient=True, times=2),
+        },
+        unavailable={"catalyst": "it does not differentiate the adjoint method"},
     ),
 ]

@@ -119,6 +119,13 @@ bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
   return false;
 }
 
+// Only their bras are linear in the state.
+bool are_means(const MeasurementList& list) {
+  return std::ranges::all_of(list.measurements(), [](const Measurement& measurement) {
+    return measurement.kind == Kind::kExpval;
+  });
+}
+
 bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qubits,
          std::size_t rows) {
   std::size_t values = 0;
@@ -128,7 +135,11 @@ bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qu
     values += more;
   }
   const auto& cotangents = jacobians.cotangents;
-  const std::size_t height = cotangents ? 1 : values;
+  const auto& direction = jacobians.direction;
+  const std::size_t height = cotangents ? 1 : direction ? 2 * values : values;
+  if (direction && (direction->size() != jacobians.columns || !are_means(list))) {
+    return false;
+  }
   return jacobians.height == height && (!cotangents || cotangents->size() == values) &&
          jacobians.values.size() == rows * height * jacobians.columns;
 }
@@ -156,6 +167,9 @@ bool runs(const Session& session, const Measuring& measuring,
   if (!session.waits || !suits(*session.beginning)) return false;
   const Step* first = nullptr;
   for (const Step& step : session.steps) {
+    // Tangents go neither through projections nor with dynamic-count parameters.
+    const bool stays = step.gates != nullptr && !is_dynamic_count(step.offset);
+    if (jacobians != nullptr && jacobians->direction && !stays) return false;
     if (step.gates == nullptr) continue;
     if (first == nullptr) first = &step;
     const auto plan = plan_of(session, step);

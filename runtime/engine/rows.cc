@@ -43,7 +43,7 @@ class Group {
 
   void run(std::size_t first, std::size_t count) {
     rows_ = {first, count};
-    walk_.begin();
+    walk_.begin(direction());
     for (std::size_t i = 0; i < batch_.steps.size(); ++i) {
       pad(i);
       walk_.forward(batch_.steps[i], inputs_of(i));
@@ -54,6 +54,17 @@ class Group {
   }
 
  private:
+  // Padded as parameters are.
+  Direction direction() {
+    if (jacobians_ == nullptr || !jacobians_->direction) return {};
+    const auto& rows = *jacobians_->direction;
+    if (rows.stride == 0) return {rows.values};
+    direction_.clear();
+    for (std::size_t lane = 0; lane < lanes_; ++lane)
+      append_row(rows, lane, direction_);
+    return {std::span(direction_).first(rows.stride), rows.stride};
+  }
+
   bool is_full() const { return rows_.count == lanes_; }
 
   // Where there are less rows than lanes the last stands in the others once more, so
@@ -63,10 +74,13 @@ class Group {
     if (params.stride == 0 || is_full()) return;
     std::vector<double>& padded = padded_[i];
     padded.clear();
-    for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      const auto row = params.of(rows_.first + std::min(lane, rows_.count - 1));
-      padded.insert(padded.end(), row.begin(), row.end());
-    }
+    for (std::size_t lane = 0; lane < lanes_; ++lane) append_row(params, lane, padded);
+  }
+
+  template <typename Rows>
+  void append_row(const Rows& rows, std::size_t lane, std::vector<double>& to) const {
+    const auto row = rows.of(rows_.first + std::min(lane, rows_.count - 1));
+    to.insert(to.end(), row.begin(), row.end());
   }
 
   Walk::Inputs inputs_of(std::size_t i) const {
@@ -95,6 +109,7 @@ class Group {
   Walk walk_;
   const std::size_t lanes_;
   std::vector<std::vector<double>> padded_;  // parameters of each step
+  std::vector<double> direction_;
   RowRange rows_;
 };
 

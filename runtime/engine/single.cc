@@ -90,10 +90,10 @@ void differentiate(Walk& walk, std::span<const Step> steps, const InputsOf& inpu
 Single::Single(const Session& session)
     : walk(layout_of(session), session.keeps_steps) {}
 
-Single& at_end(Session& session) {
+Single& at_end(Session& session, const Direction& direction) {
   if (!session.in_engine) session.in_engine = begin(session);
   Single& single = *session.in_engine;
-  if (single.done == 0) single.walk.begin();
+  if (single.done == 0) single.walk.begin(direction);
   for (; single.done < session.steps.size(); ++single.done) {
     const Step& step = session.steps[single.done];
     single.walk.forward(step, own_inputs(step));
@@ -105,7 +105,12 @@ void measure_single(Session& session, const Measuring& measuring,
                     const Jacobians* jacobians, const Helpers& helpers) {
   if (!session.in_engine) session.in_engine = begin(session);
   const Lent lent(session.in_engine->walk.states(), helpers);
-  Single& single = at_end(session);
+  Direction direction;
+  if (jacobians != nullptr && jacobians->direction) {
+    direction = {jacobians->direction->values};
+    session.in_engine->done = 0;
+  }
+  Single& single = at_end(session, direction);
   States& states = single.walk.states();
   std::vector<std::uint32_t> drawn;
   const Sampling sampling{session.beginning->shots, &session.device->generator, nullptr,
@@ -117,7 +122,7 @@ void measure_single(Session& session, const Measuring& measuring,
     }
     return;
   }
-  expect_states(session, 1 + jacobians->height);
+  expect_states(session, (jacobians->direction ? 2 : 1) + jacobians->height);
   const std::vector<Amplitudes> bras =
       bras_of(states, measuring, {}, *jacobians, sampling);
   single.done = 0;

@@ -33,8 +33,9 @@ struct Single {
   std::vector<Sample> samples;
 };
 
-// The circuit of a session that waits, after all of its steps.
-Single& at_end(Session& session);
+// The circuit of a session that waits, after all of its steps. Where it begins here, it
+// does along a direction.
+Single& at_end(Session& session, const Direction& direction = {});
 
 // Runs the gates that wait in a session and measures, with derivatives unless
 // `jacobians` is null. The engine must be able to (`runs` in choice.h).

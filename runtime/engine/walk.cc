@@ -22,6 +22,11 @@ std::int64_t first_column(const Step& step, std::size_t columns) {
 
 }  // namespace
 
+Ket Walk::ket_with_tangent() {
+  if (direction_.numbers.empty()) return {ket()};
+  return {ket(), states_.get(1)};
+}
+
 // The iterations of a part, as a sweep takes them.
 Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inputs,
                          std::int64_t column) {
@@ -36,22 +41,33 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
   program_ = plan_->program();
   const std::size_t before = part.first * gates.parameters();
   if (column >= 0) column += static_cast<std::int64_t>(before);
-  return {&program_, part.times, inputs.params + before, inputs.stride, column};
+  Segment segment{&program_, part.times, inputs.params + before, inputs.stride, column};
+  const auto& numbers = direction_.numbers;
+  const std::int64_t first = numbers.empty() ? -1 : first_column(step, numbers.size());
+  if (first >= 0) {
+    segment.direction = numbers.data() + static_cast<std::size_t>(first) + before;
+    segment.direction_stride = direction_.stride;
+  }
+  return segment;
 }
 
 TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
-  return {program_, plan_->groups(), segment.parameters + number * program_.parameters};
+  const std::size_t before = number * program_.parameters;
+  return {program_, plan_->groups(), segment.parameters + before,
+          segment.direction == nullptr ? nullptr : segment.direction + before};
 }
 
 bool Walk::is_tiled() const {
   return !states_.layout().rows_in_lanes && states_.layout().qubits > kTileBits;
 }
 
-void Walk::begin() {
+void Walk::begin(const Direction& direction) {
+  direction_ = direction;
   removed_.clear();
   step_ = nullptr;
   plan_.reset();
   states_.set_zero_state(ket());
+  if (!direction.numbers.empty()) states_.set_zero(states_.get(1));
 }
 
 void Walk::forward(const Step& step, const Inputs& inputs) {
@@ -64,12 +80,13 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
     const Segment segment = segment_of(step, number, inputs, -1);
     if (is_tiled()) {
       for (std::size_t t = 0; t < segment.iterations; ++t) {
-        forward_by_tiles(iteration(segment, t), states_, ket());
+        forward_by_tiles(iteration(segment, t), states_, ket_with_tangent());
       }
       continue;
     }
-    states_.fit(program_);
-    states_.sweeps().forward(states_.layout(), &segment, 1, ket(), states_.scratch());
+    const Ket all = ket_with_tangent();
+    states_.fit(program_, all.moves());
+    states_.sweeps().forward(states_.layout(), &segment, 1, all, states_.scratch());
   }
 }
 
@@ -93,11 +110,11 @@ void Walk::backward(const Step& step, const Inputs& inputs,
       for (std::size_t t = segment.iterations; t-- > 0;) {
         double* const at =
             column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;
-        backward_by_tiles(iteration(segment, t), states_, ket(), gradients.bras, at,
-                          columns);
+        backward_by_tiles(iteration(segment, t), states_, ket_with_tangent(),
+                          gradients.bras, at, columns);
       }
     } else {
-      states_.sweeps().backward(states_.layout(), &segment, 1, ket(),
+      states_.sweeps().backward(states_.layout(), &segment, 1, ket_with_tangent(),
                                 gradients.bras.data(), gradients.bras.size(), jacobian,
                                 columns, gradients.row_size, gradients.rows,
                                 states_.scratch());

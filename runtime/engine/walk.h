@@ -29,6 +29,13 @@ struct Gradients {
   std::size_t dynamic_count_columns = 0;
 };
 
+// A direction in the space of all static-count parameters, of the row in the first
+// lane; that of the next row is `stride` further. None where it is empty.
+struct Direction {
+  std::span<const double> numbers;
+  std::size_t stride = 0;
+};
+
 // A state, or one in each lane, on its way through the steps of a circuit. One thread
 // uses it at a time.
 class Walk {
@@ -47,10 +54,13 @@ class Walk {
   void let_go_back(bool can_go_back) { can_go_back_ = can_go_back; }
 
   States& states() { return states_; }
-  // The state that goes through the circuit; it is state vector 0.
+  // The state that goes through the circuit; it is state vector 0. Along a direction
+  // its tangent goes with it, which is the next one.
   Amplitudes ket() { return states_.get(0); }
+  Ket ket_with_tangent();
 
-  void begin();
+  // The direction stays valid until the walk begins again or ends.
+  void begin(const Direction& direction = {});
   void forward(const Step& step, const Inputs& inputs);
   // Takes ket and bras back through the last step, and adds the derivatives by its
   // parameters.
@@ -70,6 +80,7 @@ class Walk {
   std::shared_ptr<const Plan> plan_;
   Program program_{};
   bool can_go_back_;
+  Direction direction_;
   std::vector<std::byte> removed_;
 };
 

@@ -27,12 +27,11 @@ ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
 // rows of a batch are shared with XLA's threads.
 // Ownership: the session is borrowed, and ends here if a measurement fails.
 ffi::Error measure(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
-                   HandleBuffer handle, ffi::Buffer<ffi::F64> data,
-                   Cotangents cotangents, HandleResult result,
-                   ffi::RemainingRets values) {
+                   HandleBuffer handle, ffi::Buffer<ffi::F64> data, Vector vector,
+                   HandleResult result, ffi::RemainingRets values) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     take_measurements(lease.session, read_handle(handle).place, state->list,
-                      read_per_row(data, lease->rows), cotangents, values,
+                      read_per_row(data, lease->rows), vector, values,
                       state->derivative, helpers_of(pool));
   });
 }

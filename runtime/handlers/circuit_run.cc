@@ -44,8 +44,8 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
 // Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
 // Ownership: the session begins and ends here.
 ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
-               ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
-               Cotangents cotangents, ffi::RemainingRets values) {
+               ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data, Vector vector,
+               ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
   return guarded(state, id, beginning, [&] {
     const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
@@ -55,7 +55,7 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
       apply_gates(lease.session, state->table, read_per_row(params, beginning.rows),
                   state->offset, {}, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
-                        read_per_row(data, beginning.rows), cotangents, values,
+                        read_per_row(data, beginning.rows), vector, values,
                         state->derivative, helpers_of(pool));
     }
     end_session(handle);

@@ -32,11 +32,12 @@ Output output_of(const ffi::RemainingRets& values, std::size_t i) {
 }
 
 Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
-                       const Cotangents& cotangents) {
+                       Derivative derivative, const Vector& vector) {
   const std::size_t last = values.size() - 1;
   const Output output = output_of(values, last);
   const auto shape = (**values.get<ffi::AnyBuffer>(last)).dimensions();
-  if (output.type != Output::Type::kReal || shape.size() < (cotangents ? 1 : 2)) {
+  const bool is_vjp = derivative == Derivative::kVjp;
+  if (output.type != Output::Type::kReal || shape.size() < (is_vjp ? 1 : 2)) {
     throw CircuitError(
         "A Jacobian of measured values has two dimensions of type f64, and a VJP one.");
   }
@@ -44,8 +45,10 @@ Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
     return static_cast<std::size_t>(shape[shape.size() - behind]);
   };
   Jacobians jacobians{std::span(static_cast<double*>(output.data), output.size),
-                      cotangents ? 1 : size(2), size(1)};
-  if (cotangents) jacobians.cotangents = read_per_row(*cotangents, rows);
+                      is_vjp ? 1 : size(2), size(1)};
+  if (vector) {
+    (is_vjp ? jacobians.cotangents : jacobians.direction) = read_per_row(*vector, rows);
+  }
   return jacobians;
 }
 
@@ -89,8 +92,8 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
 }
 
 Derivative derivative_of(std::int64_t value) {
-  if (value < 0 || value > static_cast<std::int64_t>(Derivative::kVjp)) {
-    throw CircuitError("A measurement's jacobian: expected 0 to 2, got " +
+  if (value < 0 || value > static_cast<std::int64_t>(Derivative::kAlong)) {
+    throw CircuitError("A measurement's jacobian: expected 0 to 3, got " +
                        std::to_string(value) + ".");
   }
   return static_cast<Derivative>(value);
@@ -115,15 +118,17 @@ void apply_gates(Session& session, const GateTable& table,
 void take_measurements(Session& session, std::uint32_t place,
                        const MeasurementList& list,
                        const PerRow<std::span<const double>>& data,
-                       const Cotangents& cotangents, const ffi::RemainingRets& values,
+                       const Vector& vector, const ffi::RemainingRets& values,
                        Derivative derivative, const Helpers& helpers) {
-  const bool is_vjp = derivative == Derivative::kVjp;
-  if (cotangents.has_value() != is_vjp) {
-    throw CircuitError("Cotangents are given for a VJP, and for nothing else.");
+  const bool has_vector = derivative >= Derivative::kVjp;
+  if (vector.has_value() != has_vector) {
+    throw CircuitError(
+        "A vector is given for a VJP and for a derivative along it, and for nothing "
+        "else.");
   }
   std::optional<Jacobians> jacobians;
   if (derivative != Derivative::kNone) {
-    jacobians = jacobians_of(values, session.rows, cotangents);
+    jacobians = jacobians_of(values, session.rows, derivative, vector);
   }
   std::vector<Output> outputs;
   outputs.reserve(values.size());
@@ -137,8 +142,10 @@ void take_measurements(Session& session, std::uint32_t place,
   if (engine::runs(session, measuring, asked)) {
     engine::run(session, measuring, asked, helpers);
     profile_engine(place);
-  } else if (is_vjp) {
-    throw CircuitError("only the engine has VJPs of measured values.");
+  } else if (has_vector) {
+    throw CircuitError(
+        "only the engine has VJPs of measured values, and derivatives along a "
+        "direction.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {

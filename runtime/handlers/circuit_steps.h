@@ -46,19 +46,20 @@ void apply_gates(Session& session, const GateTable& table,
                  std::int32_t iterations);
 
 // What the contract's `jacobian` says.
-enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp };
+enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp, kAlong };
 Derivative derivative_of(std::int64_t value);
 
-// Of a VJP, one for each value of a row.
-using Cotangents = std::optional<ffi::Buffer<ffi::F64>>;
+// Of a VJP, a number for each value of a row, and of a derivative along a direction one
+// for each parameter.
+using Vector = std::optional<ffi::Buffer<ffi::F64>>;
 
 // Writes measurements of a session that the caller holds to XLA's `values`, and the
-// Jacobian to the last of them if it is asked for; or a VJP to the only one. Profiles
-// know the circuit by `place`.
+// Jacobian to the last of them if it is asked for; or a VJP, or the Jacobian and its
+// derivative along the vector, to the only one. Profiles know the circuit by `place`.
 void take_measurements(Session& session, std::uint32_t place,
                        const MeasurementList& list,
                        const PerRow<std::span<const double>>& data,
-                       const Cotangents& cotangents, const ffi::RemainingRets& values,
+                       const Vector& vector, const ffi::RemainingRets& values,
                        Derivative derivative, const Helpers& helpers);
 
 }  // namespace bellhop

@@ -29,6 +29,9 @@ struct Jacobians {
   std::size_t dynamic_count_columns = 0;
   // One for each value of a run.
   std::optional<PerRow<std::span<const double>>> cotangents = {};
+  // In the space of parameters: then each row of a matrix, of which there are twice as
+  // many, has its derivative along this behind it.
+  std::optional<PerRow<std::span<const double>>> direction = {};
 };
 
 }  // namespace bellhop

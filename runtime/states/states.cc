@@ -39,20 +39,20 @@ void States::fit_gathered(std::size_t numbers) {
   scratch_.gathered = gathered_.get();
 }
 
-void States::fit(const Program& program) {
+void States::fit(const Program& program, bool moves) {
   fit_gathered(program.gathered);
   const std::size_t used = program.n_factors * lanes();
-  if (program.n_factors <= factors_ && program.size <= operations_) {
+  const std::size_t matrices = (moves ? 16 : 8) * program.size;
+  if (program.n_factors <= factors_ && matrices <= matrices_) {
     // The last register of angles may have more lanes than there are factors.
     std::fill(scratch_.angles + used, scratch_.angles + rounded(used), 0.0);
     return;
   }
   forget_matrices();
   factors_ = std::max(factors_, program.n_factors);
-  operations_ = std::max(operations_, program.size);
+  matrices_ = std::max(matrices_, matrices);
   const std::size_t angles = rounded(factors_ * lanes());
-  of_program_ =
-      allocate(rounded(3 * angles + 8 * operations_ * lanes()) * sizeof(double));
+  of_program_ = allocate(rounded(3 * angles + matrices_ * lanes()) * sizeof(double));
   auto* next = static_cast<double*>(of_program_.get());
   for (double** part : {&scratch_.angles, &scratch_.cosines, &scratch_.sines}) {
     *part = next;

@@ -50,8 +50,9 @@ class States {
   States(const States&) = delete;
   States& operator=(const States&) = delete;
 
-  // Makes room in the scratch memory for a program, or for a matrix on so many wires.
-  void fit(const Program& program);
+  // Makes room in the scratch memory for a program, of states that may have tangents,
+  // or for a matrix on so many wires.
+  void fit(const Program& program, bool moves);
   void fit_matrix(std::size_t targets) {
     fit_gathered(gathered_numbers(targets, true));
   }
@@ -91,7 +92,7 @@ class States {
   const Helpers* helpers_ = nullptr;
   const std::size_t size_;  // numbers of a real part
   std::size_t factors_ = 0;
-  std::size_t operations_ = 0;
+  std::size_t matrices_ = 0;  // numbers of matrices, in each lane
   std::size_t numbers_gathered_ = 0;
   Memory of_program_;
   Memory gathered_;

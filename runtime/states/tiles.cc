@@ -36,9 +36,10 @@ struct Sweep {
   const Group& group;
   const Program program;
   std::vector<double> parameters;
+  std::vector<double> direction;
   std::size_t qubits;
   Precision precision;
-  Amplitudes ket;
+  Ket ket;
   std::span<const Amplitudes> bras;
   bool is_backward;
   // Of bras and the group's parameters, for each part; none if they are not asked for.
@@ -64,7 +65,7 @@ class TileWorker {
   explicit TileWorker(Sweep& sweep)
       : sweep_(sweep),
         tiles_({sweep.group.bits.size(), /*rows_in_lanes=*/false, sweep.precision}) {
-    tiles_.fit(sweep.program);
+    tiles_.fit(sweep.program, sweep.ket.moves());
     std::uint64_t inside = 0;
     for (const std::uint8_t bit : sweep.group.bits) inside |= std::uint64_t{1} << bit;
     for (std::uint8_t bit = 0; bit < sweep.qubits; ++bit) {
@@ -77,14 +78,19 @@ class TileWorker {
     layout.outside = spread(tile, outer_);
     const std::size_t first = layout.outside;
     const std::size_t n = sweep_.bras.size();
-    const Amplitudes ket = gathered(sweep_.ket, 0, first);
+    Ket ket{gathered(sweep_.ket.state, 0, first)};
+    if (ket_moves()) ket.tangent = gathered(sweep_.ket.tangent, 1 + n, first);
     bras_.clear();
     for (std::size_t b = 0; b < n; ++b) {
       bras_.push_back(gathered(sweep_.bras[b], 1 + b, first));
     }
     const bool differentiates = !sweep_.derivatives.empty();
-    const Segment segment{&sweep_.program, 1, sweep_.parameters.data(), 0,
-                          differentiates ? 0 : -1};
+    const Segment segment{&sweep_.program,
+                          1,
+                          sweep_.parameters.data(),
+                          0,
+                          differentiates ? 0 : -1,
+                          sweep_.direction.empty() ? nullptr : sweep_.direction.data()};
     if (sweep_.is_backward) {
       double* const into =
           sweep_.derivatives.data() + part * sweep_.derivatives_of_part();
@@ -93,11 +99,13 @@ class TileWorker {
     } else {
       tiles_.sweeps().forward(layout, &segment, 1, ket, tiles_.scratch());
     }
-    scatter(ket, sweep_.ket, first);
+    scatter(ket.state, sweep_.ket.state, first);
+    if (ket_moves()) scatter(ket.tangent, sweep_.ket.tangent, first);
     for (std::size_t b = 0; b < n; ++b) scatter(bras_[b], sweep_.bras[b], first);
   }
 
  private:
+  bool ket_moves() const { return sweep_.ket.moves(); }
   bool is_in_place() const { return sweep_.runs.size() == 1; }
 
   // A copy, unless it lies in one piece.
@@ -146,9 +154,10 @@ class TileWorker {
 };
 
 Sweep sweep_of(const TiledProgram& program, const Group& group, const States& states,
-               const Amplitudes& ket) {
+               const Ket& ket) {
   Sweep sweep{group,
               group.program(program.whole),
+              {},
               {},
               states.layout().qubits,
               states.layout().precision,
@@ -158,6 +167,9 @@ Sweep sweep_of(const TiledProgram& program, const Group& group, const States& st
               {}};
   for (const std::size_t slot : group.slots) {
     sweep.parameters.push_back(program.parameters[slot]);
+    if (program.direction != nullptr) {
+      sweep.direction.push_back(program.direction[slot]);
+    }
   }
   std::size_t low = 0;
   while (low < group.bits.size() && group.bits[low] == low) ++low;
@@ -206,7 +218,7 @@ struct WordTile {
 }  // namespace
 
 void forward_by_tiles(const TiledProgram& program, const States& states,
-                      const Amplitudes& ket) {
+                      const Ket& ket) {
   for (const Group& group : program.groups) {
     Sweep sweep = sweep_of(program, group, states, ket);
     go_through(sweep, states);
@@ -214,7 +226,7 @@ void forward_by_tiles(const TiledProgram& program, const States& states,
 }
 
 void backward_by_tiles(const TiledProgram& program, const States& states,
-                       const Amplitudes& ket, std::span<const Amplitudes> bras,
+                       const Ket& ket, std::span<const Amplitudes> bras,
                        double* jacobian, std::size_t columns) {
   for (std::size_t g = program.groups.size(); g-- > 0;) {
     const Group& group = program.groups[g];

@@ -15,19 +15,21 @@
 
 namespace bellhop::engine {
 
-// An iteration of a program, in groups, at its parameters.
+// An iteration of a program, in groups, at its parameters, which move along a direction
+// unless that is null.
 struct TiledProgram {
   const Program& whole;
   const std::vector<Group>& groups;
   const double* parameters;
+  const double* direction;
 };
 
 // As Sweeps::forward and ::backward; `jacobian` is at the column of the first
 // parameter, or null.
 void forward_by_tiles(const TiledProgram& program, const States& states,
-                      const Amplitudes& ket);
+                      const Ket& ket);
 void backward_by_tiles(const TiledProgram& program, const States& states,
-                       const Amplitudes& ket, std::span<const Amplitudes> bras,
+                       const Ket& ket, std::span<const Amplitudes> bras,
                        double* jacobian, std::size_t columns);
 
 // A number for each lane.

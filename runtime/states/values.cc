@@ -37,9 +37,9 @@ void add_to(Real& sum, double number) {
 class Measurer {
  public:
   Measurer(States& states, const Measuring& measuring, const RowRange& rows,
-           const Sampling& sampling)
+           const Sampling& sampling, std::size_t ket = 0)
       : states_(states),
-        ket_(states.get(0)),
+        ket_(states.get(ket)),
         measuring_(measuring),
         rows_(rows),
         sampling_(sampling) {}
@@ -314,13 +314,15 @@ std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
                                 const RowRange& rows, const Jacobians& jacobians,
                                 const Sampling& sampling) {
   std::vector<Amplitudes> bras;
-  const std::size_t free = 1 + jacobians.height;
+  const std::size_t first = jacobians.direction ? 2 : 1;
+  const std::size_t free = first + jacobians.height;
   const auto next = [&] {
-    bras.push_back(states.get(1 + bras.size()));
+    bras.push_back(states.get(first + bras.size()));
     states.set_zero(bras.back());
     return bras.back();
   };
   Measurer measurer(states, measuring, rows, sampling);
+  Measurer of_tangent(states, measuring, rows, sampling, first - 1);
   if (jacobians.cotangents) {
     measurer.add_bras(*jacobians.cotangents, next(), free);
     return bras;
@@ -332,6 +334,7 @@ std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
         return number == k ? 1.0 : 0.0;
       };
       measurer.add_bra(i, is_it, next(), free);
+      if (jacobians.direction) of_tangent.add_bra(i, is_it, next(), free);
     }
     if (measuring.outputs.empty()) continue;
     if (all[i].kind == MeasurementKind::kExpval) {

@@ -1,10 +1,28 @@
 // sweeps/factors.h: matrices of operations at their parameters, and derivatives of
 // their factors. For one instruction set; see sweeps/lanes.h.
 //
-// A Number is a double where there is one row, and Wide where rows stand in lanes.
+// A Number is a double where there is one row, and Wide where rows stand in lanes; or a
+// Moving one, which has its derivative along a direction in the space of parameters.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
+
+template <typename Number>
+struct Moving {
+  Number value{}, dot{};
+
+  friend Moving operator-(Moving a) { return {-a.value, -a.dot}; }
+  friend Moving operator+(Moving a, Moving b) {
+    return {a.value + b.value, a.dot + b.dot};
+  }
+  friend Moving operator-(Moving a, Moving b) {
+    return {a.value - b.value, a.dot - b.dot};
+  }
+  friend Moving operator*(Moving a, Moving b) {
+    return {a.value * b.value, a.dot * b.value + a.value * b.dot};
+  }
+  friend Moving operator*(double a, Moving b) { return {a * b.value, a * b.dot}; }
+};
 
 inline Lanes as_lanes(double v) { return broadcast(v); }
 inline Lanes as_lanes(Wide v) { return narrow(v); }
@@ -17,6 +35,26 @@ inline Matrix2<Lanes> as_lanes(const Matrix2<Number>& m) {
     out.imag[i] = as_lanes(m.imag[i]);
   }
   return out;
+}
+
+// The values, and their derivatives.
+template <typename Number>
+inline Matrix2<Lanes> as_lanes(const Matrix2<Moving<Number>>& m) {
+  Matrix2<Number> out;
+  for (int i = 0; i < 4; ++i) {
+    out.real[i] = m.real[i].value;
+    out.imag[i] = m.imag[i].value;
+  }
+  return as_lanes(out);
+}
+template <typename Number>
+inline Matrix2<Lanes> dots_as_lanes(const Matrix2<Moving<Number>>& m) {
+  Matrix2<Number> out;
+  for (int i = 0; i < 4; ++i) {
+    out.real[i] = m.real[i].dot;
+    out.imag[i] = m.imag[i].dot;
+  }
+  return as_lanes(out);
 }
 
 template <typename Number>

@@ -88,6 +88,10 @@ struct Segment {
   std::size_t stride;        // from one row to the next; 0: they share them
   // The column of the derivative by the first parameter; below zero: there is none.
   std::int64_t column;
+  // Of states that have tangents: how the parameters change, laid out as they are; null
+  // where they do not.
+  const double* direction = nullptr;
+  std::size_t direction_stride = 0;
 };
 
 // What amplitudes are stored in. Parameters, sums over amplitudes and derivatives are
@@ -104,6 +108,13 @@ constexpr std::size_t bytes_of_amplitude(Precision precision) {
 struct Amplitudes {
   void* real;
   void* imag;
+};
+
+// A state, with its derivative along a direction where it has such a tangent.
+struct Ket {
+  Amplitudes state;
+  Amplitudes tangent = {nullptr, nullptr};
+  bool moves() const { return tangent.real != nullptr; }
 };
 
 struct Layout {

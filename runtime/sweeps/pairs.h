@@ -150,43 +150,65 @@ struct Places {
   LaneBits first, second;
 };
 
-template <int kFlips, Operation::Form kForm>
-void apply_within(const Amplitudes& state, std::size_t size, const PairBits& bits,
-                  const Matrix2<Lanes>& m) {
+// What pairs become is written in their place, or added to those of another state,
+// `into`; then amplitudes that are in no pair add nothing.
+template <bool kAdds>
+inline void put(Complex out, Lanes& real, Lanes& imag) {
+  if constexpr (kAdds) {
+    real += out.real;
+    imag += out.imag;
+  } else {
+    real = out.real;
+    imag = out.imag;
+  }
+}
+template <bool kAdds>
+inline Complex of_others() {
+  return kAdds ? zero() : one();
+}
+
+template <int kFlips, Operation::Form kForm, bool kAdds>
+void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t size,
+                  const PairBits& bits, const Matrix2<Lanes>& m) {
   const Places places(bits);
-  const Complex own =
-      chosen(places.first, entry(m, 0), chosen(places.second, entry(m, 3), one()));
+  const Complex own = chosen(places.first, entry(m, 0),
+                             chosen(places.second, entry(m, 3), of_others<kAdds>()));
   const Complex across =
       chosen(places.first, entry(m, 1), chosen(places.second, entry(m, 2), zero()));
   for_each_run(
       size, bits.mask.high, bits.value.high, 0, [&](std::size_t first, std::size_t n) {
-        Lanes* const real = at(state.real, first);
-        Lanes* const imag = at(state.imag, first);
+        const Lanes* const real = at(state.real, first);
+        const Lanes* const imag = at(state.imag, first);
+        Lanes* const to_real = at(into.real, first);
+        Lanes* const to_imag = at(into.imag, first);
         for (std::size_t k = 0; k < n; ++k) {
           const Complex v = {real[k], imag[k]};
           const Complex other = {exchanged<kFlips>(v.real), exchanged<kFlips>(v.imag)};
-          const Complex out = combined<kForm>(own, v, across, other);
-          real[k] = out.real;
-          imag[k] = out.imag;
+          put<kAdds>(combined<kForm>(own, v, across, other), to_real[k], to_imag[k]);
         }
       });
 }
 
-template <int kFlips, Operation::Form kForm>
-void apply_across(const Amplitudes& state, std::size_t size, const PairBits& bits,
-                  const Matrix2<Lanes>& m) {
+template <int kFlips, Operation::Form kForm, bool kAdds>
+void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t size,
+                  const PairBits& bits, const Matrix2<Lanes>& m) {
   const Places places(bits);
-  const Complex own0 = chosen(places.first, entry(m, 0), one());
+  const Complex own0 = chosen(places.first, entry(m, 0), of_others<kAdds>());
   const Complex across0 = chosen(places.first, entry(m, 1), zero());
-  const Complex own1 = chosen(places.second, entry(m, 3), one());
+  const Complex own1 = chosen(places.second, entry(m, 3), of_others<kAdds>());
   const Complex across1 = chosen(places.second, entry(m, 2), zero());
   for_each_run(
       size, bits.mask.high, bits.value.high, bits.flips.high,
       [&](std::size_t first, std::size_t n) {
-        Lanes* const real0 = at(state.real, first);
-        Lanes* const imag0 = at(state.imag, first);
-        Lanes* const real1 = at(state.real, first ^ bits.flips.high);
-        Lanes* const imag1 = at(state.imag, first ^ bits.flips.high);
+        const std::size_t second = first ^ bits.flips.high;
+        const Lanes* const real0 = at(state.real, first);
+        const Lanes* const imag0 = at(state.imag, first);
+        const Lanes* const real1 = at(state.real, second);
+        const Lanes* const imag1 = at(state.imag, second);
+        Lanes* const to_real0 = at(into.real, first);
+        Lanes* const to_imag0 = at(into.imag, first);
+        Lanes* const to_real1 = at(into.real, second);
+        Lanes* const to_imag1 = at(into.imag, second);
         for (std::size_t k = 0; k < n; ++k) {
           const Complex v0 = {real0[k], imag0[k]};
           const Complex v1 = {real1[k], imag1[k]};
@@ -200,10 +222,8 @@ void apply_across(const Amplitudes& state, std::size_t size, const PairBits& bit
             out0 = combined<kForm>(own0, v0, across0, w1);
             out1 = combined<kForm>(own1, v1, across1, w0);
           }
-          real0[k] = out0.real;
-          imag0[k] = out0.imag;
-          real1[k] = out1.real;
-          imag1[k] = out1.imag;
+          put<kAdds>(out0, to_real0[k], to_imag0[k]);
+          put<kAdds>(out1, to_real1[k], to_imag1[k]);
         }
       });
 }
@@ -217,20 +237,27 @@ inline auto for_flips(int flips, Arguments&&... arguments) {
   return Instance<kFlips>::run(arguments...);
 }
 
-template <Operation::Form kForm>
+template <Operation::Form kForm, bool kAdds = false>
 struct Apply {
   template <int kFlips>
   struct Instance {
-    static void run(const Amplitudes& state, std::size_t size, const PairBits& bits,
-                    const Matrix2<Lanes>& m) {
+    static void run(const Amplitudes& state, const Amplitudes& into, std::size_t size,
+                    const PairBits& bits, const Matrix2<Lanes>& m) {
       if (bits.flips.high != 0) {
-        apply_across<kFlips, kForm>(state, size, bits, m);
+        apply_across<kFlips, kForm, kAdds>(state, into, size, bits, m);
       } else {
-        apply_within<kFlips, kForm>(state, size, bits, m);
+        apply_within<kFlips, kForm, kAdds>(state, into, size, bits, m);
       }
     }
   };
 };
+
+// into += m ket, on pairs.
+inline void add_pairs(const Amplitudes& ket, const Amplitudes& into, std::size_t size,
+                      const PairBits& bits, const Matrix2<Lanes>& m) {
+  using Add = Apply<Operation::Form::kGeneral, true>;
+  for_flips<Add::template Instance>(bits.flips.low, ket, into, size, bits, m);
+}
 
 inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size_t size,
                         const PairBits& bits, const Matrix2<Lanes>& m) {
@@ -242,17 +269,17 @@ inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size
   const int flips = bits.flips.low;
   switch (form) {
     case Form::kFlip:
-      return for_flips<Apply<Form::kFlip>::template Instance>(flips, state, size, bits,
-                                                              m);
+      return for_flips<Apply<Form::kFlip>::template Instance>(flips, state, state, size,
+                                                              bits, m);
     case Form::kReal:
-      return for_flips<Apply<Form::kReal>::template Instance>(flips, state, size, bits,
-                                                              m);
+      return for_flips<Apply<Form::kReal>::template Instance>(flips, state, state, size,
+                                                              bits, m);
     case Form::kDiagonal:
-      return for_flips<Apply<Form::kDiagonal>::template Instance>(flips, state, size,
-                                                                  bits, m);
+      return for_flips<Apply<Form::kDiagonal>::template Instance>(flips, state, state,
+                                                                  size, bits, m);
     case Form::kGeneral:
-      return for_flips<Apply<Form::kGeneral>::template Instance>(flips, state, size,
-                                                                 bits, m);
+      return for_flips<Apply<Form::kGeneral>::template Instance>(flips, state, state,
+                                                                 size, bits, m);
   }
 }
 

@@ -30,7 +30,7 @@ struct Scratch {
   double* angles = nullptr;  // those of all factors
   double* cosines = nullptr;
   double* sines = nullptr;
-  double* matrices = nullptr;  // 8 numbers for each operation
+  double* matrices = nullptr;  // 8 numbers for each operation, 16 where kets move
   // 2 * 2^targets numbers of a matrix, 2 * 4^targets more if its entries are
   // parameters, and behind room for these as many for the table of a small one; each
   // has room for a double in every lane.
@@ -44,13 +44,15 @@ struct Sweeps {
   std::size_t lanes;
 
   // Applies the segments in order.
-  void (*forward)(const Layout&, const Segment*, std::size_t n, const Amplitudes& state,
+  void (*forward)(const Layout&, const Segment*, std::size_t n, const Ket& ket,
                   const Scratch&);
   // Goes back through the segments: `ket` becomes what it was before them, and so do
   // the bras. Of each bra, the derivative of Re <bra|ket> * 2 by a parameter in column
   // c is added to jacobian[bra * columns + c]. With rows in lanes, the row in lane l
-  // has its Jacobian l * row_size further; lanes from `rows` on are left out.
-  void (*backward)(const Layout&, const Segment*, std::size_t n, const Amplitudes& ket,
+  // has its Jacobian l * row_size further; lanes from `rows` on are left out. If the
+  // ket moves, each bra has its tangent behind it, as which it counts: the derivative
+  // along the direction of a bra's derivatives stands in the tangent's row.
+  void (*backward)(const Layout&, const Segment*, std::size_t n, const Ket& ket,
                    const Amplitudes* bras, std::size_t n_bras, double* jacobian,
                    std::size_t columns, std::size_t row_size, std::size_t rows,
                    const Scratch&);

@@ -34,6 +34,12 @@ struct Word {
     return chosen(matching(mask.low, value.low), numbers * lane_signs(signs.low),
                   Lanes{});
   }
+  Word times_minus_i() const {
+    Word out = *this;
+    out.real = imag;
+    out.imag = -real;
+    return out;
+  }
   Wide of_lanes_in_double(Wide numbers) const {
     return chosen(matching(mask.low, value.low),
                   numbers * widened(lane_signs(signs.low)), Wide{});

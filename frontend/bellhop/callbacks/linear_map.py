@@ -39,6 +39,8 @@ class LinearMap:
         saved: how many leaves are saved.
         result_avals: the tangents of the results.
         of: the parameters of the circuit that it is the derivative of, if any, for pictures.
+        as_matrix: the same by a matrix that the saved leaves alone decide, if there is such.
+        many: how many tangents at one point are to be brought through that.
     """
 
     transpose: Callable[[Leaves, Leaves], list[Any]]
@@ -46,6 +48,8 @@ class LinearMap:
     saved: int
     result_avals: tuple[ShapedArray, ...]
     of: Any = field(default=None, repr=False)
+    as_matrix: "LinearMap | None" = field(default=None, repr=False)
+    many: int = 0
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
         """Return the tangents of the results, as what can be transposed."""
@@ -121,6 +125,9 @@ def _batch(
         results = linear_map_p.bind(*operands, linear=linear)
         return results, [None] * len(results)
     in_saved, in_tangents = linear.split(dims)
+    at_one_point = all(dim is None for dim in in_saved)
+    if linear.as_matrix is not None and at_one_point and axis.size >= linear.many:
+        linear = linear.as_matrix
     mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
 
     def transpose(saved: Leaves, cotangents: Leaves) -> list[Any]:

@@ -221,14 +221,14 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     """
     # With PennyLane, which draws nothing of a program without circuits.
     from bellhop.circuits.circuit.backend import sized
-    from bellhop.circuits.operations.measurement_primitives import is_vjp
+    from bellhop.circuits.operations.measurement_primitives import is_sweep
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
     runner = "for the engine" if body.backend.is_engine else "for the plugin"
     if along:
         runner = f"derivative along a tangent, {runner}"
-    elif any(map(is_vjp, equations_of(body.closed.jaxpr))):
+    elif any(map(is_sweep, equations_of(body.closed.jaxpr))):
         runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"

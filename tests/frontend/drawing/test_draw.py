@@ -144,14 +144,18 @@ def on_lightning(measure, wires=3):
 
 
 def test_circuits_say_what_runs_them_and_what_they_compute():
-    assert circuit_boxes(jax.grad(circuit), 0.3) == [["with derivatives, for the engine"]]
+    first = ["with derivatives, for the engine"]
+    assert circuit_boxes(jax.grad(circuit), 0.3) == [first]
+    back = ["derivative along a cotangent, for the engine"]
+    assert circuit_boxes(jax.grad(jax.grad(circuit)), 0.3) == [first, back]
     second = ["with derivatives of order 2, for the engine"]
-    assert circuit_boxes(jax.grad(jax.grad(circuit)), 0.3) == [second]
+    variance = on_lightning(lambda: qml.var(qml.Z(0)))
+    assert circuit_boxes(jax.grad(jax.grad(variance)), 0.3) == [second]
     rows = jax.vmap(jax.grad(circuit))
     of_rows = ["with derivatives, for the plugin", "5 times"]
     assert circuit_boxes(rows, jnp.ones(5), engine="plugin") == [of_rows]
     probs = on_lightning(qml.probs)
-    forward, back = ["for the engine"], ["derivative along a cotangent, for the engine"]
+    forward = ["for the engine"]
     assert circuit_boxes(jax.grad(lambda x: probs(x)[0]), 0.3) == [forward, back]
     along = ["derivative along a tangent, for the engine"]
     assert circuit_boxes(lambda x: jax.jvp(probs, (x,), (1.0,)), 0.3) == [forward, along]

@@ -246,6 +246,65 @@ void hold(const char* what, double found, double wanted, double within) {
   std::exit(1);
 }
 
+struct Run {
+  const Layout& layout;
+  Segment segment;
+  const Scratch& scratch;
+  PauliBits observable;
+
+  // The derivatives of each row, and behind them those along the segment's direction.
+  std::vector<double> jacobian(std::size_t rows) const {
+    const bool moves = segment.direction != nullptr;
+    const auto zero = [&] {
+      return Amplitudes{zeros<Real>(kSize * rows), zeros<Real>(kSize * rows)};
+    };
+    const Ket ket{zero(), moves ? zero() : Amplitudes{}};
+    const Amplitudes bras[2] = {zero(), zero()};
+    for (std::size_t row = 0; row < rows; ++row)
+      static_cast<Real*>(ket.state.real)[row] = 1;
+    *scratch.prepared = {};
+    checked.forward(layout, &segment, 1, ket, scratch);
+    double ones[kMostLanes];
+    for (double& one : ones) one = 1;
+    checked.add_word(layout, observable, ones, bras[0], ket.state);
+    if (moves) checked.add_word(layout, observable, ones, bras[1], ket.tangent);
+    const std::size_t columns = segment.program->parameters, n_bras = moves ? 2 : 1;
+    std::vector<double> found(rows * n_bras * columns + 1);
+    checked.backward(layout, &segment, 1, ket, bras, n_bras, found.data(), columns,
+                     n_bras * columns, rows, scratch);
+    return found;
+  }
+};
+
+// The derivatives along a direction, against differences of derivatives.
+void check_along(Run run, std::vector<double>& parameters, std::size_t rows) {
+  const std::size_t columns = run.segment.program->parameters;
+  std::vector<double> direction(parameters.size());
+  for (double& part : direction) part = number();
+  run.segment.direction = direction.data();
+  run.segment.direction_stride = columns;
+  const std::vector<double> found = run.jacobian(rows);
+  run.segment.direction = nullptr;
+  const double step = kIsDouble ? 1e-5 : 3e-3;
+  const std::vector<double> before = parameters;
+  const auto jacobian_at = [&](double by) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i] = before[i] + by * direction[i];
+    }
+    return run.jacobian(rows);
+  };
+  const auto here = jacobian_at(0), above = jacobian_at(step),
+             below = jacobian_at(-step);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t p = 0; p < columns; ++p) {
+      const std::size_t i = row * columns + p, j = 2 * row * columns + p;
+      hold("derivative beside a tangent", found[j], here[i], kIsDouble ? 1e-12 : 1e-4);
+      hold("derivative along a direction", found[j + columns],
+           (above[i] - below[i]) / (2 * step), kIsDouble ? 1e-7 : 5e-2);
+    }
+  }
+}
+
 void check(bool rows_in_lanes) {
   Circuit circuit;
   for (std::size_t i = 0; i < kOperations; ++i) {
@@ -268,13 +327,13 @@ void check(bool rows_in_lanes) {
   scratch.angles = doubles(room);
   scratch.cosines = doubles(room);
   scratch.sines = doubles(room);
-  scratch.matrices = doubles(kOperations * 8 * kMostLanes);
+  scratch.matrices = doubles(kOperations * 16 * kMostLanes);
   scratch.gathered = doubles(gathered_numbers(2, true) * checked.lanes);
   scratch.prepared = &prepared;
   const Amplitudes ket{zeros<Real>(kSize * rows), zeros<Real>(kSize * rows)};
   const Amplitudes bra{zeros<Real>(kSize * rows), zeros<Real>(kSize * rows)};
   for (std::size_t row = 0; row < rows; ++row) static_cast<Real*>(ket.real)[row] = 1;
-  checked.forward(layout, &segment, 1, ket, scratch);
+  checked.forward(layout, &segment, 1, {ket}, scratch);
 
   const PauliBits observable = {19, 50, 2};
   double found[kMostLanes], ones[kMostLanes];
@@ -292,7 +351,7 @@ void check(bool rows_in_lanes) {
 
   checked.add_word(layout, observable, ones, bra, ket);
   std::vector<double> jacobian(rows * program.parameters + 1);
-  checked.backward(layout, &segment, 1, ket, &bra, 1, jacobian.data(),
+  checked.backward(layout, &segment, 1, {ket}, &bra, 1, jacobian.data(),
                    program.parameters, program.parameters, rows, scratch);
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t i = 0; i < kSize; ++i) {
@@ -315,6 +374,7 @@ void check(bool rows_in_lanes) {
            kIsDouble ? 1e-9 : 1e-3);
     }
   }
+  check_along({layout, segment, scratch, observable}, parameters, rows);
 }
 
 }  // namespace

@@ -125,19 +125,20 @@ def test_another_precision():
 
 
 @pytest.mark.parametrize(
-    ("attribute", "cotangents", "engine", "message"),
+    ("attribute", "vector", "engine", "message"),
     [
-        (3, [], True, "A measurement's jacobian: expected 0 to 2, got 3"),
-        (2, [], True, "Cotangents are given for a VJP, and for nothing else"),
+        (4, [], True, "A measurement's jacobian: expected 0 to 3, got 4"),
+        (2, [], True, "A vector is given for a VJP and for a derivative along it"),
         (2, [np.ones(1)], False, "only the engine has VJPs of measured values"),
+        (3, [np.ones(1)], True, "A Jacobian of measured values has two dimensions"),
     ],
 )
-def test_what_is_no_vjp(attribute, cotangents, engine, message):
+def test_what_is_no_vjp(attribute, vector, engine, message):
     def program():
         state = begin(1, record=3, engine=engine)
         state = gates(state, [Gate("RX", [0], [Param(0)])], [0.1])
         attributes = {"code": np.array([0, 3, 0]), "jacobian": np.int64(attribute)}
-        operands = state, np.zeros(0), *cotangents
+        operands = state, np.zeros(0), *vector
         state, vjp = call("bellhop_circuit_measure", (HANDLE, f64(1)), *operands, **attributes)
         end(state)
         return vjp

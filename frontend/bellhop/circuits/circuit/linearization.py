@@ -16,6 +16,17 @@ the engine has their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
 
 Until it is transposed, the linear part is a ``LinearMap``.  In forward mode it is computed by the
 Jacobian after all.
+
+The derivative of one expectation value is linearized in the same way, in both modes: the product of
+its Hessian with a vector is one sweep too, so ``jax.jvp(jax.grad(f), (x,), (v,))`` becomes ::
+
+    gradient_dot = quantum_circuit[
+      body={ lambda ; state x v. let
+          ...
+          state both = quantum_measure[query=ALONG ...] ... angles angles_dot
+          ... the chain rule, with the derivative of the angles by x ...
+        in (state, value_dot, jacobian_dot) }
+    ] x v
 """
 
 import functools
@@ -38,7 +49,12 @@ from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.score import has_score
-from bellhop.circuits.operations.measurement_primitives import is_vjp, measure_p
+from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
+    Query,
+    is_sweep,
+    measure_p,
+)
 from bellhop.control_flow.unused_values import without_unused
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.apart_from_axes import apart_from_axes
@@ -46,6 +62,8 @@ from bellhop.mesh.manual_axes import vary_with
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
 _FEW_VALUES = 4
+# Of n parameters, the Hessian costs as much as n divided by this of its products.
+_HESSIANS = 3
 
 
 def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = None) -> list[Any]:
@@ -94,23 +112,41 @@ def _jvp(
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
     nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
-    vjp = _vjp(body, nonzero)
-    if vjp is None:
+    products = _products(body, nonzero)
+    if products is None:
         return _with_residuals(primals, tangents, body, batch)
     results = bind(body, primals, batch=batch)
-    static: dict[str, Any] = {"body": body, "batch": batch}
+    given = list(itertools.compress(tangents, nonzero))
+    by_jacobian = functools.partial(
+        _by_jacobian, body=body, given=nonzero, moved=products.moved, batch=batch
+    )
     linear = LinearMap(
-        transpose=functools.partial(_pulled_back, vjp=vjp, given=nonzero, batch=batch),
-        evaluate=functools.partial(_pushed_forward, vjp=vjp, given=nonzero, **static),
+        transpose=functools.partial(_pulled_back, products=products, given=nonzero, batch=batch),
+        evaluate=by_jacobian,
         saved=len(primals),
         result_avals=tuple(
             jax.typeof(result).to_tangent_aval()
-            for result in itertools.compress(results, vjp.moved)
+            for result in itertools.compress(results, products.moved)
         ),
-        of=static,
+        of={"body": body, "batch": batch},
     )
-    dots = linear(primals, list(itertools.compress(tangents, nonzero)))
-    return results, tangents_of(results, dots, vjp.moved)
+    if products.along is not None:
+        likes = [jax.ShapeDtypeStruct(dot.shape, dot.dtype) for dot in given]
+
+        def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+            (found,) = jax.linear_transpose(functools.partial(by_jacobian, saved), likes)(bars)
+            return found
+
+        linear = replace(
+            linear,
+            evaluate=functools.partial(
+                _pushed_forward, along=products.along, given=nonzero, batch=batch
+            ),
+            as_matrix=replace(linear, transpose=transpose),
+            many=products.many,
+        )
+    dots = linear(primals, given)
+    return results, tangents_of(results, dots, products.moved)
 
 
 def _with_residuals(
@@ -147,75 +183,101 @@ def _differentiated(
 ad.primitive_jvps[circuit_p] = _jvp
 
 
-class _Vjp(NamedTuple):
-    """The VJP of a circuit.
+class _Products(NamedTuple):
+    """The products with a circuit's derivative, each a circuit of one sweep.
 
     Attributes:
-        body: takes the circuit's inputs, and the cotangents of the results that have tangents.
-        moved: for each result, whether it has one.
+        back: takes the circuit's inputs, and the cotangents of the results that have tangents.
+        along: takes the inputs, and the tangents of those that have one; None where the Jacobian
+            is to be had.
+        moved: for each result, whether it has a tangent.
+        many: how many products with a Hessian cost more than to compute it.
     """
 
-    body: CircuitBody
+    back: CircuitBody
+    along: CircuitBody | None
     moved: tuple[bool, ...]
+    many: int
 
 
-def _ended_by_vjp(transposed: ClosedJaxpr) -> ClosedJaxpr | None:
-    """Let a transposed circuit measure what is read, and then its VJP; None if it has several."""
-    jaxpr = transposed.jaxpr
-    vjps = list(filter(is_vjp, jaxpr.eqns))
-    if len(vjps) != 1:
+def _ended_by_sweep(product: ClosedJaxpr) -> ClosedJaxpr | None:
+    """Let a circuit measure what is read, and then end by its sweep; None if it has several."""
+    jaxpr = product.jaxpr
+    sweeps = list(filter(is_sweep, jaxpr.eqns))
+    if len(sweeps) != 1:
         return None
-    (vjp,) = vjps
+    (sweep,) = sweeps
 
     def after(handle: Handle) -> ClosedJaxpr:
-        moved = vjp.replace(invars=[handle, *vjp.invars[1:]])
-        eqns = [moved if eqn is vjp else eqn for eqn in jaxpr.eqns]
-        outvars = [vjp.outvars[0], *jaxpr.outvars[1:]]
-        closed = ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), transposed.consts)
+        moved = sweep.replace(invars=[handle, *sweep.invars[1:]])
+        eqns = [moved if eqn is sweep else eqn for eqn in jaxpr.eqns]
+        outvars = [sweep.outvars[0], *jaxpr.outvars[1:]]
+        closed = ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), product.consts)
         return without_unused(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
 
-    ended = after(vjp.invars[0])
+    ended = after(sweep.invars[0])
     if sum(eqn.primitive is measure_p for eqn in ended.jaxpr.eqns) == 1:
         return ended
     return after(next(eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p).outvars[0])
 
 
-def _vjp(body: CircuitBody, given: tuple[bool, ...]) -> _Vjp | None:
-    """Return the VJP of a circuit; None where the Jacobian is the better way, or the only one."""
+def _products(body: CircuitBody, given: tuple[bool, ...]) -> _Products | None:
+    """Return the products of a circuit; None where the Jacobian is better, or the only way."""
     closed = body.closed
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
     is_straight = body.randomness is Randomness.NONE and not (body.again or closed.effects)
     if not is_straight or len(measured) != 1:
         return None
-    measuring = measured[0].params["measuring"]
-    if not measuring.differentiation.has_vjp or sum(measuring.sizes()) <= _FEW_VALUES:
+    measuring, query = measured[0].params["measuring"], measured[0].params["query"]
+    is_second = query is Query.JACOBIAN
+    is_cheaper = measuring.is_mean if is_second else sum(measuring.sizes()) > _FEW_VALUES
+    if not (measuring.differentiation.has_vjp and is_cheaper):
         return None
-    by_vjp = measured[0].replace(params={**measured[0].params, "measuring": measuring.by_vjp()})
-    eqns = [by_vjp if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
-    by_vjp_alone = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    linearized = _linearized(replace(body, closed=by_vjp_alone), given, "")
-    vjp = _ended_by_vjp(linearized.transposed(body.where))
-    if vjp is None:
+    by_sweep = measured[0].replace(params={**measured[0].params, "measuring": measuring.by_sweep()})
+    eqns = [by_sweep if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
+    swept = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+    linearized = _linearized(replace(body, closed=swept), given, "")
+
+    def product(of: Callable[[Linearized], ClosedJaxpr]) -> CircuitBody | None:
+        ended = _ended_by_sweep(of(linearized))
+        again = lambda: of(_linearized(body, given, ""))
+        return None if ended is None else _differentiated(body, ended, again)
+
+    back = product(lambda linearized: linearized.transposed(body.where))
+    if back is None:
         return None
+    along = product(Linearized.pushed_forward) if is_second else None
+    many = MeasureOperands.of(measured[0]).params.aval.shape[-1] // _HESSIANS
+    return _Products(back, along, linearized.moved, many)
 
-    def again() -> ClosedJaxpr:
-        return _linearized(body, given, "").transposed(body.where)
 
-    return _Vjp(_differentiated(body, vjp, again), linearized.moved)
+def _by_jacobian(
+    primals: Sequence[Operand],
+    moving: Sequence[Any],
+    *,
+    body: CircuitBody,
+    batch: Batch | None,
+    given: Sequence[bool],
+    moved: Sequence[bool],
+) -> list[Any]:
+    """Return the tangents of the results that have some, by the Jacobian."""
+    _, dots = _with_residuals(primals, tangents_of(primals, moving, given), body, batch)
+    return list(map(ad.instantiate_zeros, itertools.compress(dots, moved)))
 
 
 def _pushed_forward(
     primals: Sequence[Operand],
     moving: Sequence[Any],
     *,
-    body: CircuitBody,
+    along: CircuitBody,
     batch: Batch | None,
-    vjp: _Vjp,
     given: Sequence[bool],
 ) -> list[Any]:
-    """Return the tangents of the results that have some, by the Jacobian."""
-    _, dots = _with_residuals(primals, tangents_of(primals, moving, given), body, batch)
-    return list(map(ad.instantiate_zeros, itertools.compress(dots, vjp.moved)))
+    """Return the same by one sweep."""
+    if batch is not None:
+        of_tangents = itertools.compress(batch.mapped, given)
+        batch = Batch(batch.rows, (*batch.mapped, *of_tangents))
+    return bind(along, [*primals, *moving], batch=batch)
 
 
 def _pulled_back(
@@ -223,12 +285,12 @@ def _pulled_back(
     bars: Sequence[Any],
     *,
     batch: Batch | None,
-    vjp: _Vjp,
+    products: _Products,
     given: Sequence[bool],
 ) -> list[Any]:
     """Return the cotangents of the inputs that have tangents."""
     rows = batch and Batch(batch.rows, (*batch.mapped, *(True for _ in bars)))
-    found = bind(vjp.body, [*primals, *bars], batch=rows)
+    found = bind(products.back, [*primals, *bars], batch=rows)
     if batch is None:
         return found
     # All rows share what is not mapped.

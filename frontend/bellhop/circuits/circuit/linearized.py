@@ -29,8 +29,9 @@ from jax.extend.core.primitives import cond_p
 from jax.interpreters import ad
 
 from bellhop._jax.jaxprs import jvp_jaxpr, partial_eval_jaxpr_nounits
-from bellhop.base.rewriting import rewrite
+from bellhop.base.rewriting import interpret, rewrite
 from bellhop.base.types import Operand
+from bellhop.callbacks.linear_map import linear_map_p
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length, reverse_mode_of_loops
@@ -137,6 +138,25 @@ class Linearized(NamedTuple):
 
         avals = [*known.in_avals, *linear.out_avals]
         return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+    def pushed_forward(self) -> ClosedJaxpr:
+        """Return what takes handle, inputs and tangents, and returns handle and tangents."""
+        known, linear, n, _ = self
+        n_known = len(known.in_avals)
+
+        def run(*args: Any) -> list[Any]:
+            handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[:n_known])
+            residuals = results[len(results) - n :]
+            rules = {linear_map_p: _evaluated}
+            return [handle, *interpret(linear, rules, *residuals, *args[n_known:])]
+
+        avals = [*known.in_avals, *linear.in_avals[n:]]
+        return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+
+
+def _evaluated(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    linear = eqn.params["linear"]
+    return linear.evaluate(*linear.split(operands))
 
 
 def _selected(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:

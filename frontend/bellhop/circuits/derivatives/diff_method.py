@@ -72,7 +72,7 @@ class Differentiation:
         by_amplitudes: the same where the amplitudes that the state is prepared from are the last
             of the parameters; None without such.
         has_vjp: whether the engine has the VJP of all values, whatever the method of a Jacobian.
-        by_vjp: whether nothing but that is asked for.
+        by_sweep: whether its linear part, or that of its Jacobian, is a ``LinearMap``.
     """
 
     method: str = ADJOINT
@@ -82,7 +82,7 @@ class Differentiation:
     obstacle: str = ""
     by_amplitudes: "Differentiation | None" = field(default=None, repr=False)
     has_vjp: bool = False
-    by_vjp: bool = False
+    by_sweep: bool = False
 
     def again(self, measurements: Sequence[Measurement]) -> "Differentiation":
         """Return how the derivatives of runs at other parameters are made.

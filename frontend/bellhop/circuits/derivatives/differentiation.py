@@ -117,11 +117,14 @@ def _measure_jvp(
     if is_first and jvp.moves and differentiation.obstacle:
         raise DifferentiableCompileError(differentiation.obstacle)
     by_gates = jvp.params_dot is not None or jvp.perturbation_dot is not None
-    by_vjp = differentiation.by_vjp and set(jvp.given) == {"params"} and not jvp.has_more
-    if is_first and (by_vjp or not (by_gates and differentiation.is_adjoint)):
+    by_sweep = differentiation.by_sweep and set(jvp.given) == {"params"} and not jvp.has_more
+    if query is Query.JACOBIAN and by_sweep:
+        handle, *results = jvp.measure(measuring, query)
+        return [handle, *results], [symbolic_zero(handle), *jvp.along(measuring)]
+    if is_first and (by_sweep or not (by_gates and differentiation.is_adjoint)):
         handle, *values = jvp.measure(measuring, query)
-        if by_vjp:
-            dots = jvp.by_vjp(measuring)
+        if by_sweep:
+            dots = jvp.by_sweep(measuring)
         elif jvp.moves:
             handle, dots = _moved_by_derivative(handle, jvp, values, by_gates=by_gates)
         else:
@@ -252,10 +255,12 @@ def _moved(
         if directions is None:
             handle, steps = call("steps", [handle], HANDLE, INTEGER)
         another = _with_another(directions, jvp.perturbation_dot)
-        dot += jvp.along(handle, another, order, steps=steps, saved=saved).reshape(dot.shape)
+        dot += jvp.along_perturbations(handle, another, order, steps=steps, saved=saved).reshape(
+            dot.shape
+        )
     if (directions_dot := jvp.given.get("directions")) is not None:
         each = _with_tangent(directions, directions_dot)
-        moved = jvp.along(handle, each, order, steps=steps, saved=jvp.primals.saved)
+        moved = jvp.along_perturbations(handle, each, order, steps=steps, saved=jvp.primals.saved)
         dot += jnp.sum(moved.reshape(-1, *dot.shape), axis=0)
     changes, terms = jvp.changes()
     if changes:

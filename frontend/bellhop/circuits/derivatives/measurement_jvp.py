@@ -1,5 +1,6 @@
 """What is differentiated in a circuit: measurements, their operands and the tangents of these."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -121,14 +122,15 @@ class MeasurementJvp(NamedTuple):
         own = replace(measuring, differentiation=self.measuring.differentiation)
         return self.primals.bind(measure_p, measuring=own, query=query)
 
-    def by_vjp(self, measuring: Measuring) -> list[Any]:
+    def _asked(
+        self, measuring: Measuring, values: Sequence[Any], query: Query, **others: Any
+    ) -> list[Any]:
+        same = MeasureOperands.named(tuple(self.primals.given()), values)._replace(**others)
+        return same.bind(measure_p, measuring=measuring, query=query)
+
+    def by_sweep(self, measuring: Measuring) -> list[Any]:
         """Return the tangents of values by the parameters, of which only the transpose is cheap."""
-        operands = self.primals.given()
-
-        def asked(values: Sequence[Any], query: Query, **others: Any) -> Any:
-            same = MeasureOperands.named(tuple(operands), values)._replace(**others)
-            return same.bind(measure_p, measuring=measuring, query=query)
-
+        operands, asked = self.primals.given(), functools.partial(self._asked, measuring)
         linear = LinearMap(
             lambda values, bars: asked(values, Query.VJP, cotangents=bars[0])[1:],
             lambda values, dots: [asked(values, Query.JACOBIAN)[-1] @ dots[0]],
@@ -136,6 +138,35 @@ class MeasurementJvp(NamedTuple):
             (measuring.derivative((), self.all_params, 0),),
         )
         return measuring.results(linear(list(operands.values()), [self.params_dot])[0])
+
+    def along(self, measuring: Measuring) -> list[Any]:
+        """Return the tangents of an expectation value and of its derivative by the parameters.
+
+        That of the derivative is the Hessian's product with ``params_dot``.  The Hessian is
+        symmetric, so what is transposed is the same, along the cotangents of the derivative.
+        """
+        operands = self.primals.given()
+
+        def both(values: Sequence[Any], direction: Any) -> Any:
+            return self._asked(measuring, values, Query.ALONG, params_dot=direction)[1]
+
+        def evaluate(values: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
+            by, by_dot = both(values, dots[0])
+            return [(by @ dots[0]).reshape(1), by_dot.reshape(1, -1)]
+
+        def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+            value_bar, by_bar = bars
+            by, by_dot = both(values, by_bar[0])
+            return [value_bar[0] * by + by_dot]
+
+        linear = LinearMap(
+            transpose,
+            evaluate,
+            len(operands),
+            tuple(measuring.derivative((), self.all_params, order) for order in (0, 1)),
+        )
+        dots, jacobian_dot = linear(list(operands.values()), [self.params_dot])
+        return [*measuring.results(dots), jacobian_dot]
 
     def derivative(
         self, handle: Handle, measuring: Measuring, order: int, *, keep: bool = False, **others: Any
@@ -153,7 +184,7 @@ class MeasurementJvp(NamedTuple):
         again = measuring.run_again()
         return operands.bind(derivative_p, measuring=again, order=order, keep=keep)
 
-    def along(
+    def along_perturbations(
         self, handle: Handle, directions: Any, order: int, *, steps: Any, saved: Any = None
     ) -> Any:
         """Return the derivative by parameters and, in addition, in directions.

@@ -25,7 +25,7 @@ from jax.interpreters.mlir import ir
 from bellhop._jax.private import ir_type
 from bellhop.base.types import Aval, Handle
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.device_measurements import Measurement, Score
+from bellhop.circuits.measure.device_measurements import Expval, Measurement, Score
 from bellhop.circuits.operations.state_primitives import HANDLE, INTEGER
 from bellhop.circuits.precision import real_type
 from bellhop.compiler.context import allow_our_dialects
@@ -48,11 +48,14 @@ class Query(enum.Enum):
         VALUES: an array for each measurement.
         JACOBIAN: these, and f64[values, p] by the adjoint method.
         VJP: f64[p] alone, the cotangents of ``params``; by the engine.
+        ALONG: f64[2, p] alone, the derivative of one expectation value and, of that, the derivative
+            along ``params_dot``; by the engine.
     """
 
     VALUES = 0
     JACOBIAN = 1
     VJP = 2
+    ALONG = 3
 
 
 class MeasureOperands(NamedTuple):
@@ -67,6 +70,7 @@ class MeasureOperands(NamedTuple):
             parameters.
         perturbation: of dynamic-count parameters, f64[]; None where there are none.
         cotangents: of a VJP, f64[values].
+        params_dot: of a derivative along it, f64[p].
         basis: of a derivative, f64[q, p]: the directions that stand for the parameters.
         directions: of a derivative, f64[rows, k]: tangents of the perturbation.
         steps: of one with directions, i32[]: the number of gates and projections before it.
@@ -81,6 +85,7 @@ class MeasureOperands(NamedTuple):
     amplitudes: Any
     perturbation: Any = None
     cotangents: Any = None
+    params_dot: Any = None
     basis: Any = None
     directions: Any = None
     steps: Any = None
@@ -128,9 +133,14 @@ class Measuring:
         method = self.differentiation.again(self.measurements)
         return replace(self, differentiation=method)
 
-    def by_vjp(self) -> "Measuring":
-        """Return the same, linearized for its VJP alone."""
-        return replace(self, differentiation=replace(self.differentiation, by_vjp=True))
+    def by_sweep(self) -> "Measuring":
+        """Return the same, whose linear part is one sweep of the engine's."""
+        return replace(self, differentiation=replace(self.differentiation, by_sweep=True))
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is one expectation value, and nothing else."""
+        return len(self.measurements) == 1 and isinstance(self.measurements[0], Expval)
 
     def means(self) -> "Measuring":
         """Return the same with the expectation value for each variance."""
@@ -175,6 +185,8 @@ def _measure_avals(*avals: Aval, names: Any, measuring: Measuring, query: Query)
     if query is Query.VJP:
         return [HANDLE, ShapedArray(params.shape, real_type())]
     *rows, n_params = params.shape
+    if query is Query.ALONG:
+        return [HANDLE, ShapedArray((*rows, 2, n_params), real_type())]
     results = [measurement.result(measuring.device) for measurement in measuring.measurements]
     values = [ShapedArray((*rows, *each.shape), each.dtype) for each in results]
     jacobian = [measuring.derivative(rows, n_params, 1)] if query is Query.JACOBIAN else []
@@ -204,8 +216,8 @@ def _measure_lower(ctx: Any, *operands: Any, names: Any, measuring: Measuring, q
     if measuring.is_score:
         return _score_lower(of.handle, types, has_gradient=query is Query.JACOBIAN)
     data, code = data_and_code(of.coefficients, of.matrices, measuring.measurements)
-    cotangents = [] if of.cotangents is None else [of.cotangents]
-    return quantum.measure([of.handle, data, *cotangents], types, code=code, jacobian=query.value)
+    vector = [each for each in (of.cotangents, of.params_dot) if each is not None]
+    return quantum.measure([of.handle, data, *vector], types, code=code, jacobian=query.value)
 
 
 def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
@@ -279,11 +291,11 @@ def is_adjoint(eqn: JaxprEqn) -> bool:
     return eqn.primitive is measure_p and eqn.params["query"] is not Query.VALUES
 
 
-def is_vjp(eqn: JaxprEqn) -> bool:
-    """Tell whether an equation is the VJP of what is measured."""
-    return eqn.primitive is measure_p and eqn.params["query"] is Query.VJP
+def is_sweep(eqn: JaxprEqn) -> bool:
+    """Tell whether an equation is a product with a derivative of what is measured."""
+    return eqn.primitive is measure_p and eqn.params["query"] in (Query.VJP, Query.ALONG)
 
 
 def plugin_differentiates(eqn: JaxprEqn) -> bool:
     """Tell whether a plugin has the derivative of such an equation, too."""
-    return not is_vjp(eqn) and all(m.has_adjoint for m in eqn.params["measuring"].measurements)
+    return not is_sweep(eqn) and all(m.has_adjoint for m in eqn.params["measuring"].measurements)
