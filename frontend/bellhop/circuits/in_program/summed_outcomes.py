@@ -34,10 +34,10 @@ from bellhop.control_flow.marks import Mark, has_mark, marked
 from bellhop.mesh.manual_axes import vary_with
 
 # outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
+# On its way through ``with_sums`` also all outcomes of a span, which are summed: what the span
+# takes -> the state behind it
 _outcome_p = Primitive("quantum_outcome")
 _outcome_p.multiple_results = True
-# In a jaxpr on its way through ``with_sums`` alone: a span, which has outcomes that are summed.
-_span_p = Primitive("quantum_span_of_outcomes")
 
 
 class _Summable(Mark):
@@ -120,9 +120,8 @@ class _Span:
             eqns=[*inside, last],
             debug_info=jaxpr.debug_info.with_unknown_names(),
         )
-        return last.replace(
-            primitive=_span_p, invars=given, params={"body": body, "n_outcomes": len(bits)}
-        )
+        params = {"is_summed": True, "body": body, "n_outcomes": len(bits)}
+        return last.replace(primitive=_outcome_p, invars=given, params=params)
 
 
 def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
@@ -198,14 +197,17 @@ def _outcome_jvp(primals: Sequence[Operand], _: object, **static: bool) -> Any:
     return results, list(map(symbolic_zero, results))
 
 
-def _without_summed(eqn: JaxprEqn, outcomes: Any, place: Any) -> Sequence[Any]:
+def _summed(eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
     """Return an outcome; the next takes the place of one that is summed over."""
+    if "body" in eqn.params:
+        return _add_up(eqn, *given)
+    outcomes, place = given
     if eqn.params["is_summed"]:
         return jnp.zeros_like(outcomes), place
     return bind_equation(eqn, outcomes, place)
 
 
-_SUMS: Rules = {_span_p: _add_up, _outcome_p: _without_summed}
+_SUMS: Rules = {_outcome_p: _summed}
 
 _outcome_p.def_impl(_outcome)
 _outcome_p.def_abstract_eval(lambda outcomes, place, **_: [outcomes, place])
