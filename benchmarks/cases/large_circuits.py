@@ -5,6 +5,7 @@ rotated qubits; QAOA on a graph where each vertex has eight edges; four gates th
 control; a sum of 2000 Pauli words; 10^6 shots; and 10^4 shots with four measurements in the middle,
 each of which decides about a gate.  What ends in "single" is in single precision, which qsim has
 alone, as Qulacs has double.  The peers' circuits are built once, with their angles in them.
+Gradients stand beside those of Qulacs and MindQuantum, which call a circuit with its angles.
 
 Limit: one copy of the state; how many sweeps a circuit needs depends on how its gates are fused.
 """
@@ -16,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, Case, Program, Target
+from benchmarks.case import LIMIT, Case, Program, Target, synchronous
 from benchmarks.fusing import IF_MEASURED, MEASURE, fusing
 from benchmarks.gates import Gate, apply, observable
-from benchmarks.simulators import Model, Term
+from benchmarks.simulators import Model, Term, simulator
 
 
 class _Angles:
@@ -147,14 +148,61 @@ def _peer(name: str, model: Model, precision: str, shots: int | None) -> Program
     )
 
 
+def _qjit_gradient(model: Model) -> Program:
+    import jax
+    import jax.numpy as jnp
+    import pennylane as qml
+
+    import bellhop
+
+    @qml.qnode(qml.device("lightning.qubit", wires=model.wires))
+    def circuit(angles: Any) -> Any:
+        apply(model.gates, angles)
+        return qml.expval(observable(model.terms))
+
+    return synchronous(bellhop.qjit(jax.value_and_grad(circuit)), jnp.asarray(model.angles))
+
+
+def _peer_gradient(name: str, model: Model) -> Program:
+    of = simulator(name, model)
+    return Program(lambda: of.value_and_gradient(model.angles), compiles=False)
+
+
+def _gradient_case(wires: int, terms: int = 1) -> Case:
+    model = lambda: _model(layers, wires, terms)
+    what = "words" if terms > 1 else "layers"
+    # The others of these fuse gates, and have no derivatives.
+    peers = ("qulacs", "mindquantum")
+    return Case(
+        name=f"large-gradient-{what}-{wires}",
+        title=f"value and gradient of {what}, {wires} qubits",
+        limit="three copies of the state: forward, and back with a bra",
+        builders={
+            "bellhop": lambda: _qjit_gradient(model()),
+            **{
+                peer: lambda peer=peer: _peer_gradient(peer, model())  # type: ignore[misc]
+                for peer in peers
+            },
+            LIMIT: lambda: _copy(wires, "double", times=3),
+        },
+        unavailable=dict.fromkeys(("jax", "catalyst"), "circuits stands for it, with fewer qubits"),
+        targets=tuple(Target(peer, 1) for peer in peers),
+    )
+
+
 def _means(ones: Any, shots: int) -> np.ndarray:
     return np.asarray(ones) / shots
 
 
-def _copy(wires: int, precision: str) -> Program:
+def _copy(wires: int, precision: str, times: int = 1) -> Program:
     source = np.ones(2**wires, np.complex64 if precision == "single" else np.complex128)
     target = np.empty_like(source)
-    return Program(lambda: np.copyto(target, source), comparable=False, compiles=False)
+
+    def copies() -> None:
+        for _ in range(times):
+            np.copyto(target, source)
+
+    return Program(copies, comparable=False, compiles=False)
 
 
 def _case(
@@ -206,4 +254,6 @@ CASES = [
         for precision in ("double", "single")
     ),
     _case(corrected, 12, shots=10_000),
+    *(_gradient_case(wires) for wires in (16, 20, 22, 24)),
+    _gradient_case(16, terms=2000),
 ]
