@@ -101,3 +101,25 @@ def test_gates_of_more_wires_than_a_part_has_are_decomposed():
         return observable()
 
     np.testing.assert_allclose(over(circuit)(0.7), circuit(jnp.array(0.7)), atol=1e-12)
+
+
+@qnode
+def with_wide_matrices(x):
+    entangled()
+    word = qml.matrix(qml.prod(*map(qml.Y, range(5))), range(5))
+    qml.QubitUnitary(jnp.cos(x) * np.eye(32) + 1j * jnp.sin(x) * word, [1, 5, 0, 2, 4])
+    qml.RX(x, 0)
+    return observable(), qml.density_matrix([5, 1, 0, 3, 2])
+
+
+def test_computed_matrices_and_density_matrices_of_more_wires_than_a_part_has():
+    for value, reference in zip(
+        over(with_wide_matrices)(0.7), with_wide_matrices(jnp.array(0.7)), strict=True
+    ):
+        np.testing.assert_allclose(value, reference, atol=1e-12)
+
+
+def test_derivatives_through_computed_matrices_of_more_wires_than_a_part_has():
+    mean = lambda x: with_wide_matrices(x)[0]
+    plus, minus = (mean(jnp.array(0.7 + step)) for step in (1e-5, -1e-5))
+    np.testing.assert_allclose(over(jax.grad(mean))(0.7), (plus - minus) / 2e-5, atol=1e-8)

@@ -244,12 +244,9 @@ def test_wires_on_which_an_operation_is_diagonal(op, local):
 
 
 def test_what_has_no_parts_is_refused():
-    unitary = lambda x: (qml.QubitUnitary(x * np.eye(32), range(5)), qml.expval(qml.Z(0)))[1]
-    with pytest.raises(bellhop.CompileError, match="acts on 5 wires at once, and each device has"):
-        over(qnode(unitary))(1.0)
-    matrix = lambda: qml.density_matrix(range(5))
-    with pytest.raises(bellhop.CompileError, match="a density matrix of 5 wires, and each device"):
-        over(qnode(matrix))()
+    unitary = lambda x, w: (qml.QubitUnitary(x * np.eye(32), [w, *range(4)]), qml.probs(0))[1]
+    with pytest.raises(bellhop.CompileError, match="acts on 5 wires at once, of which the program"):
+        over(qnode(unitary))(1.0, 4)
     three = StateAxes(SimpleNamespace(shape={"a": 3}), ("a",))
     with (
         tracing_with(state_axes=three),
@@ -316,7 +313,9 @@ def test_a_hamiltonian_of_thousands_of_words():
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("derive", [lambda f: f, jax.grad], ids=["value", "gradient"])
+@pytest.mark.parametrize(
+    "derive", [lambda f: f, jax.grad, jax.value_and_grad], ids=["value", "gradient", "both"]
+)
 def test_each_device_takes_its_share_of_what_one_device_takes(monkeypatch, derive):
     n = 20
 

@@ -2,7 +2,8 @@
 
 Gates are planned as far as they are known (``device_wires/exchanges.py``): from one loop,
 conditional or measurement in the middle to the next, whose bodies end with the wires of devices
-that they begin with.  Nothing gathers the state but ``qml.state``.
+that they begin with.  Nothing gathers the state but ``qml.state``, and matrices
+that are larger than it.
 """
 
 from collections.abc import Callable, Sequence
@@ -225,7 +226,9 @@ class PartitionedSimulator(PureSimulator):
             return self._after_on_computed(op, qubits, state)
         footprint = footprint_of(op, qubits)
         if len(footprint.local) > self._n_local:
-            raise self._too_wide(op, len(footprint.local))
+            # Its matrix, which each device has, is larger than the state.
+            after = super().after_one(op, qubits, self._whole(state))
+            return self._with_amplitudes(self._vector(after), range(len(self.wires)))
         state = self._with_local(state, footprint)
         on_places = on_qubits(op, self.wires).map_wires(
             {qubit: place for place, qubit in enumerate(state.order)}
@@ -233,12 +236,11 @@ class PartitionedSimulator(PureSimulator):
         apply = self._on_each_part(lambda part: self._after_local(on_places, part))
         return replace(state, amplitudes=apply(state.amplitudes), is_zero=False)
 
-    def _too_wide(self, op: qml.operation.Operator, n_wires: int) -> CompileError:
-        return CompileError(
-            f"{self.where}: {op.name} acts on {n_wires} wires at once, and each device has "
-            f"{self._n_local} of the state's {len(self.wires)}. Decompose it into gates of fewer "
-            "wires, or use fewer devices."
-        )
+    def _whole(self, state: PartitionedState) -> Any:
+        """Return the amplitudes in order, of which each device has all."""
+        k = len(self._devices.axes)
+        in_order = self._in_order(state, tuple(range(k)), tuple(range(k, len(self.wires))))
+        return self.given(in_order.amplitudes)
 
     def _after_on_computed(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
@@ -246,7 +248,11 @@ class PartitionedSimulator(PureSimulator):
         """Return the state after an operation, of whose qubits the program computes some."""
         k, n = len(self._devices.axes), len(qubits)
         if n > self._n_local:
-            raise self._too_wide(op, n)
+            raise CompileError(
+                f"{self.where}: {op.name} acts on {n} wires at once, of which the program computes "
+                f"some, and each device has {self._n_local} of the state's {len(self.wires)}. "
+                "Decompose it into gates of fewer wires, or use fewer devices."
+            )
         place_of = jnp.asarray(np.argsort(state.order), jnp.int32)
         places = place_of[jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])]
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
@@ -255,13 +261,13 @@ class PartitionedSimulator(PureSimulator):
             run = lambda part: self._after_local(on_places, part)
             return applied_in_front(run, part, places, self._devices)
 
-        here = self._devices.partitioned
-        apply = self._devices.on_each(after, (here, WHOLE), here)
-        return replace(state, amplitudes=apply(state.amplitudes, places), is_zero=False)
+        amplitudes = self._on_each_part(after, WHOLE)(state.amplitudes, places)
+        return replace(state, amplitudes=amplitudes, is_zero=False)
 
-    def _on_each_part(self, function: Callable[[Any], Any]) -> Any:
+    def _on_each_part(self, function: Callable[..., Any], *others: Any) -> Any:
+        """Return a function of states, and of what else it is given, as one of parts."""
         here = self._devices.partitioned
-        return self._devices.on_each(function, (here,), here)
+        return self._devices.on_each(function, (here, *others), here)
 
     def _after_local(self, op: qml.operation.Operator, part: Any) -> Any:
         """Return a part of a state after an operation that is diagonal on the wires of devices."""
@@ -307,14 +313,10 @@ class PartitionedSimulator(PureSimulator):
         stacked = coefficients_of(words, self.dtype)
         after = [self._in_order(each, state.devices, state.local).amplitudes for each in others]
 
-        here = self._devices.partitioned
+        def on_part(part: Any, coefficients: Operand) -> Any:
+            return applied_to_part(words, coefficients, part, state.order, self._devices)
 
-        def after_words(amplitudes: Operand, coefficients: Operand) -> Any:
-            run = lambda part, coefficients: applied_to_part(
-                words, coefficients, part, state.order, self._devices
-            )
-            each = self._devices.on_each(run, (here, WHOLE), here)
-            return each(amplitudes, coefficients)
+        after_words = self._on_each_part(on_part, WHOLE)
 
         if words and not after and not has_square:
             return self._mean(after_words, state.amplitudes, stacked), None
@@ -323,9 +325,8 @@ class PartitionedSimulator(PureSimulator):
 
     def _inner(self, one: Operand, other: Operand) -> Any:
         """Return the inner product of two states."""
-        here = self._devices.partitioned
         product = lambda one, other: self._devices.sum(jnp.sum(one * other))
-        return self._devices.on_each(product, (here, here), WHOLE)(one, other)
+        return self._devices.on_each(product, (self._devices.partitioned,) * 2, WHOLE)(one, other)
 
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the sums of squares of amplitudes, of all devices."""
@@ -380,10 +381,8 @@ class PartitionedSimulator(PureSimulator):
     def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the products of amplitudes."""
         if len(qubits) > self._n_local:
-            raise CompileError(
-                f"{self.where}: it returns a density matrix of {len(qubits)} wires, and each "
-                f"device has {self._n_local} of the state's {len(self.wires)}. Ask for fewer wires."
-            )
+            # It is larger than the state.
+            return super().density_matrix(self._whole(state), qubits)
         state = self._with_local(state, Footprint.of(qubits))
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
@@ -396,7 +395,5 @@ class PartitionedSimulator(PureSimulator):
 
     def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the vector, of which each device has all."""
-        k = len(self._devices.axes)
-        in_order = self._in_order(state, tuple(range(k)), tuple(range(k, len(self.wires))))
         weight = self.weight(state) if is_divided else None
-        return self.vector_of(in_order.amplitudes, weight, is_mixture=is_mixture)
+        return self.vector_of(self._whole(state), weight, is_mixture=is_mixture)
