@@ -15,6 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
+from pennylane.ops.functions import bind_new_parameters
 
 
 def real_type() -> np.dtype:
@@ -82,6 +84,25 @@ def in_single(result: Any) -> Any:
         return jnp.asarray(value, jnp.complex64 if jnp.iscomplexobj(value) else jnp.float32)
 
     return jax.tree.map(narrowed, result)
+
+
+def not_in_half(operator: Any) -> Any:
+    """Return an operator with its numbers in single precision where they are in half.
+
+    JAX has numbers in half precision, in which no simulator computes.
+    """
+    data = list(map(_at_least_single, operator.data))
+    if all(new is old for new, old in zip(data, operator.data, strict=True)):
+        return operator
+    with qml.QueuingManager.stop_recording():
+        return bind_new_parameters(operator, data)
+
+
+def _at_least_single(value: Any) -> Any:
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or not _is_inexact(value) or jnp.finfo(dtype).bits >= 32:
+        return value
+    return value.astype(np.float32)
 
 
 def _is_inexact(value: Any) -> bool:

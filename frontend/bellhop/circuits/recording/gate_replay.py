@@ -19,6 +19,7 @@ from bellhop.base.known_values import known_or_bound
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.precision import not_in_half
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_evaluation import evaluate
 from bellhop.circuits.recording.gate_jaxpr import (
@@ -74,7 +75,11 @@ class Player:
             return
         # Before they are changed: a decomposition makes further parameters, of constants.
         self.circuit.precision.take([op.data for op in operations])
-        for are_allocations, group in itertools.groupby(self.change(operations), is_allocation):
+        made = list(map(not_in_half, operations))
+        for op, new in zip(operations, made, strict=True):
+            if new is not op:
+                self.place(new, self.site_of(op))
+        for are_allocations, group in itertools.groupby(self.change(made), is_allocation):
             if are_allocations:
                 for op in group:
                     self.allocate(op)

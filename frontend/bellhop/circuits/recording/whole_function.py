@@ -9,6 +9,7 @@ function is run the first time alone, into a jaxpr with gates, which is played f
     function.play(circuit, [y])     plays that again
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from pennylane.operation import Operator
 from bellhop.base.flat import split_leaves
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.returned_measurements import hand_on
+from bellhop.circuits.precision import not_in_half
 from bellhop.circuits.recording.gate_jaxpr import GateJaxpr
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.traced_operators import TracedOperator
@@ -178,10 +180,13 @@ class QuantumFunction:
         ):
             leaf = circuit.on_own_wires(made) if is_measurement(made) else made
             observable = getattr(leaf, "obs", None)
-            circuit.place(leaf, site)
-            circuit.place(observable, of_observable)
             if observable is not None:
                 circuit.precision.take(observable.data)
+                observable = not_in_half(observable)
+                leaf = copy.copy(leaf)
+                leaf.obs = observable
+            circuit.place(leaf, site)
+            circuit.place(observable, of_observable)
             leaves.append(leaf)
         _check_result(leaves, circuit.where)
         player.end(leaves)
