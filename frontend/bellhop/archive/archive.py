@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import io
 import json
 import os
@@ -33,7 +34,7 @@ from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 5
+_FORMAT = 6
 _METADATA = "metadata.json"
 # Bytes that a file may come to, however small it is, and how often its own size otherwise.
 _SMALL = 2**26
@@ -149,16 +150,18 @@ def save_programs(
         "compiled_for": machine_code.here() if executables else None,
         "programs": [_encode(*program, f"'{name}'") for program in programs],
     }
-    modules = [encode_module(program.mlir_opt) for program, *_ in programs]
+    members = {_METADATA: json.dumps(metadata, indent=1, default=dataclasses.asdict).encode()}
+    for number, (program, *_) in enumerate(programs):
+        members[f"{number}.mlir"] = encode_module(program.mlir_opt).encode()
+    for number, executable in enumerate(executables):
+        members[f"{number}.xla"] = machine_code.machine_code(executable)
     # Beside the file, and then in its place: whoever reads it never sees half of it.
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-            file.writestr(_METADATA, json.dumps(metadata, indent=1, default=dataclasses.asdict))
-            for number, module in enumerate(modules):
-                file.writestr(f"{number}.mlir", module)
-            for number, executable in enumerate(executables):
-                file.writestr(f"{number}.xla", machine_code.machine_code(executable))
+            for name, content in members.items():
+                file.writestr(name, content)
+            file.comment = digest(members)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -186,9 +189,10 @@ def read_programs(
         metadata, modules, executables = _unpack(content, trust=trust)
         if lacking := allowed.lacks(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
+            others = f", and is given {', '.join(functions)}" if functions else ""
             raise CompileError(
-                f"it calls Python functions: {', '.join(lacking)}. None is imported because a "
-                f"file names it: give them, load(path, functions={{{given}}}), or say "
+                f"it calls Python functions: {', '.join(lacking)}{others}. None is imported "
+                f"because a file names it: give them, load(path, functions={{{given}}}), or say "
                 "load(path, trust=True) where you would run any script of whom the file is from."
             )
         programs = [
@@ -218,6 +222,15 @@ def reading(path: Any) -> Iterator[None]:
         ) from error
 
 
+def digest(members: Mapping[str, bytes]) -> bytes:
+    """Return what a file says of its members, by name, as a whole."""
+    whole = hashlib.sha256()
+    for name, content in members.items():
+        whole.update(f"{name} {len(content)} ".encode())
+        whole.update(content)
+    return whole.hexdigest().encode()
+
+
 def _unpack(
     content: bytes, *, trust: bool
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
@@ -231,13 +244,16 @@ def _unpack(
         packings = {member.compress_type for member in file.infolist()}
         if not packings <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise Malformed("it is packed in another way")
-        metadata = json.loads(file.read(_METADATA))
+        members = {member.filename: file.read(member) for member in file.infolist()}
+        metadata = json.loads(members[_METADATA])
         # Other formats may have other fields.
         format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
         if format_ != _FORMAT:
             raise CompileError(
                 f"it has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
             )
+        if file.comment != digest(members):
+            raise Malformed("it was changed after it was saved")
         metadata = read(_FILE, metadata, _METADATA)
         if metadata["contract"] != CONTRACT:
             raise CompileError(
@@ -250,12 +266,12 @@ def _unpack(
                 f"{metadata['x64']}) before it is loaded."
             )
         numbers = range(len(metadata["programs"]))
-        modules = [file.read(f"{number}.mlir").decode() for number in numbers]
+        modules = [members[f"{number}.mlir"].decode() for number in numbers]
         executables: SequenceOf[bytes | None] = [None] * len(numbers)
         # Machine code does what it likes, so it is for files that one trusts alone.
         if trust and metadata["compiled_for"] is not None:
             if metadata["compiled_for"] == machine_code.here():
-                executables = [file.read(f"{number}.xla") for number in numbers]
+                executables = [members[f"{number}.xla"] for number in numbers]
             else:
                 warn_user(
                     f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, and this "

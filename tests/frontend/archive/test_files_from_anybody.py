@@ -14,6 +14,7 @@ import pytest
 import saved_programs as programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repacked_files import members_of, repack
 
 import bellhop
 from bellhop_mlir.errors import VerificationError
@@ -27,12 +28,10 @@ def path(tmp_path):
 
 def rewrite(path, *, metadata=lambda data: data, module=lambda text: text):
     """Write a file again, with what was changed of what is in it."""
-    with zipfile.ZipFile(path) as file:
-        data = json.loads(file.read("metadata.json"))
-        text = file.read("0.mlir").decode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("metadata.json", json.dumps(metadata(data)))
-        file.writestr("0.mlir", module(text))
+    members = members_of(path)
+    data, text = json.loads(members["metadata.json"]), members["0.mlir"].decode()
+    changed = {"metadata.json": json.dumps(metadata(data)), "0.mlir": module(text)}
+    repack(path, {name: content.encode() for name, content in changed.items()})
 
 
 def saved(function, path, *arguments):
@@ -70,6 +69,11 @@ def test_functions_are_given_by_name(path):
     assert bellhop.load(path, functions=instead)(1.5, 3)["rest"][0] == -1
     with pytest.raises(TypeError, match="load takes functions and classes by name"):
         bellhop.load(path, functions={"saved_programs:divide": 1})
+    with pytest.raises(
+        bellhop.CompileError,
+        match=r"calls Python functions: .*:divide.*, and is given divide\. None",
+    ):
+        bellhop.load(path, functions={"divide": programs.divide})
 
 
 def test_named_tuples_are_given_by_name(path):
@@ -318,6 +322,24 @@ def test_what_xla_refuses_is_the_file(path):
         match=f"{re.escape(str(path))} cannot run here: .* Save it anew with this version",
     ):
         f(0.7)
+
+
+@pytest.mark.parametrize("name", ["metadata.json", "0.mlir", "0.xla"])
+def test_a_file_that_was_changed(path, name):
+    f = bellhop.qjit(programs.circuit)
+    f.save(path, compiled=True)
+    with zipfile.ZipFile(path) as file:
+        comment = file.comment
+    members = members_of(path)
+    # Another program that can be read, in which one number is another one.
+    place = max(at for at, byte in enumerate(members[name]) if byte in b"0123456789")
+    changed = bytearray(members[name])
+    changed[place] ^= 1
+    repack(path, members | {name: bytes(changed)}, comment=comment)
+    with pytest.raises(
+        bellhop.CompileError, match=f"{path} is no .*: it was changed after it was saved"
+    ):
+        bellhop.load(path, trust=True)
 
 
 def test_a_file_that_is_packed_in_another_way(with_a_region, path):

@@ -12,6 +12,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 import saved_programs as programs
+from repacked_files import members_of, repack
 
 import bellhop
 
@@ -223,12 +224,9 @@ def test_files_that_are_something_else(path):
         ("contract", "0" * 64, "call the runtime of another version of bellhop. Save it anew"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):
-        with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
-            for name in old.namelist():
-                content = old.read(name)
-                if name == "metadata.json":
-                    content = json.dumps(json.loads(content) | {key: value})
-                new.writestr(name, content)
+        members = members_of(path)
+        metadata = json.loads(members["metadata.json"]) | {key: value}
+        repack(changed, members | {"metadata.json": json.dumps(metadata).encode()})
         with pytest.raises(bellhop.CompileError, match=message):
             bellhop.load(changed)
 
@@ -238,9 +236,14 @@ def test_programs_of_another_version(path):
     f(1.0)
     f.save(path)
     changed = path.with_name("changed")
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
-        for name in old.namelist():
-            new.writestr(name, old.read(name).replace(b'kind = "pure"', b'kind = "later"'))
+    members = members_of(path)
+    repack(
+        changed,
+        {
+            name: content.replace(b'kind = "pure"', b'kind = "later"')
+            for name, content in members.items()
+        },
+    )
     with pytest.raises(
         bellhop.CompileError, match=r"no function that bellhop saved: .*has kind 'later'"
     ):
