@@ -61,7 +61,7 @@ class Accelerated(PickledByName):
             args, kwargs = _move((args, kwargs), target, commits=self._dev is not None)
         try:
             return region(*args, **kwargs)
-        except TypeError:
+        except (TypeError, OverflowError):
             self._check_arrays(args, kwargs)
             raise
 

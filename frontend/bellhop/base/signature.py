@@ -134,10 +134,17 @@ def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -
 
     Raises:
         TypeError: naming the argument, or its part.
+        OverflowError: likewise, for an integer that no type of JAX's holds.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         try:
             type_ = jax.typeof(leaf)
+        except OverflowError:
+            bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
+            raise OverflowError(
+                f"{where}: the argument {_leaf_name(names, path)} is {leaf}, which does not fit in "
+                f"{bits} bits. Pass a float, or numpy.uint64 of it where that holds it."
+            ) from None
         except TypeError:
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is {_described(leaf)}. "
@@ -244,6 +251,9 @@ def _advice(value: object) -> str:
     if isinstance(value, np.ndarray):
         # Not hashable, and so never static.
         return _conversion(value.dtype)
+    if hasattr(value, "__array__"):
+        # Of a table, for example.
+        return "Make it one: numpy.asarray of it."
     return "Make it static (static_argnums, static_argnames) if it is part of the program."
 
 

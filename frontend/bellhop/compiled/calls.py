@@ -182,7 +182,7 @@ class Called(AheadOfTime, CompiledCall):
             static, args, kwargs = self._static.split(args, kwargs)
         try:
             return self._transformed(static, args, kwargs)
-        except TypeError:
+        except (TypeError, OverflowError):
             self._traced.refuse(args, kwargs)
             raise
 

@@ -245,7 +245,7 @@ class Runner:
             if gathers or are_together((args, kwargs)):
                 raise
             self._gathers = True
-        except TypeError:
+        except (TypeError, OverflowError):
             self._refuse(args, kwargs)
             raise
         return self.run_aside(call) if is_aside else self.run(static, args, kwargs)

@@ -368,6 +368,36 @@ def test_arrays_of_types_that_jax_does_not_have(value, message):
         bellhop.qjit(lambda: value)()
 
 
+class Column:
+    """What NumPy makes an array of, and JAX does not, as a pandas.Series."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(2, dtype)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (Column(), TypeError, "of type Column, which is no array. Make it one: numpy.asarray of"),
+        (2**63, OverflowError, "9223372036854775808, which does not fit in 64 bits. Pass a float"),
+        (-(2**70), OverflowError, "-1180591620717411303424, which does not fit in 64"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f, x: bellhop.qjit(f)(1, x),
+        lambda f, x: bellhop.qjit(lambda y, x: bellhop.qjit(f)(y, x))(1, x),
+        lambda f, x: bellhop.accelerate(f)(1, x),
+        lambda f, x: jax.jacfwd(bellhop.qjit(f))(1.0, x),
+    ],
+    ids=["qjit", "nested", "accelerate", "derivative"],
+)
+def test_arguments_that_no_type_holds_are_named(call, value, error, message):
+    with pytest.raises(error, match=rf"the argument x\['k'\] is {message}"):
+        call(lambda y, x: y, {"k": value})
+
+
 def test_symbolic_shapes_are_refused_by_name():
     (batch,) = jax.export.symbolic_shape("batch")
     f = bellhop.qjit(lambda x: x.sum(1))
