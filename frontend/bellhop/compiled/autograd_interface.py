@@ -19,9 +19,12 @@ from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.array_function import ArrayFunction
 from bellhop.transformations.traced import traced
 
+# The type of PennyLane's tensors, and that of the boxes around them.
+AUTOGRAD_TYPES: frozenset[type[Any]] = frozenset({tensor, ArrayBox})
+
 
 def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
-    """Call a qjit function with arguments of which some are of ``autograd_types``."""
+    """Call a qjit function with arguments of which some are of ``AUTOGRAD_TYPES``."""
     if any(type(arg) is ArrayBox for arg in args):
         return _call_boxed(function, args, kwargs)
     arrays = (np.asarray(arg) if type(arg) is tensor else arg for arg in args)

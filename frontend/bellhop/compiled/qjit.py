@@ -80,10 +80,10 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         self._autograd_types: frozenset[type[Any]] = frozenset()
         if "pennylane" in sys.modules:
             from bellhop.circuits.pennylane.tools import let_tools_know
-            from bellhop.compiled.autograd_types import autograd_types
+            from bellhop.compiled.autograd_interface import AUTOGRAD_TYPES
 
             let_tools_know(QJIT)
-            self._autograd_types = autograd_types()
+            self._autograd_types = AUTOGRAD_TYPES
         self.workspace: Path | None = None
         self._static = static = self._traced.static
         if static:

@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from bellhop.base.types import Args, Kwargs
-from bellhop.control_flow.branches import run_branch
 from bellhop.control_flow.interpretation import is_outcome
 from bellhop.control_flow.predicates import as_predicate
+from bellhop.control_flow.steps import run_branch
 from bellhop.tracing.state import is_tracing
 
 Function = Callable[..., Any]

@@ -12,7 +12,7 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.base.flat import Flat
 from bellhop.base.types import Operand, PyTree
-from bellhop.tracing.state import current_circuit
+from bellhop.tracing.state import current_circuit, taker_of_gates
 
 Step = Callable[..., tuple[Any, Any]]
 
@@ -142,6 +142,30 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
 
     runners = [runner(closed, jax.tree.structure(types)) for closed, types in traced]
     return runners, [types[1] for _, types in traced]
+
+
+def run_branch(
+    construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
+) -> Any:
+    """Run the branch with a number, and only that one; return its result.
+
+    Outside circuits, ``jax.vmap`` with an index for each element makes JAX run all branches and
+    select; circuits run one by one, so theirs stay conditionals.
+    """
+
+    def result_of(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: classical_result(construct, name, branch())
+
+    checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
+    circuit = taker_of_gates()
+    run = choose if circuit is None else circuit.branch
+    return run(Branches(construct, index, names, checked))
+
+
+def choose(branches: Branches) -> Any:
+    """Run one branch of a conditional that applies no gates; return its result."""
+    runners, _ = traced_branches(branches.changed(lambda branch: lambda: (branch(), ())))
+    return jax.lax.switch(branches.index, runners)[0]
 
 
 def _traced(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[Flat, Any]]:

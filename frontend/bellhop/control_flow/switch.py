@@ -7,8 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.control_flow.branches import run_branch
 from bellhop.control_flow.predicates import as_integer
+from bellhop.control_flow.steps import run_branch
 
 Function = Callable[..., Any]
 

@@ -47,8 +47,7 @@ from bellhop.circuits.in_program.shots import frequencies
 from bellhop.circuits.measure.device_measurements import Frequencies, Snapshots
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.operations.wire_faults import WireFaults
-from bellhop.control_flow.branches import choose
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.steps import Branches, choose
 from bellhop.errors import CompileError
 
 # A conditional is looked at for each combination of the outcomes that decide it.

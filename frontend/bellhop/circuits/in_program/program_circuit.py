@@ -23,9 +23,8 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
-from bellhop.control_flow.branches import choose
 from bellhop.control_flow.for_loop import repeat
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.steps import Branches, choose
 from bellhop.control_flow.while_loop import repeat_while
 from bellhop.errors import CompileError
 

@@ -27,7 +27,7 @@ from bellhop.circuits.measure.device_measurements import (
     Snapshots,
 )
 from bellhop.circuits.measure.sampling import Asked, group_of_shot, packed
-from bellhop.circuits.measure.snapshot_words import values_of_words
+from bellhop.circuits.measure.shadows import values_of_words
 from bellhop.circuits.operations.postselection import possible
 
 _TWICE = (

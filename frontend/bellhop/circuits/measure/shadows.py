@@ -1,6 +1,7 @@
 """Classical shadows: the outcomes of wires in random bases, and expectation values of these."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -98,3 +99,21 @@ class ShadowExpval(_OfSnapshots):
 
 def _bits_first(snapshots: Any) -> Any:
     return jnp.moveaxis(snapshots, 1, 0)
+
+
+def values_of_words(bits: Any, bases: Any, words: Sequence[Sequence[int]]) -> Any:
+    """Return the values of Pauli words in snapshots: 3 for each factor, times the sign of its bit.
+
+    Args:
+        bits: the outcomes, a row for each shot.
+        bases: 0, 1, 2 for X, Y, Z, likewise.
+        words: of each a factor for each wire: 0, 1, 2 for X, Y, Z and 3 for the identity.
+
+    Returns:
+        numbers ``[shots, words]``; zero where a factor was not measured.
+    """
+    factors = np.array(words, int).reshape(-1, bits.shape[1])
+    is_identity = factors == 3
+    is_measured = jnp.all((bases[:, None] == factors) | is_identity, axis=2)
+    signs = jnp.prod(jnp.where(is_identity, 1, 3 * (1 - 2 * bits[:, None])), axis=2)
+    return jnp.where(is_measured, signs, 0)

@@ -13,7 +13,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.measure.device_measurements import Samples, SnapshotMeans, Snapshots
-from bellhop.circuits.measure.snapshot_words import values_of_words
+from bellhop.circuits.measure.shadows import values_of_words
 from bellhop.circuits.operations.seeds import random_key
 from bellhop.circuits.precision import real_type
 
