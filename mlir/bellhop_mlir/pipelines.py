@@ -21,6 +21,7 @@ from bellhop_mlir.transforms.regions.fuse_accelerate import FuseAccelerate
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
 from bellhop_mlir.transforms.regions.outline_regions import OutlineRegions
+from bellhop_mlir.transforms.regions.place_results import PlaceResults
 from bellhop_mlir.transforms.regions.seed_regions import SeedRegions
 from bellhop_mlir.transforms.regions.take_arguments import TakeArguments
 from bellhop_mlir.transforms.regions.unnest_regions import UnnestRegions
@@ -31,6 +32,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     OrderEffects,
     OutlineRegions,
     UnnestRegions,
+    PlaceResults,
     InlineAccelerate,
     SeedRegions,
     CanonicalizeCallbacks,

@@ -9,6 +9,7 @@
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
 #include "bindings/fast_call.h"
+#include "bindings/values_of_runs.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
 #include "callbacks/pending_regions.h"
@@ -290,33 +291,7 @@ NB_MODULE(_runtime, m) {
       "library"_a, "factory"_a, "kwargs"_a,
       "The qubits of the largest circuits of a plugin that the engine runs.");
   m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
-  m.def("pending_regions", &pending_regions,
-        "How many started regions, and arrays on devices, wait now.");
-  m.def(
-      "hold",
-      [](nb::object value) {
-        return keep_pending(CallingRun::run().id, value.release().ptr());
-      },
-      "value"_a,
-      "Keep an object for the run whose call this thread makes; return its handle.");
-  m.def(
-      "held",
-      [](uint64_t handle) {
-        PyObject* found = find_pending(handle);
-        if (found == nullptr)
-          throw nb::key_error("bellhop: nothing is held under a handle");
-        return nb::steal(found);
-      },
-      "handle"_a, "Return what is kept under a handle.");
-  m.def(
-      "argument_of_call",
-      [](Py_ssize_t number) {
-        PyObject* const arguments = CallingRun::run().arguments;
-        if (arguments == nullptr || number >= PyList_GET_SIZE(arguments))
-          throw nb::index_error("bellhop: a program was called without its arguments");
-        return nb::borrow(PyList_GET_ITEM(arguments, number));
-      },
-      "number"_a, "Return an argument of the program whose call this thread makes.");
+  define_values_of_runs(m);
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");

@@ -23,9 +23,10 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
 from bellhop.archive.functions import Allowed, Function, encode_function
-from bellhop.archive.modules import decode_module, encode_module
+from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
+from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
 from bellhop.compiler.buffer_target import BufferTarget
@@ -55,6 +56,7 @@ class SavedProgram:
         in_avals: types of the arguments' leaves.
         out_tree: structure of the result.
         out_avals: types of the result's leaves.
+        out_targets: where each of them is asked for; empty where none is.
         machine_code: what XLA compiled, where the file has it, for machines like this one.
     """
 
@@ -64,6 +66,7 @@ class SavedProgram:
     in_avals: tuple[ShapedArray, ...]
     out_tree: Any
     out_avals: tuple[ShapedArray, ...]
+    out_targets: tuple[Target | None, ...]
     machine_code: bytes | None = None
 
 
@@ -97,6 +100,7 @@ _PROGRAM = {
     "in_avals": tuple[_Aval, ...],
     "out_tree": Tree,
     "out_avals": tuple[_Aval, ...],
+    "out_devices": [str | None],
     "targets": [_TARGET],
 }
 _FILE = {
@@ -288,6 +292,7 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
         "in_avals": [_encode_aval(leaf) for leaf in leaves],
         "out_tree": encode_tree(out_tree, f"the result of {what}"),
         "out_avals": [_encode_aval(aval) for aval in program.code.out_avals],
+        "out_devices": [target and target_name(target) for target in program.code.targets],
         "targets": [_encode_target(target) for target in program.targets],
     }
 
@@ -306,7 +311,13 @@ def _decode(
             raise Malformed("its arguments are none")
     targets = tuple(_decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
-    return SavedProgram(bytecode, targets, in_tree, in_avals, out_tree, out_avals, executable)
+    names = record["out_devices"]
+    if len(names) not in (0, len(out_avals)):
+        raise Malformed("its results are not as many as the devices that they are asked for on")
+    out_targets = tuple(name and target_here(name) for name in names)
+    return SavedProgram(
+        bytecode, targets, in_tree, in_avals, out_tree, out_avals, out_targets, executable
+    )
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop.archive.libraries import device_of, plugin_of
 from bellhop.archive.schema import Malformed
-from bellhop.base.devices import all_devices, available_devices, device_name
+from bellhop.base.devices import Target, all_devices, available_devices, device_name
 from bellhop.base.module_text import parse
 from bellhop.base.types import aval_of
 from bellhop.compiler.target import CallbackTarget
@@ -66,7 +66,7 @@ def decode_module(
         _check_main(module, in_avals, out_avals)
         _check_declarations(module, targets)
         for op in named(module.operation, "callback.accelerate"):
-            _check_device(string(op, "device"))
+            target_here(string(op, "device"))
         for op in named(module.operation, "quantum.begin"):
             _make_local(op)
         if named(module.operation, "stablehlo.custom_call"):
@@ -121,9 +121,16 @@ def _are(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
     return found == [(aval.shape, aval.dtype) for aval in avals]
 
 
-def _check_device(name: str) -> None:
-    if name not in map(device_name, all_devices()):
+def target_here(name: str) -> Target:
+    """Return the device that a file names.
+
+    Raises:
+        Malformed: where there is none.
+    """
+    here = {device_name(device): device for device in all_devices()}
+    if name not in here:
         raise Malformed(f"a region of it runs on {name}, and there are {available_devices()} here")
+    return here[name]
 
 
 def _make_local(begin: ir.Operation) -> None:

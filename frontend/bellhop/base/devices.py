@@ -51,12 +51,13 @@ def axes_of_states(dev: Any) -> StateAxes | None:
     return StateAxes(dev.mesh, free) if free else None
 
 
-def resolve_target(dev: Any) -> Target:
+def resolve_target(dev: Any, where: str = "accelerate") -> Target:
     """Return what a user's ``dev`` means now.
 
     Args:
         dev: None, a device, the name of a platform or of a device, a sharding, a mesh, or a
             sequence of devices.
+        where: what takes it, for errors.
 
     Raises:
         ValueError: naming the devices that there are, where there is no such device.
@@ -68,34 +69,34 @@ def resolve_target(dev: Any) -> Target:
     if isinstance(dev, jax.Device):
         if dev.process_index != jax.process_index():
             raise ValueError(
-                f"accelerate: {dev} is a device of process {dev.process_index}, and this is "
+                f"{where}: {dev} is a device of process {dev.process_index}, and this is "
                 f"process {jax.process_index()}; here there are {available_devices()}."
             )
         return dev
     if isinstance(dev, Sharding):
         return next(iter(dev.device_set)) if len(dev.device_set) == 1 else dev
     if isinstance(dev, Mesh):
-        return resolve_target(NamedSharding(dev, PartitionSpec(dev.axis_names)))
+        return resolve_target(NamedSharding(dev, PartitionSpec(dev.axis_names)), where)
     if isinstance(dev, str):
-        return _device_of_name(dev)
+        return _device_of_name(dev, where)
     if (
         isinstance(dev, Sequence | np.ndarray)
         and len(dev)
         and all(isinstance(device, jax.Device | str) for device in dev)
     ):
-        devices = [_device_of_name(each) if isinstance(each, str) else each for each in dev]
+        devices = [_device_of_name(each, where) if isinstance(each, str) else each for each in dev]
         if len(set(devices)) != len(devices):
-            raise ValueError(f"accelerate: dev={dev!r} names a device twice. Name each once.")
+            raise ValueError(f"{where}: {dev!r} names a device twice. Name each once.")
         if len(devices) == 1:
             return devices[0]
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
     raise TypeError(
-        "accelerate takes dev=None, a jax.Device or the name of one, a list of them, or a "
+        f"{where} takes None, a jax.Device or the name of one, a list of them, or a "
         f"jax.sharding.Sharding or Mesh, got {dev!r}."
     )
 
 
-def _device_of_name(name: str) -> jax.Device:
+def _device_of_name(name: str, where: str) -> jax.Device:
     platform, _, number = name.partition(":")
     try:
         # JAX takes the empty name for its default.
@@ -103,7 +104,7 @@ def _device_of_name(name: str) -> jax.Device:
         return devices[int(number)] if number else next(iter(devices.values()))
     except (RuntimeError, KeyError, ValueError) as error:
         raise ValueError(
-            f"accelerate: there is no device '{name}'; there are {available_devices()}."
+            f"{where}: there is no device '{name}'; there are {available_devices()}."
         ) from error
 
 

@@ -29,7 +29,8 @@ from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
 from bellhop.compiler.placement import ready, state_on_host
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT
-from bellhop.run.embedding import EffectsOnly, wait_for
+from bellhop.run.embedding import wait_for
+from bellhop.run.unfinished import Unfinished
 from bellhop.tracing.state import current_circuit
 from bellhop.transformations.traced import traced
 from bellhop.transformations.transformed import Transformed
@@ -73,7 +74,7 @@ class Called(AheadOfTime, CompiledCall):
         self._declared_leaves = None
         self._unless = (observers,)
         self._others = tuple(self._autograd_types)
-        self._special_results = EffectsOnly, NotRun
+        self._special_results = Unfinished, NotRun
 
     def _choose_fast_calls(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
@@ -144,9 +145,7 @@ class Called(AheadOfTime, CompiledCall):
                 result = self._runner.run(static, arguments, named)
             if self._programs.call_runtime:
                 wait_for(result)
-            if type(result) is EffectsOnly:
-                return jax.tree.unflatten(result.tree, ())
-            return result
+            return result.finished() if type(result) is Unfinished else result
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:
@@ -181,7 +180,7 @@ class Called(AheadOfTime, CompiledCall):
         if self._static:
             static, args, kwargs = self._static.split(args, kwargs)
         try:
-            return self._transformed(static, args, kwargs)
+            return self._traced.placed(self._transformed(static, args, kwargs))
         except (TypeError, OverflowError):
             self._traced.refuse(args, kwargs)
             raise

@@ -24,6 +24,7 @@ from bellhop.compiler.optimize import optimize
 from bellhop.compiler.regions import take_regions
 from bellhop.errors import CircuitError, CompileError
 from bellhop.tracing.options import CompileOptions
+from bellhop_mlir.pipelines import OPTIMIZATION
 
 
 class LoadedFunction(QJIT[Any, Any]):
@@ -94,7 +95,9 @@ class LoadedFunction(QJIT[Any, Any]):
                 take_regions,
                 jaxpr=None,
                 out_avals=saved.out_avals,
+                out_targets=saved.out_targets,
                 concurrent=self.compile_options.concurrent_callbacks,
+                after=OPTIMIZATION[-1].name,
             )
         except Exception as error:
             # Whatever a pass stumbles on is in the file.

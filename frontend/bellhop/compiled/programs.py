@@ -60,6 +60,7 @@ class Made:
                 take_regions,
                 jaxpr=program.jaxpr,
                 out_avals=program.code.out_avals,
+                out_targets=program.code.targets,
                 keep_stages=bool(program.stages),
                 concurrent=program.concurrent,
                 after=stage,

@@ -97,7 +97,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             self._traced.name,
             self._table,
             self._compile,
-            self._traced.run_uncompiled,
+            self._traced.run_op_by_op,
             self._traced.refuse,
             self._finish,
             self._traced.donated,

@@ -1,19 +1,21 @@
 """A user's function as qjit sees it: what it is called, and how a program is traced of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
 from bellhop._jax.private import refuses_traced_size
+from bellhop.base.devices import Target, resolve_target
 from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
-from bellhop.base.types import Args, Kwargs, Operand
+from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.programs import Made
 from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
+from bellhop.run.unfinished import placed
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.state import ASKS_FOR_VALUE, compiling
 from bellhop.transformations.traced import traced
@@ -69,9 +71,47 @@ class TracedFunction:
         return jax.jit(transformed)
 
     def run_uncompiled(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Run one operation after another, as ``jax.disable_jit`` asks."""
+        """Run the function itself."""
         args, kwargs = static.merge(args, kwargs)
         return traced(self.converted)(*args, **kwargs)
+
+    def run_op_by_op(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
+        """Run one operation after another, as ``jax.disable_jit`` asks."""
+        return self.placed(self.run_uncompiled(static, args, kwargs))
+
+    def placed(self, result: PyTree) -> Any:
+        """Return a result with its arrays on the devices that they are asked for on."""
+        if self._options.out_shardings is None:
+            return result
+        leaves, tree = jax.tree.flatten(result)
+        return jax.tree.unflatten(tree, placed(leaves, self._out_targets(leaves, tree)))
+
+    def _out_targets(
+        self, leaves: Sequence[Any], tree: jax.tree_util.PyTreeDef
+    ) -> tuple[Target | None, ...]:
+        """Return where each leaf of a result is asked for; nothing where none is."""
+        asked = self._options.out_shardings
+        if asked is None:
+            return ()
+        where = f"qjit of {self.where}: out_shardings"
+        is_none = lambda dev: dev is None
+        # False for the host: None may be a part of the result.
+        targets = jax.tree.map(
+            lambda dev: dev is not None and resolve_target(dev, where), asked, is_leaf=is_none
+        )
+        try:
+            of_each = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
+        except ValueError as error:
+            raise ValueError(
+                f"{where} has the structure {jax.tree.structure(targets)}, and the result {tree}. "
+                "Give a device for all of it, or a tree as the result's, or the upper part of one, "
+                "with None for what stays on the host."
+            ) from error
+        for target, leaf in zip(of_each, leaves, strict=True):
+            if isinstance(target, jax.sharding.Sharding):
+                # Raises what JAX says of one that does not fit.
+                target.shard_shape(jax.numpy.shape(leaf))
+        return tuple(target or None for target in of_each)
 
     def refuse(self, args: Args, kwargs: Kwargs) -> None:
         """Say what is wrong with arguments that JAX refused, where it is their type."""
@@ -113,9 +153,10 @@ class TracedFunction:
                     "f.jit_compile(args), or pad to one: f.save(path) writes all of them."
                 )
         out_tree = None
+        out_targets: tuple[Target | None, ...] = ()
 
         def flat_function(*leaves: Operand) -> list[Any]:
-            nonlocal out_tree
+            nonlocal out_tree, out_targets
             given = restored_arguments(*jax.tree.unflatten(in_tree, leaves))
             args, kwargs = static.merge(*given)
             with compiling(self._options) as seeds:
@@ -127,6 +168,7 @@ class TracedFunction:
             if seeds:
                 table.seed_unless_given(seeds[0])
             arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
+            out_targets = self._out_targets(arrays, out_tree)
             return arrays
 
         # JAX's errors name the function and its arguments.
@@ -140,6 +182,7 @@ class TracedFunction:
             flat_function,
             leaves,
             table,
+            out_targets=lambda: out_targets,
             keep_stages=keep_stages,
             concurrent=self._options.concurrent_callbacks,
         )

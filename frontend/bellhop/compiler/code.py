@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jax.core import ShapedArray
 from jax.extend.mlir.dialects import func
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import ir_type
+from bellhop.base.devices import Target
 from bellhop.base.module_text import Snapshot
 from bellhop.compiler.delegation import Delegates
 from bellhop_mlir._meshes import meshes
@@ -31,6 +33,9 @@ from bellhop_runtime import CallbackTable, CallWithArguments
 
 if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
+
+
+_HANDLE = ShapedArray((2,), np.uint32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,8 @@ class Code:
         out_avals: the types of the results.
         arguments: the numbers of the arguments that are operands.  Others are not used, or only by
             regions, which take them where they lie.
+        targets: where the caller asks for each of the results; empty where for none.
+        given: the numbers of those of them that are on a device, and of which it returns a handle.
         delegates: the implementations of its undefined functions, if it is not for the CPU.
         repeats_kernels: whether XLA compiles it sooner where it makes equal kernels once.
     """
@@ -55,6 +62,8 @@ class Code:
     tokens: int
     out_avals: tuple[Any, ...]
     arguments: tuple[int, ...]
+    targets: tuple[Target | None, ...] = ()
+    given: tuple[int, ...] = ()
     delegates: "weakref.ref[Delegates] | None" = None
     repeats_kernels: bool = False
 
@@ -67,6 +76,13 @@ class Code:
     def takes_arguments(self) -> bool:
         """Whether regions of it take what it is called with."""
         return TAKES_ARGUMENTS.encode() in self.module
+
+    @functools.cached_property
+    def returned(self) -> tuple[Any, ...]:
+        """The types of what it returns."""
+        return tuple(
+            _HANDLE if number in self.given else aval for number, aval in enumerate(self.out_avals)
+        )
 
     def operands(self, arguments: Sequence[Any]) -> list[Any]:
         """Return those of the arguments that are operands."""
@@ -161,7 +177,7 @@ def call(
         the tokens, then the results.
     """
     results = [token.type for token in tokens]
-    results += [ir_type(ctx, aval) for aval in code.out_avals]
+    results += [ir_type(ctx, aval) for aval in code.returned]
     return list(func.CallOp(results, symbol, [*tokens, *operands, table]).results)
 
 

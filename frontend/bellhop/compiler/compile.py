@@ -26,7 +26,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.jaxprs import forget_lowering
 from bellhop._jax.private import without_mesh
-from bellhop.base.devices import device_name, host_device
+from bellhop.base.devices import Target, device_name, host_device
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
@@ -67,6 +67,7 @@ def compile_program(
     args: Sequence[Any],
     table: CallbackTable,
     *,
+    out_targets: Callable[[], tuple[Target | None, ...]] = tuple,
     keep_stages: bool = False,
     concurrent: int = 1,
 ) -> Program:
@@ -76,6 +77,7 @@ def compile_program(
         function: takes and returns pytrees of arrays; it is traced once.
         args: abstract values, or values, of the arguments.
         table: gets the callbacks of the program, and must live as long as it runs.
+        out_targets: says, once it is traced, where each of the results is asked for.
         keep_stages: whether to keep the text of the module after every pass.
         concurrent: how many independent pure callbacks run at once.
     """
@@ -115,6 +117,7 @@ def compile_program(
             # may refer to us.
             jaxpr=ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts),
             out_avals=out_avals,
+            out_targets=out_targets(),
             keep_stages=keep_stages,
             concurrent=concurrent,
         )

@@ -28,10 +28,12 @@ from jax.interpreters.mlir import ir
 
 from bellhop.base.code_generation import FEW, HAS_BOTH, repeats_kernels
 from bellhop.base.devices import (
+    Target,
     describe_target,
     device_name,
     host_device,
     number_of_devices,
+    target_name,
     target_of_name,
 )
 from bellhop.base.module_text import ModuleText, Snapshot
@@ -57,6 +59,8 @@ from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import Conver
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
+from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
+from bellhop_mlir.transforms.regions.place_results import PlaceResults
 from bellhop_runtime import Callback, CallbackTable
 
 if TYPE_CHECKING:
@@ -76,6 +80,7 @@ def optimize(
     *,
     jaxpr: Any,
     out_avals: tuple[Any, ...],
+    out_targets: tuple[Target | None, ...] = (),
     keep_stages: bool = False,
     concurrent: int = 1,
     delegates: bool = False,
@@ -93,6 +98,7 @@ def optimize(
             it.
         jaxpr: the jaxpr from which the module was lowered.
         out_avals: the types of the results.
+        out_targets: where each of them is asked for; empty where none is.
         keep_stages: whether to keep the text of the module after every pass.
         concurrent: how many independent pure callbacks the runtime calls at once.
         delegates: whether JAX calls the callbacks, instead of the runtime.
@@ -116,7 +122,12 @@ def optimize(
         passes = list(OPTIMIZATION)
         if after != LOWERED:
             passes = passes[[pass_.name for pass_ in passes].index(after) + 1 :]
-        options: dict[type[Pass], dict[str, Any]] = {InlineAccelerate: {"device": device}}
+        devices = ["" if target is None else target_name(target) for target in out_targets]
+        options: dict[type[Pass], dict[str, Any]] = {
+            InlineAccelerate: {"device": device},
+            PlaceResults: {"devices": ",".join(devices)},
+            KeepOnDevice: {"results": ",".join(str(i) for i, name in enumerate(devices) if name)},
+        }
 
         def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:
             made = [pass_(**options.get(pass_, {})) for pass_ in passes]
@@ -147,6 +158,8 @@ def optimize(
             tokens,
             out_avals,
             operands,
+            out_targets,
+            dialect.given_results(module),
             delegates=None if kept is None else weakref.ref(kept),
             repeats_kernels=_repeats_kernels(optimized, module),
         )

@@ -24,7 +24,7 @@ program_p.multiple_results = True
 def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
     del is_region
     # JAX drops what has no result; where a program has none, it returns the handle.
-    return code.out_avals or avals[-1:]
+    return code.returned or avals[-1:]
 
 
 def _lower(

@@ -4,7 +4,7 @@ import contextvars
 import functools
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.compiler.residence import Residence, Results
 from bellhop.errors import CompileError
-from bellhop_mlir._walk import function_type, functions, string, symbols
+from bellhop_mlir._walk import function_type, functions, string, symbol, symbols
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_runtime import Callback, CallbackTable
@@ -245,7 +245,7 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
         main = functions(nested)["main"]
         type_ = function_type(main)
         residence = Residence.of(declaration, type_, target)
-        if isinstance(target, jax.Device) and _is_identity(main):
+        if isinstance(target, jax.Device) and _is_identity(main, functions(nested)):
             compiled.append(_callback(Transfer(name, target, residence), site))
             nested.erase()
             continue
@@ -268,10 +268,17 @@ def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list
     return compiled
 
 
-def _is_identity(main: ir.Operation) -> bool:
-    (block,) = main.regions[0].blocks
-    first = next(iter(block.operations)).operation
-    return first.name == "func.return" and list(first.operands) == list(block.arguments)
+def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
+    """Tell whether a function gives what it takes, by calls of such functions too."""
+    (block,) = function.regions[0].blocks
+    *calls, end = (op.operation for op in block.operations)
+    given: dict[ir.Value, ir.Value] = {}
+    for call in calls:
+        if call.name != "func.call" or not _is_identity(by_name[symbol(call)], by_name):
+            return False
+        operands = [given.get(value, value) for value in call.operands]
+        given |= zip(call.results, operands, strict=True)
+    return [given.get(value, value) for value in end.operands] == list(block.arguments)
 
 
 def _callback(region: Region, site: str) -> Callback:

@@ -13,6 +13,7 @@ from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
 from bellhop.compiler.program import program_p
+from bellhop.run.unfinished import Unfinished
 from bellhop_runtime import within
 
 
@@ -60,23 +61,6 @@ Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
 _NO_TABLE = np.zeros(2, np.uint32)
 
 
-class EffectsOnly:
-    """What a program without results returns inside its ``jax.jit``.
-
-    JAX drops a program none of whose results is used, so ``kept`` goes along; ``tree`` is
-    the structure of what the function returned.
-    """
-
-    def __init__(self, tree: PyTree, kept: Any) -> None:
-        self.tree = tree
-        self.kept = kept
-
-
-jax.tree_util.register_pytree_node(
-    EffectsOnly, lambda effects: (effects.kept, effects.tree), EffectsOnly
-)
-
-
 def wait_for(result: PyTree) -> None:
     """Wait for a program that began late.
 
@@ -85,8 +69,11 @@ def wait_for(result: PyTree) -> None:
     """
     # All results come of the same run. To take a tree apart costs more than the rest.
     first = result[0] if type(result) is tuple and result else result
-    for leaf in (first,) if isinstance(first, jax.Array) else jax.tree.leaves(result)[:1]:
-        leaf.block_until_ready()
+    if not isinstance(first, jax.Array):
+        first = next(iter(jax.tree.leaves(result)), None)
+    # Without jit, results may be NumPy's.
+    if isinstance(first, jax.Array):
+        first.block_until_ready()
 
 
 def first_input(handle: jax.Array, static: Static) -> Any:
@@ -127,8 +114,8 @@ def embedding_jit(
         # What is not used costs less of a call.
         table = handle if code.calls_runtime else _NO_TABLE
         results = program_p.bind(*code.operands(leaves), table, code=code, is_region=False)
-        if not code.out_avals:
-            return EffectsOnly(out_tree, results)
+        if code.targets or not code.out_avals:
+            return Unfinished((out_tree, code), results)
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = name

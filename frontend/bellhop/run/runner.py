@@ -115,9 +115,9 @@ class Runner:
             if handle is not self.handle:
                 raise _OnFormerDevice
             code, out_tree = compile_(*arguments)
+            self._operands[signature_of(*arguments)] = code.arguments
             if code.takes_arguments:
                 self.takes_arguments = True
-                self._operands[signature_of(*arguments)] = code.arguments
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -133,7 +133,7 @@ class Runner:
         self._choice = GeneratorChoice(make_jit, compile_here)
         self._uncompiled = uncompiled_flat
         self.takes_arguments = False
-        # The arguments that are operands, of programs that take others.
+        # The arguments that are operands, of each program.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(

@@ -38,6 +38,11 @@ class CompileOptions:
         static_argnames: names of such arguments, likewise.
         donate_argnums: positions of arguments whose memory the program may take for its results,
             as ``jax.jit``'s: they are gone after the call.
+        out_shardings: where results go, as ``jax.jit``'s: a device, its name as ``accelerate``
+            takes it, or a ``jax.sharding.Sharding``, for all of them, or a pytree of these that is
+            the upper part of the result's; None is the host.  What a region of that device makes
+            stays there, with cheap operations behind it; the rest is moved at the program's end.
+            Inside another program, that one's counts.
         disable_assertions: whether the program is compiled without its ``debug_assert``.
         circuit_transform_pipeline: the passes of all circuits that have none of their own, as
             ``pipeline`` takes them.
@@ -79,6 +84,7 @@ class CompileOptions:
     static_argnums: int | Iterable[int] | None = None
     static_argnames: str | Iterable[str] | None = None
     donate_argnums: int | Iterable[int] | None = None
+    out_shardings: Any = None
     disable_assertions: bool = False
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
     seed: int | None = None
@@ -140,6 +146,7 @@ class OptionsByName(TypedDict, total=False):
     static_argnums: int | Iterable[int] | None
     static_argnames: str | Iterable[str] | None
     donate_argnums: int | Iterable[int] | None
+    out_shardings: Any
     disable_assertions: bool
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None
     seed: int | None

@@ -19,7 +19,8 @@ A region, a ``callback.func`` that names a ``module``, may keep values on its de
 program has a handle for each; the arguments of the program have one too, which says their number.
 ``held`` numbers the arguments of the module's ``@main`` that it takes as handles; ``fetched`` and
 ``kept`` the results that it returns, first as they are, then as handles.  Without them no argument
-is held, and all results are fetched.
+is held, and all results are fetched.  Results of the program may be handles too, whose owner its
+caller is.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,6 +39,8 @@ FUTURE = "tensor<2xui32>"
 HANDLE = "tensor<2xui32>"
 # Marks a module whose regions take handles of its arguments.
 TAKES_ARGUMENTS = "bellhop.takes_arguments"
+# Numbers the results of a module that are handles, tokens left out.
+_GIVEN_RESULTS = "bellhop.given_results"
 # A bit of a handle that says that the others are the number of an argument of the program.
 _IS_ARGUMENT = 1 << 63
 # How many iterations a loop has, to a call of kind progress that does not know.
@@ -227,6 +230,18 @@ def argument_handle(number: int) -> ir.Value:
 def argument_of(handle: int) -> int | None:
     """Return which argument of the program a handle stands for; None for what a run keeps."""
     return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
+
+
+def set_given_results(module: ir.Module, numbers: Sequence[int]) -> None:
+    """Say which results of a program are handles, which are its caller's to let go of."""
+    module.operation.attributes[_GIVEN_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
+
+
+def given_results(module: ir.Module) -> tuple[int, ...]:
+    """Return which results of a program are handles, tokens left out."""
+    if _GIVEN_RESULTS not in module.operation.attributes:
+        return ()
+    return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_GIVEN_RESULTS]))
 
 
 def declarations(module: ir.Module) -> dict[str, FuncOp]:

@@ -106,7 +106,7 @@ def test_unknown_device_is_an_error_that_lists_those_there_are(dev):
 
 @pytest.mark.parametrize("dev", [3, 1.5, jnp.sin, [3], []])
 def test_what_is_no_device_is_an_error(dev):
-    with pytest.raises(TypeError, match="accelerate takes dev=None, a jax.Device or the name"):
+    with pytest.raises(TypeError, match="accelerate takes None, a jax.Device or the name"):
         on(dev, jnp.sin)
 
 

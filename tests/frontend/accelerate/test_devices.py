@@ -189,6 +189,21 @@ print("RESULT", float(value))
         assert float(line.split()[1]) == pytest.approx(np.sin(1.0))
 
 
+@pytest.mark.gpu
+@pytest.mark.subprocess
+def test_names_of_gpus_are_those_of_the_own_process(counts):
+    """Two processes may not share a GPU of the machine, so that it is the stand-in's."""
+    program = """
+for name in ("gpu", "cuda", "cuda:1"):
+    number = jax.process_index("cpu")
+    f = bellhop.qjit(bellhop.accelerate(lambda x: x + number, dev=name), out_shardings=name)
+    result = f(np.arange(2.0))
+    assert result.devices() == {jax.local_devices(backend="gpu")[name == "cuda:1"]}
+print("RESULT", *map(float, result))
+"""
+    assert sorted(run_in_two_processes(program)) == ["RESULT 0.0 1.0", "RESULT 1.0 2.0"]
+
+
 def test_device_twice_in_a_list_is_an_error():
     with pytest.raises(ValueError, match="names a device twice"):
         bellhop.accelerate(jnp.sin, dev=["cpu:1", "cpu:1"])

@@ -2,17 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import functions_here
+from bellhop_mlir._call_graph import functions_here, narrow
 from bellhop_mlir._cheap import is_constant
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
 from bellhop_mlir._parts import OperationGroup, connect, outline
 from bellhop_mlir._walk import (
+    function_type,
     named,
     operations,
     producer,
     replace,
+    string,
     symbol,
     types,
 )
@@ -27,6 +30,7 @@ _Use = tuple[ir.Operation, int]
 _Carry = tuple[ir.Operation, int, str]
 
 
+@dataclass(frozen=True)
 class KeepOnDevice(Pass):
     """Give regions handles of values that are on their device, in place of the values.
 
@@ -52,9 +56,15 @@ class KeepOnDevice(Pass):
     one that several regions of a block take, or loops carry on.  What a loop carries from region to
     region goes there before the loop and back behind it.
 
+    A result of the program that its caller asks for on a device stays where a region, or a loop of
+    such, has left it: the program returns the handle, and an attribute of the module says so.
+
     Each handle has one owner, the block in which it is made, whose end lets go of it behind all its
-    uses; one that a loop carries on is given away.  Functions that hold regions, which hide them,
-    are inlined where they are called in few places.
+    uses; one that a loop carries on, or the program returns, is given away.  Functions that hold
+    regions, which hide them, are inlined where they are called in few places.
+
+    Args:
+        results: the numbers of the results that may be handles, tokens left out, by commas.
 
     Preconditions: convert-accelerate-to-runtime ran before, and the declarations of regions
     still name their modules.
@@ -62,9 +72,11 @@ class KeepOnDevice(Pass):
 
     needs = ("callback.call",)
 
+    results: str = ""
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        kept_values = _KeptValues(module)
+        kept_values = _KeptValues(module, list(map(int, filter(None, self.results.split(",")))))
         is_region = lambda op: kept_values.regions.device(op) is not None
         inline_callers(module, is_region, most=MOST_COPIES)
         for function in functions_here(module):
@@ -73,8 +85,9 @@ class KeepOnDevice(Pass):
 
 
 class _KeptValues:
-    def __init__(self, module: ir.Module) -> None:
+    def __init__(self, module: ir.Module, returned: Sequence[int]) -> None:
         self._module = module
+        self._returned = returned
         self.regions = RegionVariants(module)
         self._handle = ir.Type.parse(callback.HANDLE)
         self._owned: list[ir.Value] = []
@@ -86,7 +99,7 @@ class _KeptValues:
     def change(self, function: ir.Operation) -> None:
         """Change one function."""
         loops = named(function, "stablehlo.while")
-        if not any(map(self.regions.device, operations(function))):
+        if not any(map(self.regions.target, operations(function))):
             return
         for loop in reversed(loops):
             self._use_what_is_outside(loop)
@@ -99,16 +112,22 @@ class _KeptValues:
         devices = {loop.results[place]: device for loop, place, device in carried}
         self._held, self._by_regions, self._by_carries = set(), defaultdict(list), defaultdict(list)
         self._collect(function, carried)
+        is_main = string(function, "sym_name") == "main"
+        given = self._give_away_results(function) if is_main else []
         for op in operations(function):
             if op.name == "stablehlo.while":
                 self._change_loop(op, devices)
-            elif self.regions.device(op) is not None:
+            elif self.regions.target(op) is not None:
                 self._change_region(op)
         # A loop that uses a handle becomes a function, so its own results are seen to before.
         backwards = self._owned[::-1]
         for handle in sorted(backwards, key=lambda handle: not _is_of_loop(handle)):
             self._release(handle)
         self._owned = []
+        if given:
+            type_ = function_type(function)
+            narrow(function, range(len(type_.inputs)), range(len(type_.results)))
+            callback.set_given_results(self._module, given)
 
     def _use_what_is_outside(self, loop: ir.Operation) -> None:
         """Let a loop use from outside what it does not change and regions take."""
@@ -176,6 +195,18 @@ class _KeptValues:
                     goes_there((op, number), value, device_of_op)
         for (value, device), uses in together.items():
             self._share(value, device, uses)
+
+    def _give_away_results(self, main: ir.Operation) -> list[int]:
+        """Let the program return handles where it may and regions make the results; say where."""
+        *_, end = main.regions[0].blocks[0].operations
+        tokens = sum(callback.is_token(value.type) for value in end.operands)
+        given = []
+        for number in self._returned:
+            value = end.operands[tokens + number]
+            if self.regions.target(producer(value)) is not None:
+                self._by_carries[value].append((end.operation, tokens + number))
+                given.append(number)
+        return given
 
     def _share(
         self,

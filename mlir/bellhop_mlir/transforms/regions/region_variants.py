@@ -29,6 +29,11 @@ class RegionVariants:
 
     def device(self, op: ir.Operation | None) -> str | None:
         """Return the one device that an operation is a region of."""
+        target = self.target(op)
+        return None if target is None or target.startswith("sharding:") else target
+
+    def target(self, op: ir.Operation | None) -> str | None:
+        """Return the device, or devices, that an operation is a region of."""
         if op is None or op.name != "callback.call" or not len(op.results):
             return None
         if symbol(op) not in self._declared:
@@ -37,9 +42,9 @@ class RegionVariants:
             # It was seen to already.
             return None
         module = self._declared[symbol(op)].module
-        device = string(self._modules[module], "bellhop.device") if module else ""
-        is_single = not device.startswith("sharding:")
-        return device if is_single and callback.CallOp(op).traits.is_pure else None
+        if module is None or not callback.CallOp(op).traits.is_pure:
+            return None
+        return string(self._modules[module], "bellhop.device")
 
     def is_region(self, name: str) -> bool:
         """Tell whether a symbol is that of a region."""

@@ -1,0 +1,54 @@
+"""What a program returns inside its ``jax.jit`` where that is not yet what its caller gets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from bellhop.base.types import PyTree
+from bellhop.compiler.code import Code
+from bellhop_runtime import take_held
+
+
+class Unfinished:
+    """The results of a program that has none, or whose caller asks for some on a device.
+
+    JAX drops a program none of whose results is used, so one without results returns something.
+
+    Args:
+        leaves: what the program returned.
+        form: the structure of what the function returned, and the program.
+    """
+
+    def __init__(self, form: tuple[PyTree, Code], leaves: Sequence[Any]) -> None:
+        self.form = form
+        self.leaves = leaves
+
+    def finished(self) -> PyTree:
+        """Return the results, where the caller asks for them."""
+        tree, code = self.form
+        leaves = list(self.leaves[: tree.num_leaves])
+        # All handles are let go of before anything can fail.
+        for number in code.given:
+            leaves[number] = take_held(int(np.asarray(leaves[number]).view(np.uint64)[0]))
+        for number in code.given:
+            dtype = code.out_avals[number].dtype
+            if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+                leaves[number] = jax.random.wrap_key_data(leaves[number], impl=dtype._impl)
+        return jax.tree.unflatten(tree, placed(leaves, code.targets))
+
+
+jax.tree_util.register_pytree_node(
+    Unfinished, lambda results: (results.leaves, results.form), Unfinished
+)
+
+
+def placed(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
+    """Return arrays where they are asked for; there may be no targets at all."""
+    if not targets:
+        return leaves
+    return [
+        leaf if target is None else jax.device_put(leaf, target)
+        for leaf, target in zip(leaves, targets, strict=True)
+    ]

@@ -1,0 +1,72 @@
+"""place-results: results of the program go to the devices that its caller asks for."""
+
+from dataclasses import dataclass
+
+from bellhop_mlir._bindings import func, ir
+from bellhop_mlir._walk import fresh_symbol, functions, producer
+from bellhop_mlir.dialects import callback
+from bellhop_mlir.passes import Pass
+from bellhop_mlir.region_name import RegionName
+
+
+@dataclass(frozen=True)
+class PlaceResults(Pass):
+    """Let each result that is asked for on a device be one of a region there.
+
+    Before, with ``devices="cuda:0,"``::
+
+        func.func public @main(...) -> (tensor<f64>, tensor<8xf64>) { ... return %y, %z }
+
+    After::
+
+        func.func public @main(...) -> (tensor<f64>, tensor<8xf64>) {
+          ...
+          %p = "callback.accelerate"(%y) {callee = @accelerate_cuda_0__result, device = "cuda:0"}
+          return %p, %z
+        }
+        func.func private @accelerate_cuda_0__result(%x: tensor<f64>) -> tensor<f64> { return %x }
+
+    The region becomes one with those before it that it can be one with, and takes along what stands
+    between them.  Then keep-on-device lets the program return a handle of what it gives.
+
+    Args:
+        devices: of each result, tokens left out, the device, or nothing; by commas.
+    """
+
+    needs = ("func.func",)
+
+    devices: str = ""
+
+    def apply(self, module: ir.Module) -> bool:
+        """Change ``module`` in place; return False where nothing changed."""
+        devices = self.devices.split(",")
+        main = functions(module)["main"]
+        *_, end = main.regions[0].blocks[0].operations
+        tokens = sum(callback.is_token(value.type) for value in end.operands)
+        callees: dict[tuple[str, ir.Type], str] = {}
+        for place, device in enumerate(devices, tokens):
+            value = end.operands[place] if device else None
+            if value is None or _device_of(producer(value)) == device:
+                continue
+            if (device, value.type) not in callees:
+                callees[device, value.type] = _identity(module, device, value.type)
+            with ir.InsertionPoint(end), main.location:
+                placed = callback.accelerate(
+                    callees[device, value.type], device, [value], [value.type]
+                )
+            end.operands[place] = placed.results[0]
+        return bool(callees)
+
+
+def _device_of(op: ir.Operation | None) -> str | None:
+    is_region = op is not None and op.name == "callback.accelerate"
+    return callback.AccelerateOp(op).device if is_region else None
+
+
+def _identity(module: ir.Module, device: str, type_: ir.Type) -> str:
+    with ir.InsertionPoint(module.body), ir.Location.unknown():
+        name = fresh_symbol(module, str(RegionName(device, "result")))
+        function = func.FuncOp(name, ([type_], [type_]), visibility="private")
+        with ir.InsertionPoint(function.add_entry_block()):
+            func.ReturnOp(list(function.regions[0].blocks[0].arguments))
+    return name
