@@ -15,7 +15,9 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from multiprocessing.pool import ThreadPool
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -55,30 +57,70 @@ class _Occupied:
 _waits: ContextVar[tuple[_Occupied, ...]] = ContextVar("waits", default=())
 
 
-@patch("threading.Thread.start", "devices wait for the threads of callbacks too")
-def _follow_threads() -> None:
-    """Let a thread that a callback starts know what waits for the callback, which may wait for it.
+def _handed_on(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what is called on another thread know what waits here: the callback may wait for it."""
+    waits = _waits.get()
+    # Most threads have nothing to do with devices.
+    if not waits:
+        return function
 
-    Before Python 3.14 nothing of a context gets to a thread that is started in it.
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        former = _waits.set(waits)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _waits.reset(former)
+
+    return called
+
+
+_POOLS = [
+    "apply",
+    "apply_async",
+    "map",
+    "map_async",
+    "starmap",
+    "starmap_async",
+    "imap",
+    "imap_unordered",
+]
+
+
+@patch("starting threads, and handing work to pools", "devices wait for threads of callbacks too")
+def _follow_threads() -> None:
+    """Let other threads know what waits for the callback that starts them, or hands them work.
+
+    Nothing of a context gets to the threads of a pool, nor, before Python 3.14, to a thread that
+    is started in it.
     """
     begin = threading.Thread.start
 
     @functools.wraps(begin)
     def start(thread: threading.Thread) -> None:
-        waits = _waits.get()
         # Ours do what others ask for, in the context of these.
-        if waits and not thread.name.startswith(HELPERS):
-            run = thread.run
+        if _waits.get() and not thread.name.startswith(HELPERS):
+            run = _handed_on(thread.run)
 
             def run_here() -> None:
                 del thread.run
-                _waits.set(waits)
                 run()
 
             thread.run = run_here  # type: ignore[method-assign]
         begin(thread)
 
     threading.Thread.start = start  # type: ignore[assignment, method-assign]
+    for pool, names in ((ThreadPoolExecutor, ["submit"]), (ThreadPool, _POOLS)):
+        for name in names:
+            setattr(pool, name, _handing_on(getattr(pool, name)))
+
+
+def _handing_on(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def hand_on(pool: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return method(pool, _handed_on(function), *args, **kwargs)
+
+    return hand_on
 
 
 @contextlib.contextmanager

@@ -201,7 +201,7 @@ for name in ("gpu", "cuda", "cuda:1"):
     assert result.devices() == {jax.local_devices(backend="gpu")[name == "cuda:1"]}
 print("RESULT", *map(float, result))
 """
-    assert sorted(run_in_two_processes(program)) == ["RESULT 0.0 1.0", "RESULT 1.0 2.0"]
+    assert sorted(run_in_processes(program)) == ["RESULT 0.0 1.0", "RESULT 1.0 2.0"]
 
 
 def test_device_twice_in_a_list_is_an_error():

@@ -7,6 +7,7 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing.pool import ThreadPool
 
 import jax
 import jax.numpy as jnp
@@ -296,6 +297,30 @@ def test_threads_that_outlive_a_callback_run_regions_of_its_device():
         assert outer(1.0) == 1
         over.set()
         assert later[0].result() == 2
+
+
+HANDED_TO = {
+    "submit": (ThreadPoolExecutor, lambda pool, f, x: pool.submit(f, x).result()),
+    "map": (ThreadPoolExecutor, lambda pool, f, x: next(pool.map(f, [x]))),
+    "apply": (ThreadPool, lambda pool, f, x: pool.apply(f, (x,))),
+    "starmap_async": (ThreadPool, lambda pool, f, x: pool.starmap_async(f, [(x,)]).get()[0]),
+    "imap": (ThreadPool, lambda pool, f, x: next(pool.imap(f, [x]))),
+}
+
+
+@pytest.mark.parametrize("name", HANDED_TO)
+def test_region_of_a_device_that_waits_is_refused_in_threads_of_before(name):
+    """A callback hands work to a pool that is there already, and waits for it."""
+    make, hand = HANDED_TO[name]
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+    with make(1) as pool:
+        assert hand(pool, inner, 1.0) == 2
+        call = bellhop.pure_callback(lambda x: np.asarray(hand(pool, inner, x)), SCALAR)
+        outer = bellhop.qjit(bellhop.accelerate(call, dev="gpu"))
+        with pytest.raises(RuntimeError, match=r"runs on \w+:0, which waits for the callback"):
+            outer(1.0)
+        # The thread is as it was.
+        assert hand(pool, inner, 1.5) == 3
 
 
 def test_threads_beside_a_callback_wait_for_its_device():
