@@ -35,7 +35,7 @@ from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 6
+_FORMAT = 7
 _METADATA = "metadata.json"
 # Bytes that a file may come to, however small it is, and how often its own size otherwise.
 _SMALL = 2**26
