@@ -5,12 +5,14 @@ Run as `python -m benchmarks.plots`; a test looks whether the plots are of the n
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import records
 from benchmarks.case import FRAMEWORKS, LIMIT, NAMES, SIMULATORS
 from benchmarks.cases.circuits import SIZES
+from benchmarks.mesh_scaling import newest as newest_of_mesh
 from benchmarks.records import Record
 
 if TYPE_CHECKING:
@@ -76,6 +78,38 @@ def _lines(axes: Axes, record: Record, kind: str) -> None:
     axes.set_xlabel("qubits")
 
 
+def mesh_scaling(document: dict[str, Any]) -> Figure:
+    """Plot times of a state over devices, which share the cores, and what each device takes."""
+    from matplotlib.figure import Figure
+
+    rows = {(row["processes"], row["devices"], row["qubits"]): row for row in document["rows"]}
+    smallest = min(qubits for _, _, qubits in rows)
+    doublings = range(4)
+    devices = [2**n for n in doublings]
+    lines = {
+        f"{smallest} qubits": ("C0o-", [(1, 2**n, smallest) for n in doublings]),
+        f"{smallest} to {smallest + 3}": ("C1o-", [(1, 2**n, smallest + n) for n in doublings]),
+        "as many on one device": ("ko:", [(1, 1, smallest + n) for n in doublings]),
+        f"{smallest}, over processes": ("C2s", [(n, 1, smallest) for n in (2, 4)]),
+    }
+    figure = Figure(figsize=(8, 6.4), layout="constrained")
+    for (left, right), what in zip(figure.subplots(2, 2), ("value", "gradient"), strict=True):
+        for label, (style, places) in lines.items():
+            found = [rows[place][what] for place in places]
+            at = devices if len(found) == len(devices) else devices[1:3]
+            left.plot(at, [min(each["seconds"]) for each in found], style, label=label)
+            right.plot(at, [each["bytes"] / 2**20 for each in found], style, label=label)
+        left.set_ylabel(f"{what}: time (s)")
+        right.set_ylabel(f"{what}: MiB for each device")
+        for axes in (left, right):
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+            axes.set_xticks(devices, devices)
+            axes.set_xlabel("devices")
+        left.legend()
+    return figure
+
+
 def _microseconds(record: Record, case: str, framework: str) -> float:
     result = record[case]
     outcome = result.outcomes.get(framework)
@@ -94,6 +128,12 @@ def main() -> None:
         path = PICTURES / f"{plot.__name__}.svg"
         plot(record).savefig(path, metadata={"Date": None, "Source": record.path.name})
         print(f"{path.name}: from {record.path.name}")
+    source = newest_of_mesh()
+    mpl.rcParams["svg.hashsalt"] = source.stem
+    figure = mesh_scaling(json.loads(source.read_text()))
+    path = PICTURES / "mesh_scaling.svg"
+    figure.savefig(path, metadata={"Date": None, "Source": source.name})
+    print(f"{path.name}: from {source.name}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measured tables and plots of the README and the documentation are of a run that is recorded."""
 
 import pytest
-from benchmarks import plots, records
+from benchmarks import mesh_scaling, plots, records
 from benchmarks.tables import TABLES, written, written_from
 
 
@@ -14,3 +14,7 @@ def test_tables_are_those_of_the_newest_run(file):
 @pytest.mark.parametrize("name", ["borders", "circuits"])
 def test_plots_are_of_the_newest_run(name):
     assert records.newest().path.name in (plots.PICTURES / f"{name}.svg").read_text()
+
+
+def test_the_plot_of_states_over_devices_is_of_the_newest_run():
+    assert mesh_scaling.newest().name in (plots.PICTURES / "mesh_scaling.svg").read_text()
