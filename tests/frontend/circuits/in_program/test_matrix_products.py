@@ -62,6 +62,17 @@ def test_batches_are_rows_of_it():
     assert_equal(found, map(jnp.stack, zip(*each, strict=True)))
 
 
+@pytest.mark.parametrize("circuits", [(), (0, 2)])
+def test_batches_may_have_no_elements(circuits):
+    rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])
+    batch = [jnp.zeros((*circuits, 0, *each.shape)) for each in operands(rows)]
+    backwards = rows.backwards
+    for _ in [*circuits, 0]:
+        backwards = jax.vmap(backwards)
+    before, moved, total = jax.jit(backwards)(*batch)
+    assert [before.shape, moved.shape, total.shape] == [a.shape for a in (*batch[1:], batch[0])]
+
+
 @pytest.mark.parametrize("name", ["backwards", "product"])
 def test_derivatives(name):
     rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])

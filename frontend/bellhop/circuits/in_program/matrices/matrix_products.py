@@ -123,7 +123,8 @@ class _Tiles:
         in_front = sorted(range(len(kept)), key=lambda axis: kept[axis][0] != "row")
         self._there = [*range(len(batch)), *(len(batch) + axis for axis in in_front)]
         self._back = [self._there.index(axis) for axis in range(len(self._there))]
-        self._rows = *shape[:-2], shape[-2] * rows.base ** len(rows.places), -1
+        in_columns = rows.base ** (len(columns) - n_looped)
+        self._rows = *shape[:-2], shape[-2] * rows.base ** len(rows.places), in_columns
 
     def rows(self, state: Operand, number: Operand) -> Any:
         """Return a tile of a state, as rows."""
