@@ -2,9 +2,9 @@
 
 PennyLane converts lists to arrays by NumPy, which fails for JAX's tracers.  So
 ``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary written as rows of traced
-numbers.
+numbers, and a Hamiltonian of traced coefficients that is multiplied with a number.
 
-Replaced: ``Operator.__init__``, and autoray's ``array`` and ``asarray`` of lists.
+Replaced: ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` of lists.
 Versions: 0.45.
 Upstream: ``qml.math`` takes the library of what is in a list.
 Installed: while a program is traced, and no longer.
@@ -56,7 +56,7 @@ def _put_in() -> None:
 
     qml.operation.Operator.__init__ = init
     _taken_out.callback(setattr, qml.operation.Operator, "__init__", own)
-    for name in ("array", "asarray"):
+    for name in ("array", "asarray", "multiply"):
         for backend in ("builtins", "numpy"):
             known = autoray.get_lib_fn(backend, name)
             autoray.register_function(backend, name, functools.partial(_make, name))
@@ -68,9 +68,10 @@ def as_array(value: Any) -> Any:
     return jnp.array(value) if _holds_tracer(value) else value
 
 
-def _make(name: str, value: Any, *args: Any, **options: Any) -> Any:
-    library: Any = jnp if _holds_tracer(value) else np
-    return getattr(library, name)(value, *args, **options)
+def _make(name: str, *values: Any, **options: Any) -> Any:
+    if any(map(_holds_tracer, values)):
+        return getattr(jnp, name)(*map(as_array, values), **options)
+    return getattr(np, name)(*values, **options)
 
 
 def _holds_tracer(value: Any) -> bool:

@@ -134,3 +134,19 @@ def test_sum_that_is_no_word_is_not_split(compare: Any) -> None:
         return qml.state()
 
     compare(circuit, 0.3)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit", "default.mixed"])
+def test_hamiltonians_of_computed_coefficients_times_a_number(device):
+    @qml.qnode(qml.device(device, wires=2))
+    def circuit(x):
+        with qml.QueuingManager.stop_recording():
+            hamiltonian = qml.Hamiltonian([0.5, 0.3 * x], [qml.X(0), qml.Z(0) @ qml.X(1)])
+            scaled, divided = 0.3 * hamiltonian, hamiltonian / 2
+            opposite = -hamiltonian
+        qml.TrotterProduct(scaled, 2.0, n=2)
+        qml.TrotterProduct(opposite, 0.4, n=1)
+        return qml.expval(divided), qml.probs([0, 1])
+
+    for value, expected in zip(bellhop.qjit(circuit)(0.7), circuit(0.7), strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-9)
