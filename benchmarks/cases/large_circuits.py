@@ -160,12 +160,13 @@ def _qjit_gradient(model: Model) -> Program:
         apply(model.gates, angles)
         return qml.expval(observable(model.terms))
 
-    return synchronous(bellhop.qjit(jax.value_and_grad(circuit)), jnp.asarray(model.angles))
+    return synchronous(bellhop.qjit(jax.grad(circuit)), jnp.asarray(model.angles))
 
 
 def _peer_gradient(name: str, model: Model) -> Program:
     of = simulator(name, model)
-    return Program(lambda: of.value_and_gradient(model.angles), compiles=False)
+    run = lambda: np.asarray(of.value_and_gradient(model.angles)[1])
+    return Program(run, compiles=False)
 
 
 def _gradient_case(wires: int, terms: int = 1) -> Case:
@@ -175,7 +176,7 @@ def _gradient_case(wires: int, terms: int = 1) -> Case:
     peers = ("qulacs", "mindquantum")
     return Case(
         name=f"large-gradient-{what}-{wires}",
-        title=f"value and gradient of {what}, {wires} qubits",
+        title=f"gradient of {what}, {wires} qubits",
         limit="three copies of the state: forward, and back with a bra",
         builders={
             "bellhop": lambda: _qjit_gradient(model()),
