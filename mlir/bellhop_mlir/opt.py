@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from bellhop_mlir._bindings import ir, make_context
+from bellhop_mlir.dialects.printing import text as printed
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import PASSES, PIPELINE, run_pipeline
 from bellhop_mlir.tokens import verify_text
@@ -47,7 +48,7 @@ def optimize(text: str, passes: Sequence[Pass]) -> str:
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         run_pipeline(module, passes)
-        return str(module)
+        return printed(module)
 
 
 def run(

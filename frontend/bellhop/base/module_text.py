@@ -7,6 +7,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop_mlir._bindings import make_context
+from bellhop_mlir.dialects.printing import text as printed
 
 
 class ModuleText(str):
@@ -47,7 +48,7 @@ class Snapshot:
     def text(self) -> ModuleText:
         """The text of the module."""
         with make_context(), ir.Location.unknown():
-            return ModuleText(ir.Module.parse(self._bytecode))
+            return ModuleText(printed(ir.Module.parse(self._bytecode)))
 
 
 @functools.cache

@@ -47,6 +47,7 @@ from bellhop_mlir._call_graph import narrow
 from bellhop_mlir._meshes import meshes, size
 from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects import callback as dialect
+from bellhop_mlir.dialects.printing import text as printed
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
     CALLS,
@@ -112,7 +113,7 @@ def optimize(
     def observe(name: str, module: ir.Module) -> None:
         stopwatch.lap(name, module)
         if keep_stages:
-            stages[name] = ModuleText(module)
+            stages[name] = ModuleText(printed(module))
 
     with module.context, ir.Location.unknown():
         module.context.allow_unregistered_dialects = True
@@ -203,7 +204,7 @@ def _repeats_kernels(optimized: str, module: ir.Module) -> bool:
 
 
 def _text(module: ir.Module, elides: bool) -> ModuleText:
-    return ModuleText(module.operation.get_asm(large_elements_limit=16) if elides else module)
+    return ModuleText(printed(module, large_elements_limit=16 if elides else None))
 
 
 def _used_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:

@@ -1,6 +1,6 @@
 """Gates, and the table of a run of them that ``quantum.gates`` and the runtime have."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -49,6 +49,11 @@ def encode(gates: Iterable[Gate]) -> dict[str, Any]:
 
 def decode(run: ir.Operation) -> list[Gate]:
     """Return the gates of an operation that has such attributes."""
+    return list(read(run))
+
+
+def read(run: ir.Operation) -> Iterator[Gate]:
+    """Yield them one by one."""
     names = run.attributes["names"].value.split("\n")
     constants = list(run.attributes["constants"])
     numbers = iter(list(run.attributes["code"]))
@@ -58,7 +63,8 @@ def decode(run: ir.Operation) -> list[Gate]:
         own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
         return Gate(name, wires, _renumbered(slots), own, bool(adjoint), *controls)
 
-    return [gate(names[number], *islice(numbers, 4)) for number in numbers]
+    for number in numbers:
+        yield gate(names[number], *islice(numbers, 4))
 
 
 def _renumbered(slots: Sequence[int]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, decode, encode
+from bellhop_mlir.dialects.printing import text as printed
 
 RX = Gate("RX", (0,), (0,))
 CNOT = Gate("CNOT", (0, 1))
@@ -41,3 +42,24 @@ def test_what_was_written_is_read() -> None:
         with ir.InsertionPoint.at_block_begin(block):
             (state,) = quantum.gates(list(block.arguments), **encode(gates))
         assert decode(state.owner) == gates
+
+
+def test_text_says_the_gates_of_a_table_in_comments() -> None:
+    named_line = Gate("RZ@user.py:7", (0,), (-1,), (0.5,))
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(RUN)
+        with ir.InsertionPoint.at_block_begin(module.body.operations[0].regions[0].blocks[0]):
+            operands = list(module.body.operations[0].regions[0].blocks[0].arguments)
+            (state,) = quantum.gates(operands, **encode([ROT, S, named_line]))
+            quantum.gates([state, *operands[1:]], **encode([CNOT] * 101))
+            broken = quantum.gates([state, *operands[1:]], **encode([CNOT]))[0].owner
+            broken.attributes["code"] = ir.DenseI64ArrayAttr.get([7, 0])
+        text = printed(module)
+        comments = [line.strip() for line in text.splitlines() if line.strip().startswith("//")]
+        assert comments[:3] == [
+            "// Rot(2, p[0], 1) 1",
+            "// adjoint(S) w[1] where 3 is 0 where w[0] is 1",
+            "// RZ(0.5) 0 at user.py:7",
+        ]
+        assert comments[3:] == ["// CNOT 0 1"] * 100 + ["// and more", "// no table of gates"]
+        assert str(ir.Module.parse(text)) == str(module)
