@@ -5,10 +5,14 @@
 
     make: values -> ctrl(RX(values[0], wires=values[1]), control=0)    operands: 2 * x, i
 
-and ``with_values`` makes it again with other values in the place of these.
+and ``with_values`` makes it again with other values in the place of these.  No value is taken out
+of a function that an operation holds, such as the ``block`` of ``qml.TTN``.  Where one uses what is
+traced, it has to be called in the same trace: ``without_functions`` takes the operation apart.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -16,6 +20,9 @@ import numpy as np
 import pennylane as qml
 
 from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, in_form, parts_of
+from bellhop.circuits.gates.device import split
+from bellhop.circuits.gates.gates import naming
 
 # Takes the values of operands, and what was made so far, by what makes it.
 _Make = Callable[[Sequence[Any], dict[Any, Any]], Any]
@@ -27,11 +34,16 @@ class TracedOperator:
     Args:
         name: for those who read the jaxpr.
         make: makes them.
+        is_closed: whether no function in them uses what is traced.
+
+    Attributes:
+        is_closed: the same.
     """
 
-    def __init__(self, name: str, make: _Make) -> None:
+    def __init__(self, name: str, make: _Make, *, is_closed: bool) -> None:
         self._name = name
         self._make = make
+        self.is_closed = is_closed
 
     @classmethod
     def of(cls, made: Any) -> tuple["TracedOperator", list[Any]]:
@@ -42,7 +54,8 @@ class TracedOperator:
         """
         parts = _Operands()
         make = parts.make_of(made) or (lambda *_: made)
-        return cls(_name(made), make), parts.operands
+        is_closed = not any(map(_uses_traced, parts.functions))
+        return cls(_name(made), make, is_closed=is_closed), parts.operands
 
     def with_values(self, values: Sequence[Any]) -> Any:
         """Return the objects with values in the place of what was traced.
@@ -59,6 +72,47 @@ class TracedOperator:
 
 hold_weakly_in_caches(TracedOperator)
 
+
+def without_functions(op: qml.operation.Operator, where: str, depth: int = 0) -> Iterator[Any]:
+    """Yield an operation, taken apart as long as a function in it uses what is traced.
+
+    Args:
+        op: the operation.
+        where: the QNode, for errors.
+        depth: how many decompositions it comes of.
+    """
+    base, adjoint, controls = split(op, ())
+    parts = None
+    if depth < DECOMPOSITION_DEPTH and not TracedOperator.of(base)[0].is_closed:
+        with naming(op, where):
+            parts = parts_of(base, depth)
+    if parts is None:
+        yield op
+        return
+    for part in reversed(parts) if adjoint else parts:
+        yield from without_functions(in_form(part, adjoint, controls), where, depth + 1)
+
+
+def _uses_traced(function: Any) -> bool:
+    """Tell whether a traced value is within reach of a function, but for its module's names."""
+    seen, rest = {id(function): function}, [function]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, jax.core.Tracer):
+            return True
+        if isinstance(value, type | ModuleType):
+            continue
+        parts = gc.get_referents(value)
+        if isinstance(value, FunctionType):
+            names = value.__globals__, value.__builtins__
+            parts = [part for part in parts if not any(part is each for each in names)]
+        for part in parts:
+            if id(part) not in seen:
+                seen[id(part)] = part
+                rest.append(part)
+    return False
+
+
 # What nothing traced stands in.
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
@@ -68,10 +122,12 @@ class _Operands:
 
     Attributes:
         operands: what was, each once.
+        functions: what else can be called, in which nothing was looked for.
     """
 
     def __init__(self) -> None:
         self.operands: list[Any] = []
+        self.functions: list[Any] = []
         # By identity, with the object, lest another one gets its number.
         self._makes: dict[int, tuple[Any, _Make | None]] = {}
 
@@ -102,6 +158,8 @@ class _Operands:
         if is_ours or kind.__module__.startswith("pennylane."):
             parts = getattr(value, "__dict__", {})
             return self._of_parts(parts.items(), lambda makes: _object(value, makes))
+        if callable(value) and not isinstance(value, type):
+            self.functions.append(value)
         return None
 
     def _of_parts(

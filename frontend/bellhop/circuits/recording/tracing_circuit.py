@@ -12,6 +12,7 @@ the equations are those that it says on the right.  Nothing else has a queue: wh
 played on gets operations, loops, branches and measurements from the jaxpr.
 """
 
+import itertools
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
     region_p,
     traced,
 )
-from bellhop.circuits.recording.traced_operators import TracedOperator
+from bellhop.circuits.recording.traced_operators import TracedOperator, without_functions
 from bellhop.circuits.recording.used_wires import UsedWires
 from bellhop.control_flow.steps import Branches, traced_branches, traced_step
 from bellhop.errors import CompileError
@@ -165,6 +166,10 @@ class TracingCircuit:
         """Append an equation for operations."""
         operator, operands = TracedOperator.of(list(operations))
         sites = tuple(map(self.site_of, operations))
+        if not operator.is_closed:
+            parts = [list(without_functions(op, self.where)) for op in operations]
+            operator, operands = TracedOperator.of(list(itertools.chain(*parts)))
+            sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
         operations_p.bind(*operands, operator=operator, sites=sites)
 
     def region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
