@@ -21,7 +21,8 @@ value with NumPy's, and counts the calls.
 
 Calls keep program order, but those of an `io_callback` that is not ordered: it is not promised
 there, nor between devices under `shard_map`. Mapped elements come in C order. Taps are called
-once with the whole batch, but for circuits, which run once for each element.
+once with the whole batch, but for circuits, which run once for each element. `buffer_callback` is
+given `vmap_method="sequential"` here: without one it refuses `vmap`, as JAX's does.
 
 "Past it" is a derivative of what the callback takes part in, while no differentiated value
 flows into the callback. Calls of `pure_callback` may be dropped, merged and hoisted: its counts
