@@ -240,6 +240,41 @@ def test_random_key_arrives_as_its_words():
         np.testing.assert_array_equal(form(callback)(key), words)
 
 
+def _keeping(seen: list) -> dict:
+    """Return callbacks that keep the random bits of the key that they get the words of."""
+
+    def keep(words):
+        seen.append(jax.random.bits(jax.random.wrap_key_data(words)))
+
+    def number(words):
+        keep(words)
+        return 0.0
+
+    def write(_, out, words):
+        out[...] = number(words)
+
+    return {
+        "pure_callback": bellhop.pure_callback(number, float),
+        "io_callback": bellhop.io_callback(number, float),
+        "io_callback, ordered": bellhop.io_callback(number, float, ordered=True),
+        "buffer_callback": bellhop.buffer_callback(write, float),
+        "callback": bellhop.callback(keep),
+        "debug.callback": bellhop.debug.callback(keep),
+        "tap": lambda key: bellhop.tap(keep, key),
+    }
+
+
+@pytest.mark.parametrize("form", [bellhop.qjit, jax.jit, lambda f: f], ids=["qjit", "jit", "eager"])
+@pytest.mark.parametrize("flavour", _keeping([]))
+def test_words_that_arrive_are_a_key_again(flavour, form):
+    seen = []
+    key = jax.random.key(7)
+    form(_keeping(seen)[flavour])(key)
+    jax.effects_barrier()
+    bellhop.barrier_wait()
+    assert seen == [jax.random.bits(key)]
+
+
 def test_a_dtype_without_a_numpy_counterpart_is_an_error():
     callback = bellhop.pure_callback(lambda x: 1.0, float)
     message = r"pure_callback '<lambda>' \(called from .*\) is given an array of type int1"
