@@ -107,7 +107,7 @@ def _uses_traced(function: Any) -> bool:
             names = value.__globals__, value.__builtins__
             parts = [part for part in parts if not any(part is each for each in names)]
         for part in parts:
-            if id(part) not in seen:
+            if gc.is_tracked(part) and id(part) not in seen:
                 seen[id(part)] = part
                 rest.append(part)
     return False

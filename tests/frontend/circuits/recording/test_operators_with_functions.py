@@ -65,6 +65,15 @@ def block_of(x: Any) -> Callable[..., None]:
     return block
 
 
+def block_with_a_loop(x: Any) -> Callable[..., None]:
+    def block(weights: Any, wires: Any) -> None:
+        bellhop.for_loop(0, 3)(lambda i: qml.RY(weights[0] * x * i, wires[0]) and None)()
+        bellhop.cond(x > 0, lambda: qml.RX(x, wires[1]) and None, lambda: None)()
+        qml.CNOT(wires)
+
+    return block
+
+
 def countdown(x: Any) -> Callable[[], Any]:
     def angle(n: int = 2) -> Any:
         return x + angle(n - 1) if n else 0.0
@@ -84,6 +93,7 @@ OPERATORS: dict[str, Callable[[Any], Any]] = {
     "TTN": lambda x: qml.TTN(range(4), 2, block_of(x), 1, [[1.0]] * 3),
     "MERA": lambda x: qml.MERA(range(4), 2, block_of(x), 1, [[1.0]] * 5),
     "MPS": lambda x: qml.MPS(range(3), 2, block_of(x), 1, [[1.0]] * 2),
+    "loop in a block": lambda x: qml.TTN(range(4), 2, block_with_a_loop(x), 1, [[1.0]] * 3),
     "trotterized": _trotterized,
     "function": lambda x: Rotated(lambda: 2 * x, 0),
     "default argument": lambda x: Rotated(lambda y=x: 2 * y, 0),
