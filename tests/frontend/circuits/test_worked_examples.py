@@ -117,6 +117,10 @@ def in_blocks(x, n):
     return use_iterations(lambda _, i: ((), x * i), (), n, use, 0.0)
 
 
+def along(x, v):
+    return jax.jvp(jax.grad(straight), (x,), (v,))[1]
+
+
 def loss(x):
     return jnp.sum(jnp.sin(probabilities(x)))
 
@@ -134,7 +138,7 @@ _EXAMPLES = {
     "circuits.recording.recording": [(long_loop, 0.3), (printing_loop, 0.3), (conditional, 0.3)],
     "circuits.circuit.circuit_primitive": [(straight, 0.3), (jax.grad(straight), 0.3)],
     "circuits.circuit.batch": [(jax.vmap(straight), jnp.arange(3.0))],
-    "circuits.circuit.linearization": [(jax.grad(loss), 0.3)],
+    "circuits.circuit.linearization": [(jax.grad(loss), 0.3), (along, 0.3, 1.0)],
     "circuits.circuit.tree": [(branching, 0.3), (all_runs, _HANDLE, 0.3)],
     "circuits.circuit.drawn_run": [(postselecting, 0.3)],
     "circuits.derivatives.differentiation": [(moved, 0.3, 5)],
