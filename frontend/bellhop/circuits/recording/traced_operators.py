@@ -102,10 +102,9 @@ def _uses_traced(function: Any) -> bool:
             return True
         if isinstance(value, type | ModuleType):
             continue
-        parts = gc.get_referents(value)
+        parts: Iterable[Any] = gc.get_referents(value)
         if isinstance(value, FunctionType):
-            names = value.__globals__, value.__builtins__
-            parts = [part for part in parts if not any(part is each for each in names)]
+            parts = value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__
         for part in parts:
             if gc.is_tracked(part) and id(part) not in seen:
                 seen[id(part)] = part
