@@ -7,7 +7,8 @@ from typing import Any
 from bellhop.compiled.qjit import QJIT
 from bellhop.transformations.traced import traced
 
-_FOLDINGS = ("global", "local-all")
+# A random choice of gates serves factors between the odd ones: of odd factors all are folded.
+_FOLDINGS = {"global": "global", "local-all": "local-all", "local-random": "local-all"}
 
 
 def mitigate_with_zne(
@@ -31,6 +32,7 @@ def mitigate_with_zne(
             Without it ``qml.noise.richardson_extrapolate``, a polynomial through all values.
         extrapolate_kwargs: passed on to it.
         folding: ``"global"``, the circuit as a whole, or ``"local-all"``, each gate by itself.
+            ``"local-random"`` is the same: gates are chosen only for factors between odd ones.
 
     Returns:
         a function with the arguments of ``fn``; without ``fn``, a decorator.
@@ -66,9 +68,8 @@ def mitigate_with_zne(
         )
     scales = _checked(scale_factors)
     if folding not in _FOLDINGS:
-        random = " Of odd factors, it is local-all." if folding == "local-random" else ""
         raise ValueError(
-            f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}.{random}"
+            f"mitigate_with_zne: folding is one of {', '.join(_FOLDINGS)}, not {folding!r}."
         )
     if isinstance(fn, QJIT):
         mitigated = mitigate_with_zne(
@@ -89,7 +90,7 @@ def mitigate_with_zne(
 
         chosen = extrapolate or qml.noise.richardson_extrapolate
         at_zero = functools.partial(chosen, **(extrapolate_kwargs or {}))
-        with mitigating(Mitigation(scales, at_zero, folding)):
+        with mitigating(Mitigation(scales, at_zero, _FOLDINGS[folding])):
             return traced(fn)(*args, **kwargs)
 
     return run

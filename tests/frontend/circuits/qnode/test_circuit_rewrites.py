@@ -95,7 +95,7 @@ def looped(x):
     return qml.expval(qml.Z(0)), qml.probs(wires=1)
 
 
-@pytest.mark.parametrize("folding", ["global", "local-all"])
+@pytest.mark.parametrize("folding", ["global", "local-all", "local-random"])
 def test_folding_applies_every_gate_so_many_times(folding):
     seen = []
 
@@ -244,7 +244,6 @@ def test_every_qnode_of_a_function_and_of_a_qjit_function():
         ({"scale_factors": [1, 1.5]}, "odd integers above zero"),
         ({"scale_factors": 3}, "must be numbers known when"),
         ({"scale_factors": [1, 3], "folding": "half"}, "folding is one of global, local-all"),
-        ({"scale_factors": [1, 3], "folding": "local-random"}, "Of odd factors, it is local-all"),
     ],
 )
 def test_errors(options, message):
