@@ -58,11 +58,11 @@ _waits: ContextVar[tuple[_Occupied, ...]] = ContextVar("waits", default=())
 
 
 def _handed_on(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what is called on another thread know what waits here: the callback may wait for it."""
+    """Let what is called on another thread know what waits here: the callback may wait for it.
+
+    And no more than that: a thread may have been started by a callback that is no concern of it.
+    """
     waits = _waits.get()
-    # Most threads have nothing to do with devices.
-    if not waits:
-        return function
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -117,8 +117,12 @@ def _follow_threads() -> None:
 
 def _handing_on(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def hand_on(pool: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        return method(pool, _handed_on(function), *args, **kwargs)
+    def hand_on(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            args = (_handed_on(args[0]), *args[1:])
+        elif "func" in kwargs:
+            kwargs["func"] = _handed_on(kwargs["func"])
+        return method(pool, *args, **kwargs)
 
     return hand_on
 

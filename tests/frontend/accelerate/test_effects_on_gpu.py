@@ -5,7 +5,7 @@ The reference is the program without regions, which the CPU runs.
 
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from multiprocessing.pool import ThreadPool
 
@@ -303,6 +303,7 @@ HANDED_TO = {
     "submit": (ThreadPoolExecutor, lambda pool, f, x: pool.submit(f, x).result()),
     "map": (ThreadPoolExecutor, lambda pool, f, x: next(pool.map(f, [x]))),
     "apply": (ThreadPool, lambda pool, f, x: pool.apply(f, (x,))),
+    "apply_async": (ThreadPool, lambda pool, f, x: pool.apply_async(args=(x,), func=f).get()),
     "starmap_async": (ThreadPool, lambda pool, f, x: pool.starmap_async(f, [(x,)]).get()[0]),
     "imap": (ThreadPool, lambda pool, f, x: next(pool.imap(f, [x]))),
 }
@@ -337,6 +338,28 @@ def test_threads_beside_a_callback_wait_for_its_device():
         beside = pool.submit(lambda: (under_way.wait(PATIENCE), inner(3.0))[1])
         assert outer(1.0) == 1
         assert beside.result() == 6
+
+
+def test_threads_that_a_callback_started_wait_for_its_device_in_the_work_of_others():
+    under_way, over, pool = threading.Event(), threading.Event(), ThreadPoolExecutor(1)
+    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+    inner(1.0)
+
+    def call(x):
+        pool.submit(int).result()
+        under_way.set()
+        over.wait(PATIENCE)
+        return x
+
+    outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(call, SCALAR), dev="gpu"))
+    with pool, ThreadPoolExecutor(1) as other:
+        running = other.submit(outer, 1.0)
+        under_way.wait(PATIENCE)
+        beside = pool.submit(inner, 3.0)
+        # Long enough for it to be refused.
+        wait([beside], 0.2)
+        over.set()
+        assert (running.result(), beside.result()) == (1, 6)
 
 
 @pytest.mark.parametrize("threads", ["concurrent_callbacks", "sequential_threadpool"])
