@@ -33,3 +33,11 @@ def aval_of(type_: ir.Type) -> jax.core.ShapedArray:
     tensor = ir.RankedTensorType(type_)
     dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
     return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
+
+
+def as_words(value: Any) -> Any:
+    """Return the words of a key, which is what it is to a program, and another value as it is."""
+    if not isinstance(value, jax.Array):
+        return value
+    is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(value) if is_key else value

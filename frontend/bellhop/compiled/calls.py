@@ -145,7 +145,7 @@ class Called(AheadOfTime, CompiledCall):
                 result = self._runner.run(static, arguments, named)
             if self._programs.call_runtime:
                 wait_for(result)
-            return result.finished() if type(result) is Unfinished else result
+            return result.finished((args, kwargs)) if type(result) is Unfinished else result
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:

@@ -13,7 +13,7 @@ import numpy as np
 from jax.interpreters.mlir import ir
 
 from bellhop.base.devices import Target, sharding_for
-from bellhop.base.types import aval_of
+from bellhop.base.types import as_words, aval_of
 from bellhop.compiler.instruments import observers
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Profile, argument_of_call, held, hold
@@ -91,8 +91,7 @@ def _as_taken(argument: Any, taken: jax.ShapeDtypeStruct) -> Any:
     if not isinstance(argument, jax.Array):
         # Numbers of Python's too.
         return np.asarray(argument, taken.dtype)
-    if jax.dtypes.issubdtype(argument.dtype, jax.dtypes.prng_key):
-        argument = jax.random.key_data(argument)
+    argument = as_words(argument)
     if argument.sharding.is_equivalent_to(taken.sharding, argument.ndim):
         return argument
     is_on_host = all(device.platform == "cpu" for device in argument.devices())

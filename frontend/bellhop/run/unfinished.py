@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.types import PyTree
+from bellhop.base.types import PyTree, as_words
 from bellhop.compiler.code import Code
 from bellhop_runtime import take_held
 
@@ -25,14 +25,23 @@ class Unfinished:
         self.form = form
         self.leaves = leaves
 
-    def finished(self) -> PyTree:
-        """Return the results, where the caller asks for them."""
+    def finished(self, arguments: PyTree) -> PyTree:
+        """Return the results, where the caller asks for them, each to be donated as it likes.
+
+        Args:
+            arguments: what the program was called with.
+        """
         tree, code = self.form
         leaves = list(self.leaves[: tree.num_leaves])
         # All handles are let go of before anything can fail.
         for number in code.given:
             leaves[number] = take_held(int(np.asarray(leaves[number]).view(np.uint64)[0]))
+        # What is an argument, or several results, is one value on the device.
+        taken = set(map(id, map(as_words, jax.tree.leaves(arguments)))) if code.given else set()
         for number in code.given:
+            if id(leaves[number]) in taken:
+                leaves[number] = leaves[number].copy()
+            taken.add(id(leaves[number]))
             dtype = code.out_avals[number].dtype
             if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
                 leaves[number] = jax.random.wrap_key_data(leaves[number], impl=dtype._impl)

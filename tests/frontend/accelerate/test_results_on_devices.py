@@ -57,7 +57,8 @@ PROGRAMS = {
     "here and there": (
         lambda f: lambda w, x: (lambda y: (y, y, [y]))(f(w, x)),
         ("there", None, ["there"]),
-        (0, 1, 1),
+        # It is copied there.
+        (0, 1, 2),
     ),
     "batch": (lambda f: lambda w, x: jax.vmap(f, (None, 0))(w, w), "there", (0, 0, 1)),
     "loop": (
@@ -67,7 +68,7 @@ PROGRAMS = {
     ),
     "loop with a callback": (descent, ("there", None), (0, 1, 3)),
     "all of a loop": (descent, "there", (1, 1, 3)),
-    "argument": (lambda f: lambda w, x: (x, {"w": w}), "there", (0, 0, 0)),
+    "argument": (lambda f: lambda w, x: (x, {"w": w}), "there", (0, 0, 2)),
     "host": (lambda f: lambda w, x: jnp.sort(x), "there", (1, 1, 0)),
     "circuit": (lambda f: lambda w, x: circuit(x), "there", (1, 1, 0)),
     "circuit of a region": (lambda f: lambda w, x: circuit(f(w, x)), "there", (1, 1, 1)),
@@ -336,6 +337,29 @@ def test_effects_and_failures(other, capsys):
     with pytest.raises(ArithmeticError, match="no"):
         f(W, X + 1)
     assert capsys.readouterr().out.startswith("run\n" * 2)
+
+
+OF_ONE_VALUE = {
+    "calls": lambda f: lambda x: (f(x), f(x)),
+    "result": lambda f: lambda x: (lambda y: (y, y))(f(x)),
+    "argument": lambda f: lambda x: (x, x),
+    "loop": lambda f: lambda x: (x, jax.lax.fori_loop(0, x.size - 2, lambda i, y: f(y), x)),
+}
+
+
+@pytest.mark.parametrize("is_key", [False, True])
+@pytest.mark.parametrize("name", OF_ONE_VALUE)
+def test_results_are_the_callers_each(name, is_key, other):
+    """One may be donated, and the other one, and the argument, be used."""
+    region = bellhop.accelerate(lambda x: jnp.roll(x, 1), dev=other)
+    f = bellhop.qjit(OF_ONE_VALUE[name](region), out_shardings=other)
+    x = jax.random.split(jax.random.key(3)) if is_key else np.array([3, 5])
+    there = jax.device_put(x, resolve_target(other))
+    for argument in (x, there, there):
+        one, two = f(argument)
+        jax.jit(lambda *values: values, donate_argnums=(0, 1))(one, two)
+        assert (one.is_deleted(), two.is_deleted()) == (True, True)
+        assert jnp.array_equal(argument, x)
 
 
 def test_what_is_refused(other):
