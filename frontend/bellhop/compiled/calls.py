@@ -207,10 +207,12 @@ class Called(AheadOfTime, CompiledCall):
     def _record_circuits(self, static: Static, args: Args, kwargs: Kwargs) -> None:
         """Let profiles have the circuits that are operations of a program, and cross no border."""
         types = flat_arguments(args, dict(kwargs))
-        for made in self._programs.made:
-            if made.program.circuits and made.is_for(static, *types):
+        # The newest, as one of a signature may have been compiled again.
+        for made in reversed(self._programs.made):
+            if made.is_for(static, *types):
                 for name, _, backend in made.program.circuits:
                     record_span(f"circuit, {backend}", name, "", profile_clock(), False)
+                return
 
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
