@@ -109,8 +109,14 @@ class TracedFunction:
             ) from error
         for target, leaf in zip(of_each, leaves, strict=True):
             if isinstance(target, jax.sharding.Sharding):
-                # Raises what JAX says of one that does not fit.
-                target.shard_shape(jax.numpy.shape(leaf))
+                shape = jax.numpy.shape(leaf)
+                try:
+                    target.shard_shape(shape)
+                except (ValueError, IndexError) as error:
+                    raise ValueError(
+                        f"{where}: {target} does not fit a result of shape {shape}. Give one whose "
+                        "axes the result has, of sizes that its parts divide."
+                    ) from error
         return tuple(target or None for target in of_each)
 
     def refuse(self, args: Args, kwargs: Kwargs) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bellhop.base.devices import Target, sharding_for
 from bellhop.base.types import PyTree, as_words
 from bellhop.compiler.code import Code
 from bellhop_runtime import take_held
@@ -58,6 +59,14 @@ def placed(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
     if not targets:
         return leaves
     return [
-        leaf if target is None else jax.device_put(leaf, target)
+        leaf if target is None else _put(leaf, target)
         for leaf, target in zip(leaves, targets, strict=True)
     ]
+
+
+def _put(leaf: Any, target: Target) -> jax.Array:
+    if isinstance(leaf, jax.core.Tracer) and isinstance(target, jax.sharding.Sharding):
+        # Under jax.vmap, its axes are those of one result; device_put's are those of the batch.
+        there = jax.device_put(leaf, sharding_for(target, ()))
+        return jax.jit(lambda value: value, out_shardings=target)(there)
+    return jax.device_put(leaf, target)

@@ -209,8 +209,25 @@ def test_sharding_of_host_devices():
     here, there = f(X)
     assert (here.devices(), there.sharding) == ({devices[0]}, sharding)
     np.testing.assert_allclose(there, np.sin(X))
-    with pytest.raises(ValueError, match="evenly divide the shape"):
-        f(np.arange(3.0))
+    for misfit in (np.arange(3.0), 3.0):
+        with pytest.raises(ValueError, match="out_shardings: .* does not fit a result of shape"):
+            f(misfit)
+
+
+def test_sharding_under_transformations():
+    """It is that of one result: the axes of a batch are none of its own, as in ``jax.jit``."""
+    devices = jax.devices("cpu")
+    mesh = jax.sharding.Mesh(np.array(devices[:2]), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    batched = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "x"))
+    f = bellhop.qjit(bellhop.accelerate(jnp.sin, dev=devices[1]), out_shardings=sharding)
+    rows = np.arange(12.0).reshape(3, 4)
+    for argument in (rows, *(jax.device_put(rows, device) for device in devices[:2])):
+        result = jax.vmap(f)(argument)
+        assert result.sharding.is_equivalent_to(batched, 2)
+        np.testing.assert_allclose(result, np.sin(rows))
+        gradient = jax.grad(lambda x: jnp.sum(jax.vmap(f)(x) ** 2))(argument)
+        np.testing.assert_allclose(gradient, np.sin(2 * rows))
 
 
 DTYPES = ["bool", "int8", "uint32", "int64", "bfloat16", "float16", "float32", "complex64"]
