@@ -287,6 +287,12 @@ def _unpack(
 
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
     leaves, in_tree = jax.tree.flatten(signature)
+    for target in program.code.targets:
+        if isinstance(target, jax.sharding.Sharding):
+            raise CompileError(
+                f"the result of {what} is asked for on {target}, which is not saved. Compile it "
+                "with out_shardings that are devices, and move the loaded function's result."
+            )
     return {
         "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
         "in_avals": [_encode_aval(leaf) for leaf in leaves],
@@ -314,7 +320,7 @@ def _decode(
     names = record["out_devices"]
     if len(names) not in (0, len(out_avals)):
         raise Malformed("its results are not as many as the devices that they are asked for on")
-    out_targets = tuple(name and target_here(name) for name in names)
+    out_targets = tuple(None if name is None else target_here(name) for name in names)
     return SavedProgram(
         bytecode, targets, in_tree, in_avals, out_tree, out_avals, out_targets, executable
     )

@@ -51,16 +51,18 @@ def axes_of_states(dev: Any) -> StateAxes | None:
     return StateAxes(dev.mesh, free) if free else None
 
 
-def resolve_target(dev: Any, where: str = "accelerate") -> Target:
+def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list of them") -> Target:
     """Return what a user's ``dev`` means now.
 
     Args:
         dev: None, a device, the name of a platform or of a device, a sharding, a mesh, or a
             sequence of devices.
         where: what takes it, for errors.
+        several: what it takes for several devices, likewise.
 
     Raises:
-        ValueError: naming the devices that there are, where there is no such device.
+        ValueError: naming the devices that there are, where there is no such device, and memory
+            of one that is not its default.
         TypeError: where ``dev`` is no device at all.
     """
     if dev is None:
@@ -74,7 +76,15 @@ def resolve_target(dev: Any, where: str = "accelerate") -> Target:
             )
         return dev
     if isinstance(dev, Sharding):
-        return next(iter(dev.device_set)) if len(dev.device_set) == 1 else dev
+        if len(dev.device_set) > 1:
+            return dev
+        (device,) = dev.device_set
+        if dev.memory_kind not in (None, device.default_memory().kind):
+            raise ValueError(
+                f"{where}: values on one device are in its default memory, and not in "
+                f"'{dev.memory_kind}', as {dev} asks. Put them there by jax.device_put."
+            )
+        return device
     if isinstance(dev, Mesh):
         return resolve_target(NamedSharding(dev, PartitionSpec(dev.axis_names)), where)
     if isinstance(dev, str):
@@ -91,7 +101,7 @@ def resolve_target(dev: Any, where: str = "accelerate") -> Target:
             return devices[0]
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
     raise TypeError(
-        f"{where} takes None, a jax.Device or the name of one, a list of them, or a "
+        f"{where} takes None, a jax.Device or the name of one, {several}, or a "
         f"jax.sharding.Sharding or Mesh, got {dev!r}."
     )
 

@@ -97,7 +97,9 @@ class TracedFunction:
         is_none = lambda dev: dev is None
         # False for the host: None may be a part of the result.
         targets = jax.tree.map(
-            lambda dev: dev is not None and resolve_target(dev, where), asked, is_leaf=is_none
+            lambda dev: dev is not None and resolve_target(dev, where, "a pytree of them"),
+            asked,
+            is_leaf=is_none,
         )
         try:
             of_each = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))

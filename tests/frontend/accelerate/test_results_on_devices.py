@@ -385,5 +385,8 @@ def test_what_is_refused(other):
         bellhop.qjit(f, out_shardings=(other,))(X)
     with pytest.raises(ValueError, match="out_shardings: there is no device 'tpu:7'"):
         bellhop.qjit(f, out_shardings=(other, "tpu:7"))(X)
-    with pytest.raises(TypeError, match="out_shardings takes None, a jax.Device or"):
+    with pytest.raises(TypeError, match="out_shardings takes None, a jax.Device or .* a pytree of"):
         bellhop.qjit(f, out_shardings=3)(X)
+    pinned = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[1], memory_kind="pinned_host")
+    with pytest.raises(ValueError, match="out_shardings: .* default memory, and not in 'pinned"):
+        bellhop.qjit(f, out_shardings=pinned)(X)

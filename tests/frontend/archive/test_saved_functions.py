@@ -231,6 +231,24 @@ def test_files_that_are_something_else(path):
             bellhop.load(changed)
 
 
+def test_results_on_devices(path):
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), ("x",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    f = bellhop.qjit(jnp.sin, out_shardings=sharding)
+    f(np.arange(4.0))
+    with pytest.raises(bellhop.CompileError, match="result of .* is asked for on .*not saved"):
+        f.save(path)
+    f = bellhop.qjit(jnp.sin, out_shardings="cpu:1")
+    f(np.arange(4.0))
+    f.save(path)
+    members = members_of(path)
+    metadata = json.loads(members["metadata.json"])
+    metadata["programs"][0]["out_devices"] = [""]
+    repack(path, members | {"metadata.json": json.dumps(metadata).encode()})
+    with pytest.raises(bellhop.CompileError, match="is no function that bellhop saved: .*on , and"):
+        bellhop.load(path)
+
+
 def test_programs_of_another_version(path):
     f = bellhop.qjit(lambda x: bellhop.pure_callback(programs.divide, float)(x))
     f(1.0)
