@@ -8,14 +8,13 @@ A patch is a function that replaces something of a library, once::
     transpose_loops_by(rule)      # installed, once per process
     in_force()                    # {"the transposition rule of while": "loops of computed ..."}
 
-Importing bellhop installs none, and one waits from then on for the library that it changes
-(``when_imported``).  The docstring of each file says what is replaced and why, in which
+Importing bellhop installs none of JAX, and one of Lightning where that is imported, or else when it
+is (``when_imported``).  The docstring of each file says what is replaced and why, in which
 versions, what upstream would make it needless, when it is installed, and the test for it.
 """
 
 import functools
 import importlib.metadata
-import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -77,13 +76,17 @@ def original(owner: Any, name: str) -> Any:
 def when_imported(module: str, change: Callable[[Any], None]) -> None:
     """Hand a module to ``change``: now if it is imported, else when it is."""
     if module in sys.modules:
-        change(sys.modules[module])
+        # Another thread may be importing it, which this waits for.
+        change(importlib.import_module(module))
     else:
         sys.meta_path.insert(0, _Awaited(module, change))
 
 
 class _Awaited:
-    """Finds one module, as the others would, and has it changed when it has run."""
+    """Finds one module, as the others would, and has it changed when it has run.
+
+    It stays until then: who only looks for the module, or fails to import it, may try again.
+    """
 
     def __init__(self, module: str, change: Callable[[Any], None]):
         self._module = module
@@ -94,8 +97,9 @@ class _Awaited:
     ) -> ModuleSpec | None:
         if name != self._module:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, found), None)
         if spec is not None:
             loader: Any = spec.loader
             run = loader.exec_module
@@ -103,6 +107,8 @@ class _Awaited:
             def run_and_change(module: Any) -> None:
                 run(module)
                 self._change(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
 
             loader.exec_module = run_and_change
         return spec

@@ -141,9 +141,10 @@ def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -
             type_ = jax.typeof(leaf)
         except OverflowError:
             bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
+            unsigned = ", or numpy.uint64 of it where that holds it" if bits == 64 else ""
             raise OverflowError(
                 f"{where}: the argument {_leaf_name(names, path)} is {leaf}, which does not fit in "
-                f"{bits} bits. Pass a float, or numpy.uint64 of it where that holds it."
+                f"{bits} bits. Pass a float{unsigned}."
             ) from None
         except TypeError:
             raise TypeError(

@@ -39,6 +39,8 @@ from bellhop._patching import patch, when_imported
 from bellhop._versions import is_supported
 
 _LIGHTNING = "pennylane_lightning.lightning_base.lightning_base"
+# That of the last circuit, and by circuit those that ``device_vjp`` goes back from.
+_STATES = ("_statevector", "_intermediate_states")
 _METHODS = (
     "execute",
     "compute_derivatives",
@@ -55,7 +57,11 @@ def separate_states() -> None:
 
 def _separate_states_of(lightning: Any) -> None:
     package = "pennylane-lightning"
-    if is_supported(package, importlib.metadata.version(package)):
+    try:
+        version = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if is_supported(package, version):
         _replace_methods(lightning.LightningBase)
 
 
@@ -81,12 +87,11 @@ def _with_own_state(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Two threads cannot take one state: each finds what it pops, or None.
-        state = vars(self).pop("_statevector", None)
-        device = copy.copy(self)
-        device._statevector = state
+        device, mine = copy.copy(self), vars(self)
+        vars(device).update({name: mine.pop(name, None) for name in _STATES})
         try:
             return method(device, *args, **kwargs)
         finally:
-            self._statevector = device._statevector
+            mine.update({name: vars(device)[name] for name in _STATES})
 
     return call

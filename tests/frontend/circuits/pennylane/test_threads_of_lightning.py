@@ -1,5 +1,6 @@
 """Threads in one device of Lightning, with no program of ours: each call has a state of its own."""
 
+import importlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -66,6 +67,24 @@ def test_two_threads_in_one_device(call, expected):
     assert device._statevector.num_wires == 1
 
 
+def test_a_state_that_was_kept_for_a_derivative_is_found(monkeypatch):
+    state_vector = importlib.import_module(
+        "pennylane_lightning.lightning_qubit._state_vector"
+    ).LightningStateVector
+    run, runs = state_vector.get_final_state, []
+    monkeypatch.setattr(state_vector, "get_final_state", lambda *a: runs.append(a) or run(*a))
+    device = qml.device("lightning.qubit", wires=1)
+
+    @qml.qnode(device, interface="autograd", diff_method="adjoint", device_vjp=True)
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    x = qml.numpy.array(0.3, requires_grad=True)
+    np.testing.assert_allclose(qml.grad(circuit)(x), -np.sin(0.3), atol=1e-12)
+    assert len(runs) == 1
+
+
 def test_a_device_of_a_class_of_ones_own():
     class Device(type(qml.device("lightning.qubit", wires=1))):
         def execute(self, circuits, execution_config=None):
@@ -98,6 +117,21 @@ SCRIPT = """
     x = jnp.linspace(0.1, 2, 64)
     print(*[int(jnp.sum(jnp.abs(jax.jit(spread)(x) + jnp.sin(x)) > 1e-9)) for _ in range(4)])
 """
+
+
+LOOKED_FOR = """
+    import importlib.util, sys
+    import bellhop, pennylane
+    name = "pennylane_lightning.lightning_base.lightning_base"
+    importlib.util.find_spec(name)
+    importlib.import_module(name)
+    print("methods of Lightning's devices" in bellhop._patching.in_force())
+    print(any(type(finder) is bellhop._patching._Awaited for finder in sys.meta_path))
+"""
+
+
+def test_who_only_looked_for_lightning_may_import_it_later(run_script):
+    assert run_script(LOOKED_FOR).split() == ["True", "False"]
 
 
 @pytest.mark.parametrize(
