@@ -32,7 +32,7 @@ from bellhop._patching import patch
 from bellhop.base.devices import host_device
 from bellhop.base.types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
-from bellhop.compiler.failures import raise_failures_of_plain_jits, told_by_number
+from bellhop.compiler.failures import keep_whole, told_by_number
 from bellhop_mlir._walk import string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
@@ -355,7 +355,7 @@ def lower_by_jax(
         the results, and the next token where there is one.
     """
     if target.writes:
-        raise_failures_of_plain_jits()
+        keep_whole(ctx.module_context)
         writing = cast("BufferTarget", target)
         ctx = _of_words(ctx, operands)
         values = _call_with_buffers(ctx, writing, lambda: writing, kind, operands, plain_jit=True)
@@ -386,7 +386,7 @@ def lower_to_call(
     Returns:
         the results, and the next token where there is one.
     """
-    raise_failures_of_plain_jits()
+    keep_whole(ctx.module_context)
     run = _Run(lambda: call, ctx.avals_out, kind, plain_jit=True)
     ctx = _of_words(ctx, operands)
     return _call(ctx, run, kind, operands, token, partitioned=partitioned)

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import jax
+from jax.interpreters import mlir
 
+from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import raise_what_failed
+from bellhop.base.callers_context import keep_context
 from bellhop.errors import CircuitError
 from bellhop_runtime import keep_failure, take_failure
 
@@ -61,6 +64,18 @@ def _waiting(match: re.Match[str] | None) -> BaseException | None:
 def raise_failures_of_plain_jits() -> None:
     """Raise what failed in a run, though nobody of ours stands between a jit and its caller."""
     raise_what_failed(_plain_failure)
+
+
+class _CallsOfOurs:
+    """Kept alive by programs of JAX's own with calls of ours."""
+
+
+def keep_whole(context: mlir.ModuleContext) -> None:
+    """Let runs of a program of JAX's own raise what a call of ours in it raised."""
+    # A fast call could raise no more than the text of it.
+    run_without_fast_calls(lambda kept: isinstance(kept, _CallsOfOurs), keep_context)
+    raise_failures_of_plain_jits()
+    context.add_keepalive(_CallsOfOurs())
 
 
 @contextlib.contextmanager

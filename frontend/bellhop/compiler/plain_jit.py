@@ -23,13 +23,11 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.private import ordered_effects, run_compiled
-from bellhop.base.callers_context import keep_context
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.delegation import lower_to_call
-from bellhop.compiler.failures import raise_failures_of_plain_jits, with_failures
+from bellhop.compiler.failures import keep_whole, with_failures
 from bellhop.compiler.placement import on_host
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_runtime import CallbackTable
@@ -110,16 +108,10 @@ class _ModulePrograms:
         for kept in context.keepalives:
             if isinstance(kept, cls):
                 return kept
-        # A fast call could raise no more than the text of what a callback or a circuit raised.
-        run_without_fast_calls(_is_ours, keep_context)
-        raise_failures_of_plain_jits()
+        keep_whole(context)
         programs = cls()
         context.add_keepalive(programs)
         return programs
-
-
-def _is_ours(kept: Any) -> bool:
-    return isinstance(kept, _ModulePrograms)
 
 
 def calls_python(kept: Any) -> bool:

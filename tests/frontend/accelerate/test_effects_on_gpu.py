@@ -374,3 +374,18 @@ def test_region_of_a_device_that_waits_is_refused_on_threads_of_programs(threads
     with pytest.raises(RuntimeError, match=r"runs on \w+:0, which waits for the callback"):
         outer(1.0)
     assert middle(1.0) == 6
+
+
+def test_effects_can_be_waited_for_after_several_failed(gpu):
+    import pennylane as qml
+
+    @qml.qnode(qml.device("default.qubit", wires=3))
+    def circuit(x, wire):
+        qml.RX(x, wire)
+        qml.CNOT([wire, (wire + 1) % 3])
+        return qml.expval(qml.Z(0))
+
+    f = bellhop.qjit(bellhop.accelerate(circuit, dev=gpu))
+    with pytest.raises(bellhop.CircuitError):
+        f(0.7, 5)
+    jax.effects_barrier()

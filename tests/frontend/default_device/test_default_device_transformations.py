@@ -147,6 +147,35 @@ def test_exception_in_a_program_of_jax_is_the_same_object(capfd, caplog):
     assert float(jax.jit(lambda x: x + 1)(1.0)) == 2
 
 
+@pytest.mark.parametrize("kind", ["callback", "buffers", "region"])
+def test_exception_of_a_later_call_in_a_program_of_jax_is_the_same_object(kind, gpu):
+    error, fails = LookupError("nothing there"), [False]
+
+    def look(x):
+        if fails[0]:
+            raise error
+        return np.float64(x)
+
+    def look_into(context, out, x):
+        look(1.0)
+
+    shape = jax.ShapeDtypeStruct((), float)
+    called = bellhop.pure_callback(look, shape)
+    if kind == "buffers":
+        called = bellhop.buffer_callback(look_into, shape)
+    if kind == "region":
+        called = bellhop.qjit(bellhop.accelerate(called, dev=gpu))
+    f = jax.jit(lambda x: called(x))
+    f(0.5)
+    fails[0] = True
+    for _ in range(2):
+        with pytest.raises(LookupError) as raised:
+            jax.block_until_ready(f(0.5))
+        assert raised.value is error
+    fails[0] = False
+    f(0.5)
+
+
 def test_samples_in_a_program_of_jax_are_new_each_time():
     @qml.qnode(qml.device("lightning.qubit", wires=1), shots=64)
     def circuit():

@@ -94,7 +94,7 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
                 return jax.block_until_ready(results)
         except Exception:
             if ordered or run.has_unordered_effects:
-                _forget_tokens(run.ordered_effects, devices)
+                forget_tokens(run.ordered_effects, devices)
             raise
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
@@ -109,7 +109,7 @@ def _wait_for_effects(devices: Iterable[Any]) -> None:
             dispatch.runtime_tokens.output_runtime_tokens[device].block_until_ready()
 
 
-def _forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:
+def forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:
     """Drop the tokens of effects, so that the next run does not wait for the failed one."""
     tokens = dispatch.runtime_tokens
     for effect in effects:
