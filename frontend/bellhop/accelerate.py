@@ -26,6 +26,7 @@ from bellhop.base.source import definition_site, function_name
 from bellhop.base.static_arguments import StaticArguments
 from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
 from bellhop.compiler.context import lowering_in_progress
+from bellhop.compiler.delegation import refuse_waiting_device
 from bellhop.errors import CompileError
 from bellhop.tracing.state import NOT_TRACEABLE, tracing_with
 from bellhop_mlir.region_name import RegionName
@@ -58,6 +59,7 @@ class Accelerated(PickledByName):
             region = _region(self._function, target, states, self._options)
             self._regions[target] = region
         if trace_state_clean():
+            refuse_waiting_device(target_name(target), function_name(self._function))
             args, kwargs = _move((args, kwargs), target, commits=self._dev is not None)
         try:
             return region(*args, **kwargs)

@@ -254,8 +254,9 @@ def test_device_of_a_tap_is_refused():
         bellhop.qjit(bellhop.accelerate(tap, dev="gpu"))(1.0)
 
 
-def test_region_of_a_device_that_waits_is_refused():
-    inner = bellhop.qjit(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
+@pytest.mark.parametrize("program", [bellhop.qjit, lambda region: region], ids=["qjit", "eager"])
+def test_region_of_a_device_that_waits_is_refused(program):
+    inner = program(bellhop.accelerate(lambda x: 2 * x, dev="gpu"))
     outer = bellhop.qjit(bellhop.accelerate(bellhop.pure_callback(inner, SCALAR), dev="gpu"))
     with pytest.raises(RuntimeError, match=r"runs on \w+:0, which waits for the callback"):
         outer(1.0)
