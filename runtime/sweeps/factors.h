@@ -37,24 +37,25 @@ inline Matrix2<Lanes> as_lanes(const Matrix2<Number>& m) {
   return out;
 }
 
+template <typename Number>
+inline Matrix2<Number> part_of(const Matrix2<Moving<Number>>& m,
+                               Number Moving<Number>::* part) {
+  Matrix2<Number> out;
+  for (int i = 0; i < 4; ++i) {
+    out.real[i] = m.real[i].*part;
+    out.imag[i] = m.imag[i].*part;
+  }
+  return out;
+}
+
 // The values, and their derivatives.
 template <typename Number>
 inline Matrix2<Lanes> as_lanes(const Matrix2<Moving<Number>>& m) {
-  Matrix2<Number> out;
-  for (int i = 0; i < 4; ++i) {
-    out.real[i] = m.real[i].value;
-    out.imag[i] = m.imag[i].value;
-  }
-  return as_lanes(out);
+  return as_lanes(part_of(m, &Moving<Number>::value));
 }
 template <typename Number>
 inline Matrix2<Lanes> dots_as_lanes(const Matrix2<Moving<Number>>& m) {
-  Matrix2<Number> out;
-  for (int i = 0; i < 4; ++i) {
-    out.real[i] = m.real[i].dot;
-    out.imag[i] = m.imag[i].dot;
-  }
-  return as_lanes(out);
+  return as_lanes(part_of(m, &Moving<Number>::dot));
 }
 
 template <typename Number>
