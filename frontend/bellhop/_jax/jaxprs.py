@@ -21,14 +21,17 @@ Each name, what it is for, and why no public name serves:
   ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
 * ``equation_of`` and ``without_wrapping``: what computes a traced value, and the constant that it
   stands for.  JAX shows these in error messages only.
+* ``Traced._consts``: the values of other traced functions that a function takes without being given
+  them.  Public is only how many inputs its jaxpr has.
 * ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
   clears all of its caches or none.
 """
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 from jax._src import core, source_info_util  # noqa: TID251
 from jax._src.interpreters import ad, partial_eval, pxla  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -155,6 +158,37 @@ def equation_of(tracer: Any) -> tuple[Any, int]:
         return None, 0
     places = [var is tracer.val for var in tracer.parent.outvars]
     return tracer.parent, places.index(True)
+
+
+class LeakedValue(NamedTuple):
+    """A value of one traced function that another one uses.
+
+    Attributes:
+        type: its abstract value.
+        made: ``file:line`` of what computed it; None for an argument of a function that we traced.
+        used: ``file:line`` of what takes it first; None where that is a result, or a circuit.
+    """
+
+    type: Any
+    made: str | None
+    used: str | None
+
+
+def leaked_values(traced: Any) -> list[LeakedValue]:
+    """Return the values of other traced functions that a traced function uses."""
+    jaxpr = traced.jaxpr.jaxpr
+    values = []
+    # JAX hands them over as the first of the arguments.
+    for value, variable in zip(traced._consts, jaxpr.invars, strict=False):
+        uses = (_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
+        made = _line(value._line_info)
+        values.append(LeakedValue(jax.typeof(value), made, next(uses, None)))
+    return values
+
+
+def _line(source: Any) -> str | None:
+    frame = source_info_util.user_frame(source.traceback)
+    return None if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 
 def forget_lowering(jaxpr: Any) -> None:

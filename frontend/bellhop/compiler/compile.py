@@ -24,9 +24,10 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.jaxprs import forget_lowering
+from bellhop._jax.jaxprs import forget_lowering, leaked_values
 from bellhop._jax.private import without_mesh
 from bellhop.base.devices import Target, device_name, host_device
+from bellhop.base.source import definition_site
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
@@ -85,17 +86,19 @@ def compile_program(
     # A program runs on one device, whatever mesh the user has set.
     with without_mesh():
         traced = jax.jit(function, keep_unused=True).trace(*args)
-    if len(traced.jaxpr.in_avals) != len(jax.tree.leaves(args)):
-        # JAX hands what is traced elsewhere over like a constant, as one more argument.
+    where = f"'{function.__name__}' ({definition_site(function)})"
+    for leaked in leaked_values(traced):
+        used = f", at {leaked.used}" if leaked.used else ""
+        made = f"computed at {leaked.made}" if leaked.made else "an argument of its body"
         raise jax.errors.UnexpectedTracerError(
-            f"'{function.__name__}' uses a value of another traced function, which kept it outside "
-            "of itself: in a list, an attribute or a global. Return the value from there, and pass "
-            "it as an argument."
+            f"{where} uses a value of another traced function or loop{used}: a "
+            f"{leaked.type.str_short()}, {made}, which was kept outside of that in a list, an "
+            "attribute or a global. Return the value from there, and pass it as an argument."
         )
     for value in traced.jaxpr.consts:
         if not isinstance(jax.typeof(value), jax.core.ShapedArray):
             raise CompileError(
-                f"'{function.__name__}' uses a {jax.typeof(value)} from outside of it, as "
+                f"{where} uses a {jax.typeof(value)} from outside of it, as "
                 "jax.new_ref makes, which a qjit program cannot change in place. Pass its value, "
                 "ref[...], as an argument and return the new one, or make it inside."
             )

@@ -81,7 +81,11 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a gate made of others by a computed number": (
         gate_in(lambda x: qml.pow(qml.X(0), x)),
-        "what PowOperation consists of depends on the value of a number that the program computes",
+        "qml.pow raises PauliX to a power that the program computes, and what such a power",
+    ),
+    "an inverse of such a power": (
+        gate_in(lambda x: qml.adjoint(qml.pow(qml.Hadamard(0), x))),
+        "qml.pow raises Hadamard to a power that the program computes",
     ),
     "unknown wire of a gate": (
         gate_in(lambda x: qml.RX(x, wires="a")),
