@@ -91,8 +91,8 @@ def naming(op: qml.operation.Operator, where: str) -> Iterator[None]:
         power = _computed_power(op)
         if power is not None:
             raise CompileError(
-                f"{where}: qml.pow raises {power.base.name} to a power that the program computes, and "
-                "what such a power consists of depends on its value. Of a rotation it is the "
+                f"{where}: qml.pow raises {power.base.name} to a power that the program computes, "
+                "and what such a power consists of depends on its value. Of a rotation it is the "
                 "rotation by that times its angle, qml.RX(z * x, wires); for other gates make it "
                 "static, qjit(static_argnums=...), or apply them so many times in a for_loop."
             ) from error
