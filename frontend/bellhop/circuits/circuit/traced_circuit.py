@@ -136,8 +136,8 @@ class Once(NamedTuple):
     results: Results
 
 
-# Takes what makes a player, which plays the quantum function.
-Trace = Callable[[Callable[[], Any]], Once]
+# Takes what makes a player, which plays the quantum function; returns nothing where it could not.
+Trace = Callable[[Callable[[], Any]], Once | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,14 +254,17 @@ def _trace_once(
     inputs: Sequence[Any],
     device: DeviceSpec,
     make_player: Callable[[], Any],
-) -> Once:
+) -> Once | None:
     """Trace one run of a circuit; arguments are those of ``trace_circuit``, and of ``Trace``."""
     shots = call.shots
     once: Any = None
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
         nonlocal once
-        circuit, leaves, out_tree = record(make_player(), handle, *inputs)
+        player = make_player()
+        circuit, leaves, out_tree = record(player, handle, *inputs)
+        if not player.is_done:
+            return []
         method = call.chosen_method(circuit, leaves)
         circuit.device = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
@@ -292,6 +295,8 @@ def _trace_once(
         return [circuit.handle, *asked.weights, *scores, *results.values()]
 
     closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
+    if once is None:
+        return None
     closed = without_high_primitives(closed)
     # Wires that turned out to be known were computed all the same.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))

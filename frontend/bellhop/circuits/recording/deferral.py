@@ -12,13 +12,13 @@ The quantum function ::
 on the left is traced like that on the right: one run instead of one for each combination of
 outcomes, with the derivatives of straight circuits.
 
-Whether they can be is seen in the jaxpr with gates, for the most part, and in that of the circuit;
-what only gates say, as the device gets them, ends the trace, and the function is played again.
+Whether they can be is seen in the jaxpr with gates, for the most part, before it is played.  What
+only gates say, as the device gets them, and the jaxpr of the circuit is seen afterwards, and then
+the function is played again.
 """
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,8 +74,20 @@ class _Deferred(Mark):
     """The mark of a deferred measurement's outcome, of which nothing may be computed in the end."""
 
 
-class _NeedsOutcomesError(BaseException):
-    """A circuit does what needs outcomes.  No ``except Exception`` is to see it."""
+@dataclass
+class _Deferral:
+    """What became of the measurements of a circuit.
+
+    Attributes:
+        qubits: those that were measured.
+        outcomes: by qubit, since a wire that is allocated may be one that was measured: label and
+            outcome.
+        fails: whether something needs an outcome; nothing more is applied then.
+    """
+
+    qubits: set[int] = field(default_factory=set)
+    outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    fails: bool = False
 
 
 def _only_controlling(op: qml.operation.Operator) -> set[Any]:
@@ -100,63 +112,63 @@ class _DeferringPlayer(Player):
     """Plays on a circuit, and defers its mid-circuit measurements.
 
     Args:
-        qubits: gets those that are measured.
-        outcomes: by qubit, since a wire that is allocated may be one that was measured: label and
-            outcome.
-
-    Raises:
-        _NeedsOutcomesError: where one of them cannot be.
+        deferral: what became of them.
     """
 
-    qubits: set[int] = field(default_factory=set)
-    outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    deferral: _Deferral = field(default_factory=_Deferral)
 
-    def expect(self, jaxpr: Jaxpr) -> None:
-        """Take note of the jaxpr that is going to be played."""
-        if not _may_be_deferred(jaxpr):
-            raise _NeedsOutcomesError
+    @property
+    def is_done(self) -> bool:
+        """Whether all of them could be, as far as gates say."""
+        return not self.deferral.fails
+
+    def player_of(self, jaxpr: Jaxpr) -> Player:
+        """Return what plays a jaxpr: with outcomes, where it says that they are needed."""
+        return self if _may_be_deferred(jaxpr) else Player(self.change)
 
     def emit(self, operations: list[Any]) -> None:
         """Apply operations, which may be controlled by deferred wires only."""
-        for op in operations if self.outcomes else ():
+        deferral = self.deferral
+        for op in operations if deferral.outcomes else ():
             controls = _only_controlling(op)
-            for wire in op.wires:
-                if is_dynamic(wire) or (
-                    self.circuit.wires(wire) in self.outcomes and wire not in controls
-                ):
-                    raise _NeedsOutcomesError
-        super().emit(operations)
+            deferral.fails |= any(
+                is_dynamic(wire)
+                or (self.circuit.wires(wire) in deferral.outcomes and wire not in controls)
+                for wire in op.wires
+            )
+        if not deferral.fails:
+            super().emit(operations)
 
     def allocate(self, op: qml.operation.Operator) -> None:
         """Allocate or deallocate wires, which must not be reset."""
         super().allocate(op)
-        if self.circuit.has_mid_circuit:
-            raise _NeedsOutcomesError
+        self.deferral.fails |= self.circuit.has_mid_circuit
 
     def end(self, leaves: Sequence[Any]) -> None:
         """Look for what only a run with outcomes has: numbers are those of one, and so is all."""
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
-        if self.outcomes and not all(map(is_at_end, leaves)):
-            raise _NeedsOutcomesError
+        self.deferral.fails |= bool(self.deferral.outcomes) and not all(map(is_at_end, leaves))
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Note that a wire is measured; return an outcome of which nothing is computed."""
         del postselect, site
-        if is_dynamic(label) or self.circuit.wires(label) in self.outcomes or reset:
-            raise _NeedsOutcomesError
+        deferral = self.deferral
         outcome = marked(jnp.asarray(False), mark=_Deferred())
-        self.outcomes[self.circuit.wires(label)] = label, outcome
-        self.qubits.add(self.circuit.wires(label))
+        if is_dynamic(label) or self.circuit.wires(label) in deferral.outcomes or reset:
+            deferral.fails = True
+        else:
+            deferral.outcomes[self.circuit.wires(label)] = label, outcome
+            deferral.qubits.add(self.circuit.wires(label))
         return outcome
 
     def branch(self, index: Any, branches: Sequence[Callable[[Player], Any]]) -> Any:
         """Run a conditional; where deferred outcomes decide which branch, control each."""
-        measured = list(self.outcomes.values())
+        deferral = self.deferral
+        measured = list(deferral.outcomes.values())
         used = deciding(index, [outcome for _, outcome in measured])
-        if not used:
+        deferral.fails |= len(used) > _MOST_OUTCOMES
+        if not used or deferral.fails:
             return super().branch(index, branches)
-        if len(used) > _MOST_OUTCOMES:
-            raise _NeedsOutcomesError
         wires = [measured[place][0] for place in used]
         every = list(itertools.product((0, 1), repeat=len(used)))
         numbers = known_at(index, [measured[place][1] for place in used], every)
@@ -164,15 +176,13 @@ class _DeferringPlayer(Player):
         results: Any = ()
 
         def checked(operations: Sequence[Any]) -> Sequence[Any]:
-            if not all(_has_form_controlled_by(wires, op) for op in operations):
-                raise _NeedsOutcomesError
-            return operations
+            deferral.fails |= not all(_has_form_controlled_by(wires, op) for op in operations)
+            return () if deferral.fails else operations
 
         for values, number in zip(every, numbers, strict=True):
             controlled = self.controlled(wires, list(map(bool, values))).changed(checked)
             results = branches[int(number)](controlled)
-            if jax.tree.leaves(results):
-                raise _NeedsOutcomesError
+            deferral.fails |= bool(jax.tree.leaves(results))
         return results
 
 
@@ -184,13 +194,12 @@ def deferring_if_possible(player: Player, trace: Trace) -> Once:
         trace: traces it.
     """
     qubits: set[int] = set()
-    deferred = None
-    # What is wrong with the circuit is no consequence of this error.
-    with suppress(_NeedsOutcomesError):
-        deferred = trace(lambda: _DeferringPlayer(player.change, qubits))
+    deferred = trace(lambda: _DeferringPlayer(player.change, _Deferral(qubits)))
     if deferred is not None and _has_been_deferred(deferred, qubits):
         return deferred
-    return trace(lambda: player)
+    with_outcomes = trace(lambda: player)
+    assert with_outcomes is not None
+    return with_outcomes
 
 
 def _has_been_deferred(once: Once, qubits: Collection[int]) -> bool:

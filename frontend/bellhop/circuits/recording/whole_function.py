@@ -168,10 +168,9 @@ class QuantumFunction:
             inputs: the arrays.
             player: plays them, if not as they are.
         """
-        player = player or Player()
         traced = self.traced(circuit.where, inputs, circuit)
+        player = (player or Player()).player_of(traced.closed.jaxpr)
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
-            player.expect(traced.closed.jaxpr)
             operands = player.play(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._folds)
         leaves = []
