@@ -17,9 +17,8 @@ the state::
 
 The runtime keeps the gates until the batch is measured.  Then it runs the rows, on several threads.
 
-If a predicate or the length of a loop is mapped, the rows apply different gates, and ``vmap`` would
-map the handle too.  The batching rules in this file then raise ``RowsDivergeError``, and the rows
-run one after another.
+If a predicate or the length of a loop with gates depends on the row, rows apply different gates,
+and ``vmap`` would map the handle too.  Such rows run one after another.
 """
 
 import functools
@@ -32,11 +31,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
+from jax.extend.core.primitives import cond_p, while_p
 from jax.interpreters import batching
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop._jax.private import without_mesh
-from bellhop.base.equations import depending_on
+from bellhop.base.equations import depending_on, equations_of, inner_jaxprs
 from bellhop.base.rewriting import interpret
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
@@ -50,6 +50,8 @@ from bellhop.circuits.operations.state_primitives import (
     GateOperands,
     as_rows,
     gates_p,
+    is_call,
+    is_handle,
 )
 from bellhop.compiler.batching import for_each
 
@@ -125,8 +127,22 @@ def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
     return any(eqn.effects for eqn in equations)
 
 
-class RowsDivergeError(Exception):
-    """The rows of a batch would not apply the same gates."""
+def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
+    """Tell whether the row decides which gates are applied, or how often."""
+    on_state = [
+        eqn
+        for eqn in equations_of(closed.jaxpr)
+        if eqn.primitive in (gates_p, measure_p, derivative_p) or is_call(eqn)
+    ]
+    # Of gates by other parameters, the handle is that of all rows.
+    handles = {var for eqn in on_state for var in eqn.outvars if is_handle(var.aval)}
+    inputs = [False, *batch.mapped]
+    _, equations = depending_on(closed.jaxpr, inputs, lambda var: var not in handles)
+    decided = (eqn for eqn in equations if eqn.primitive in (cond_p, while_p))
+    inside = {
+        id(inner) for eqn in decided for part in inner_jaxprs(eqn) for inner in equations_of(part)
+    }
+    return any(id(eqn) in inside for eqn in on_state)
 
 
 def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
@@ -136,8 +152,8 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
         batch: the rows.
     """
-    if reads_the_session(closed):
-        # The circuit reads derivatives from its session, so each row needs its own session.
+    # A circuit that reads derivatives from its session needs one of its own for each row.
+    if reads_the_session(closed) or _rows_diverge(closed, batch):
         return None
     row = functools.partial(_run_row, closed)
 
@@ -150,11 +166,8 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
         jax.ShapeDtypeStruct((batch.rows, *aval.shape) if mapped else aval.shape, aval.dtype)
         for aval, mapped in zip(closed.in_avals[1:], batch.mapped, strict=True)
     ]
-    try:
-        with without_mesh():
-            return jax.make_jaxpr(run)(HANDLE_STRUCT, *structs)
-    except RowsDivergeError:
-        return None
+    with without_mesh():
+        return jax.make_jaxpr(run)(HANDLE_STRUCT, *structs)
 
 
 def rows_at_once(closed: ClosedJaxpr) -> int:
@@ -212,13 +225,9 @@ def _rows_first(
     Args:
         operands: the operands of a primitive.
         dims: the mapped axis of each, or None.
-        shared: those of the operands that all rows must share, such as the handle.
-
-    Raises:
-        RowsDivergeError: if one of these is mapped.
+        shared: those of the operands that all rows share, such as the handle.
     """
-    if any(dim is not None for dim in shared):
-        raise RowsDivergeError
+    assert all(dim is None for dim in shared)
     return [
         operand if dim is None else jnp.moveaxis(operand, dim, 0)
         for operand, dim in zip(operands, dims, strict=True)

@@ -58,10 +58,6 @@ class NeedsTapesError(Exception):
     """A circuit measures what Stim's sampler does not."""
 
 
-class _DiffersError(Exception):
-    """The iterations of a loop differ."""
-
-
 class CliffordCircuit(ProgramCircuit):
     """A circuit that becomes a program of Stim's.
 
@@ -107,7 +103,9 @@ class CliffordCircuit(ProgramCircuit):
         # The number of the next outcome in the record; in a loop of Stim's the program computes it.
         self._place: Any = 0
         # Why there must be no operand, in a part of the circuit.
-        self._obstacle: Exception | None = None
+        self._obstacle: CompileError | None = None
+        # Whether this is a part of a loop of Stim's, and whether iterations of that loop differ.
+        self._is_repeated = self._differs = False
         self.is_at_end = False
         self._is_fresh = True
         self._n_rounds = 0
@@ -167,6 +165,9 @@ class CliffordCircuit(ProgramCircuit):
 
     def _operand(self, value: Any) -> str:
         """Return what stands in the text for a number of the program."""
+        if self._is_repeated:
+            self._differs = True
+            return "$"
         if self._obstacle is not None:
             raise self._obstacle
         # The samples, which are whole numbers, would have zeros for derivatives.
@@ -207,7 +208,7 @@ class CliffordCircuit(ProgramCircuit):
     # Control flow.
 
     @contextmanager
-    def _inner(self, obstacle: Exception) -> Iterator[list[Any]]:
+    def _inner(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
         """Collect what stands in a part of the circuit; yield that."""
         outer = self._steps, self._obstacle, self._outcomes
         self._steps, self._obstacle, self._outcomes = [], self._obstacle or obstacle, []
@@ -223,36 +224,41 @@ class CliffordCircuit(ProgramCircuit):
         """Add a loop of Stim's, or all iterations where they differ."""
         if not isinstance(n_iterations, int):
             raise self._has("a for_loop whose bounds are computed in the program")
-        before = self._place, self.n_outcomes, self.fault, len(self._operands)
         if self._repeats and n_iterations > 1:
-            try:
-                return self._repeated(n_iterations, body, carried)
-            except _DiffersError:
-                self._place, self.n_outcomes, self.fault, n_operands = before
-                del self._operands[n_operands:]
+            repeated = self._repeated(n_iterations, body, carried)
+            if repeated is not None:
+                return repeated
         for number in range(n_iterations):
             with self.allocations.part():
                 carried = body(carried, np.asarray(number))
         return carried
 
-    def _repeated(self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]) -> Any:
-        place, outcomes = self._place, self.n_outcomes
+    def _repeated(
+        self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...] | None:
+        """Add a loop of Stim's; None, and nothing is added, where its iterations differ."""
+        place, outcomes, before = self._place, self.n_outcomes, self.fault
+        outer = self._is_repeated, self._differs
+        self._is_repeated, self._differs = True, False
         found: tuple[list[Any], int] = [], 0
 
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
             nonlocal found
             fault, *carried = state
-            with self._inner(_DiffersError()) as steps:
+            with self._inner() as steps:
                 # How many outcomes an iteration has is known after the first time.
                 self._place = place + number * found[1]
                 after = self._after(fault, body, tuple(carried), number)
-            if not all(isinstance(step, str) for step in steps):
-                raise _DiffersError
             is_known = found[1] == self._n_outcomes_of_part
             found = steps, self._n_outcomes_of_part
             return after if is_known else iteration(state, number)
 
-        fault, *rest = self._repeat(n, iteration, (self.fault, *carried))
+        fault, *rest = self._repeat(n, iteration, (before, *carried))
+        differs = self._differs
+        self._is_repeated, self._differs = outer
+        if differs:
+            self._place, self.n_outcomes, self.fault = place, outcomes, before
+            return None
         steps, per_iteration = found
         self.fault = fault
         self._place = place + n * per_iteration
@@ -281,12 +287,10 @@ class CliffordCircuit(ProgramCircuit):
                 return branches.functions[min(max(int(number), 0), last)]()
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._place
-        obstacle: Exception = CompileError(
+        obstacle = CompileError(
             f"{self._where}: in a branch of a conditional, the program computes which branch, wire "
             "or probability it is. Compute it in front, for one conditional."
         )
-        if isinstance(self._obstacle, _DiffersError):
-            obstacle = self._obstacle
 
         def part(function: Callable[[], Any]) -> Callable[[], Any]:
             def run() -> Any:
@@ -300,7 +304,7 @@ class CliffordCircuit(ProgramCircuit):
 
         self.fault, result = choose(branches.changed(part))
         self._place = place
-        if any(steps for steps, _ in parts):
+        if any(steps for steps, _ in parts) and not self._differs:
             self._add_branches(branches.index, parts)
         return result
 

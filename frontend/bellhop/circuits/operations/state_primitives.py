@@ -116,9 +116,9 @@ def restarted(handle: Handle) -> list[Any]:
     return call("restart", [handle], HANDLE, BOOL, BOOL)
 
 
-def is_call(eqn: JaxprEqn, operation: str) -> bool:
-    """Tell whether an equation is a call of an operation."""
-    return eqn.primitive is _call_p and eqn.params["operation"] == operation
+def is_call(eqn: JaxprEqn, operation: str = "") -> bool:
+    """Tell whether an equation is a call of an operation, or of any."""
+    return eqn.primitive is _call_p and operation in ("", eqn.params["operation"])
 
 
 def is_handle(aval: Any) -> bool:

@@ -1,5 +1,6 @@
 """Batches of circuits with loops and conditionals."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -78,6 +79,21 @@ def test_the_same_branch_in_all_rows(assert_close):
     assert_close(mapped(True, Y), (zeros, -np.sin(Y)))
     assert_close(mapped(False, Y), (np.sin(2 * Y), zeros))
     assert rows_of(mapped) == [5]
+
+
+def test_random_keys_decide_other_ways(assert_close):
+    """Keys are two words, as the handle of a state is."""
+
+    def circuit(key, x):
+        is_head = jax.random.bits(key) % 2 == 0
+        bellhop.cond(is_head, lambda: qml.RX(x, wires=0), lambda: qml.RY(2 * x, wires=0))()
+        return qml.expval(qml.X(0))
+
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(5))
+    heads = np.array([jax.random.bits(key) % 2 == 0 for key in keys])
+    mapped = bellhop.qjit(bellhop.vmap(compiled(circuit)))
+    assert 0 < heads.sum() < 5
+    assert_close(mapped(keys, Y), np.where(heads, 0, np.sin(2 * Y)))
 
 
 def test_rows_that_go_other_ways_run_one_after_another(assert_close):
