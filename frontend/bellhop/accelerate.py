@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import jax
 
 from bellhop._jax.patches.platforms_of_jits import choose_platforms_of_jits
-from bellhop._jax.private import backends_are_initialized, trace_state_clean
+from bellhop._jax.private import backends_are_initialized, site_of_equation, trace_state_clean
 from bellhop.base.devices import (
     StateAxes,
     Target,
@@ -22,7 +22,7 @@ from bellhop.base.devices import (
 )
 from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import check_arrays, result_arrays
-from bellhop.base.source import definition_site, function_name
+from bellhop.base.source import call_from, definition_site, function_name, line_of
 from bellhop.base.static_arguments import StaticArguments
 from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
 from bellhop.compiler.context import lowering_in_progress
@@ -62,7 +62,10 @@ class Accelerated(PickledByName):
             refuse_waiting_device(target_name(target), function_name(self._function))
             args, kwargs = _move((args, kwargs), target, commits=self._dev is not None)
         try:
-            return region(*args, **kwargs)
+            if trace_state_clean() or site_of_equation() is not None:
+                return region(*args, **kwargs)
+            # What is traced is this function itself, and no line of the user's calls it.
+            return call_from(line_of(self._function))(region, args, kwargs)
         except (TypeError, OverflowError):
             self._check_arrays(args, kwargs)
             raise

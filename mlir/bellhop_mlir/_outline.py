@@ -51,6 +51,11 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
                 _call_instead(op)
 
 
+def without_prefix(symbol: str) -> str:
+    """Return what a region that ``outline`` made is called after."""
+    return _NUMBER.sub("", symbol.removeprefix(FUSED))
+
+
 def move_to_region(
     module: ir.Module, members: Sequence[ir.Operation], device: str, name: str
 ) -> None:

@@ -374,10 +374,13 @@ def functions_held_for(lowered: jax.stages.Lowered) -> list[Any]:
     return [*(held["host_callbacks"] or ()), *(held["keepalive"] or ())]
 
 
-def site_of_equation() -> str:
-    """Return the ``file:line`` in the user's code of the equation that is being lowered."""
+def site_of_equation() -> str | None:
+    """Return the ``file:line`` in the user's code of the equation that is being made, or lowered.
+
+    JAX looks no further than to where the innermost trace began, and may find none.
+    """
     frame = source_info_util.user_frame(source_info_util.current().traceback)
-    return "<unknown>" if frame is None else f"{frame.file_name}:{frame.start_line}"
+    return None if frame is None else f"{frame.file_name}:{frame.start_line}"
 
 
 # Public, but its arguments changed: jax 0.10.0 takes no context.

@@ -1,6 +1,5 @@
 """Calls in converted functions: what is called is converted too, where it is the user's."""
 
-import ast
 import copy
 import functools
 import inspect
@@ -14,7 +13,7 @@ from malt.operators import py_builtins
 from bellhop.autograph import loops
 from bellhop.autograph.modes import fall_back, is_disabled
 from bellhop.autograph.transformer import Transformer
-from bellhop.base.source import definition_site, function_name, user_site
+from bellhop.base.source import call_from, definition_site, function_name, user_site
 from bellhop.control_flow.progress import progress, tracked
 from bellhop.tracing.state import current_options, trace_state, tracing_with
 
@@ -88,7 +87,7 @@ def call_converted(
     if is_disabled():
         return function(*args, **kwargs)
     if inspect.isbuiltin(function) or isinstance(function, type):
-        return _call_from(user_site())(function, args, kwargs)
+        return call_from(user_site())(function, args, kwargs)
     if isinstance(function, functools.partial):
         keywords = {**function.keywords, **kwargs}
         return call_converted(function.func, (*function.args, *args), keywords)
@@ -101,17 +100,7 @@ def call_converted(
         return converted_or_same(type(function).__call__)(function, *args, **kwargs)
     if _traces(function):
         args, kwargs = tuple(map(_argument, args)), {k: _argument(v) for k, v in kwargs.items()}
-    return _call_from(user_site())(function, args, kwargs)
-
-
-@functools.lru_cache(maxsize=4096)
-def _call_from(site: str) -> Callable[..., Any]:
-    """Return what calls a function as the user's line does, so that a warning names that line."""
-    file, _, line = site.rpartition(":")
-    tree = ast.parse("lambda function, args, kwargs: function(*args, **kwargs)", mode="eval")
-    ast.increment_lineno(tree, int(line) - 1 if line.isdigit() else 0)
-    call: Callable[..., Any] = eval(compile(tree, file or "<unknown>", "eval"))
-    return call
+    return call_from(user_site())(function, args, kwargs)
 
 
 def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:

@@ -1,5 +1,6 @@
 """Where in the user's code something happens, and what a function is called."""
 
+import ast
 import contextlib
 import functools
 import importlib.util
@@ -50,6 +51,31 @@ def user_site() -> str:
             return generated_line(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
+
+
+def line_of(function: Callable[..., Any]) -> str:
+    """Return ``file:line`` of a callable of the user's; of a library's, where it is used now."""
+    site = definition_site(function)
+    has_line = site.rpartition(":")[2].isdigit()
+    return site if has_line and _is_of_user(site) else user_site()
+
+
+@functools.lru_cache(maxsize=4096)
+def call_from(site: str) -> Callable[..., Any]:
+    """Return what calls a function as the user's line does, so that all who look find that line.
+
+    Args:
+        site: ``file:line``.
+
+    Returns:
+        a function of the function, a tuple of its arguments with a position, and a dictionary of
+        those with a name.
+    """
+    file, _, line = site.rpartition(":")
+    tree = ast.parse("lambda function, args, kwargs: function(*args, **kwargs)", mode="eval")
+    ast.increment_lineno(tree, int(line) - 1 if line.isdigit() else 0)
+    call: Callable[..., Any] = eval(compile(tree, file or "<unknown>", "eval"))
+    return call
 
 
 def site_of_error(error: BaseException) -> str:

@@ -31,7 +31,7 @@ from bellhop._jax.private import (
     site_of_equation,
 )
 from bellhop.base.declared_types import array_type
-from bellhop.base.source import function_name, qualified_name
+from bellhop.base.source import function_name, line_of, qualified_name
 from bellhop.base.types import Operand
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
@@ -136,14 +136,15 @@ def _emit(
     # What JAX itself or a library makes is no function of the user's.
     bound = callback_in(function)
     is_users = isinstance(bound, FunctionOfJax)
-    called.__name__ = function_name(callback_in(bound.function)) if is_users else str(ctx.primitive)
+    users = callback_in(bound.function) if is_users else bound
+    called.__name__ = function_name(users) if is_users else str(ctx.primitive)
     target = CallbackTarget(
         flavour=f"jax.{ctx.primitive}",
         function=called,
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
-        site=site_of_equation(),
+        site=site_of_equation() or line_of(users),
         vmap_method=None,
     )
     of_call = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
@@ -172,7 +173,7 @@ def _lower_buffer_callback(
         in_tree=in_tree,
         out_tree=out_tree,
         result_avals=tuple(ctx.avals_out),
-        site=site_of_equation(),
+        site=site_of_equation() or line_of(function),
         vmap_method=None,
         aliases=tuple(input_output_aliases),
         command_buffer_compatible=command_buffer_compatible,

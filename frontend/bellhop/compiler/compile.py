@@ -23,11 +23,12 @@ from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr
+from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import forget_lowering, leaked_values
 from bellhop._jax.private import without_mesh
 from bellhop.base.devices import Target, device_name, host_device
-from bellhop.base.source import definition_site
+from bellhop.base.source import definition_site, line_of
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
@@ -35,6 +36,7 @@ from bellhop.compiler.instruments import Stopwatch
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.regions import take_regions
 from bellhop.errors import CompileError
+from bellhop_mlir._walk import functions
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
@@ -60,6 +62,14 @@ def _rare_garbage_collection() -> Iterator[None]:
     finally:
         if gc.get_threshold()[0] == _OBJECTS:
             gc.set_threshold(*usual)
+
+
+def _locate(module: ir.Module, site: str) -> None:
+    """Give the program a location, from which what passes make for all of it has its own."""
+    file, _, line = site.rpartition(":")
+    if line.isdigit():
+        with module.context:
+            functions(module)["main"].location = ir.Location.file(file, int(line), 0)
 
 
 @_rare_garbage_collection()
@@ -105,6 +115,7 @@ def compile_program(
     stopwatch.lap("tracing")
     with lowering() as gathered, without_mesh():
         module = lower_for_us(traced)
+        _locate(module, line_of(function))
         gathered.finish()
     forget_lowering(traced.jaxpr)
     stopwatch.lap("lowering", module)

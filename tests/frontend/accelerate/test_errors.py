@@ -1,5 +1,6 @@
 """Regions that fail: the error says which and where, and everything works afterwards."""
 
+import functools
 import inspect
 import sys
 
@@ -133,6 +134,61 @@ def test_dtype_that_the_device_has_not(monkeypatch):
     assert note.endswith("was compiled for cpu:1")
     assert program(1.0) == 2.0
     error.__traceback__ = None
+
+
+NOT_CALLED_BY_A_LINE = {
+    "itself": lambda f: f,
+    "jit": lambda f: jax.jit(f),
+    "inner jit": lambda f: lambda x: jax.jit(f)(x),
+    "remat": jax.checkpoint,
+    "branch": lambda f: lambda x: jax.lax.cond(x > 0, f, f, x),
+    "nested": lambda f: bellhop.accelerate(f, dev="cpu:0"),
+}
+
+
+@pytest.mark.parametrize("wrapper", NOT_CALLED_BY_A_LINE.values(), ids=NOT_CALLED_BY_A_LINE)
+def test_region_that_no_line_of_the_users_calls_is_named_by_its_own(wrapper):
+    failing = lambda x: 1 / 0
+
+    @bellhop.accelerate(dev="cpu:1")
+    def f(x):
+        return jax.pure_callback(failing, x, x)
+
+    line = inspect.getsourcelines(f)[1]
+    with pytest.raises(ZeroDivisionError) as caught:
+        bellhop.qjit(wrapper(f))(1.0)
+    note = f"raised in region 'f' on cpu:1, called from {__file__}:{line}"
+    assert note in caught.value.__notes__
+
+
+def test_region_of_a_loop_is_named_as_the_function():
+    def body(x):
+        return jax.pure_callback(lambda x: 1 / 0, x, x)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        bellhop.qjit(lambda x: jax.lax.map(bellhop.accelerate(body, dev="cpu:1"), x))(np.ones(3))
+    assert any("region 'body' on cpu:1" in note for note in caught.value.__notes__)
+
+
+def test_callback_of_jax_that_no_line_of_the_users_calls():
+    def fail(x):
+        raise ArithmeticError("no")
+
+    call = functools.partial(jax.pure_callback, fail, jax.ShapeDtypeStruct((), float))
+    line = inspect.getsourcelines(fail)[1]
+    with pytest.raises(ArithmeticError) as caught:
+        bellhop.qjit(call)(1.0)
+    assert f"called from {__file__}:{line}" in caught.value.__notes__[0]
+
+
+def test_result_elsewhere_has_the_line_of_the_function():
+    function = lambda x: 2 * x
+    program = bellhop.qjit(function, out_shardings="cpu:1")
+    program(1.0)
+    with bellhop.profile() as p:
+        program(1.0)
+    line = inspect.getsourcelines(function)[1]
+    assert [row.site for row in p.rows if "region" in row.kind] == [f"{__file__}:{line}"]
 
 
 def test_fused_regions_are_named_all():

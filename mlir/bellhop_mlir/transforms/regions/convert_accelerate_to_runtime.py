@@ -11,6 +11,7 @@ from bellhop_mlir._call_graph import (
     reachable,
 )
 from bellhop_mlir._meshes import drop_unused_meshes, meshes
+from bellhop_mlir._outline import without_prefix
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import (
     fresh_symbol,
@@ -148,7 +149,7 @@ class ConvertAccelerateToRuntime(Pass):
 def _user_name(region: callback.AccelerateOp) -> str:
     names = functions_in(str(region.operation.location))
     name = RegionName.parse(region.callee)
-    return ", ".join(names) or (name.function if name else region.callee)
+    return ", ".join(names) or (name.function if name else without_prefix(region.callee))
 
 
 def _without_tokens(values: list[ir.Type]) -> list[ir.Type]:
