@@ -32,7 +32,8 @@ PyObject* CallWithArguments::handle() const {
 
 void define_call_with_arguments(nb::module_& m) {
   nb::class_<CallWithArguments>(m, "CallWithArguments",
-                                "A call whose program asks for its arguments.")
+                                "A call whose program asks for its arguments, or has "
+                                "results that stay on devices until it is over.")
       .def(nb::init<nb::object, nb::list>(), "table"_a, "leaves"_a)
       .def_prop_ro("address", &CallWithArguments::address,
                    "What the program takes as its table; valid while this lives.");

@@ -1,21 +1,24 @@
-// bindings/call_with_arguments.h: a call whose program asks for its arguments.
+// bindings/call_with_arguments.h: a call whose program asks for its arguments, or has
+// results that stay on devices until it is over.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
 
+#include "callbacks/pending_regions.h"
 #include "callbacks/program_call.h"
 
 namespace bellhop {
 
 namespace nb = nanobind;
 
-// Lives as long as the run may last.
+// Lives as long as the run may last, and what that keeps.
 class CallWithArguments {
  public:
   // Takes the leaves of the arguments as they are now. Throws nb::python_error.
   CallWithArguments(nb::object table, nb::list leaves);
+  ~CallWithArguments() { drop_pending_of(call_); }
   // Programs have its address.
   CallWithArguments(const CallWithArguments&) = delete;
   CallWithArguments& operator=(const CallWithArguments&) = delete;

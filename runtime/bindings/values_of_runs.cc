@@ -27,7 +27,7 @@ void define_values_of_runs(nb::module_& m) {
   m.def(
       "hold",
       [](nb::object value) {
-        return keep_pending(CallingRun::run().id, value.release().ptr());
+        return keep_pending(value.release().ptr());
       },
       "value"_a,
       "Keep an object for the run whose call this thread makes; return its handle.");
@@ -40,7 +40,7 @@ void define_values_of_runs(nb::module_& m) {
   m.def(
       "argument_of_call",
       [](Py_ssize_t number) {
-        PyObject* const arguments = CallingRun::run().arguments;
+        PyObject* const arguments = CallingRun::run().call->arguments;
         if (arguments == nullptr || number >= PyList_GET_SIZE(arguments))
           throw nb::index_error("bellhop: a program was called without its arguments");
         return nb::borrow(PyList_GET_ITEM(arguments, number));

@@ -51,7 +51,7 @@ XLA_FFI_Error* calling(XLA_FFI_CallFrame* frame, Body&& body) {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
     timer.has_gil();
-    const CallingRun run(run_id(*frame), program_call(*frame).arguments);
+    const CallingRun run(run_id(*frame), program_call(*frame));
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr) return no_such_callback(*frame);
@@ -90,7 +90,7 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
     PyObject* finish = nullptr;
     PyObject* exception = start(call.callback, arguments.span(), &finish);
     if (exception != nullptr) return call.end(exception);
-    const uint64_t future = keep_pending(run_id(*frame), finish);
+    const uint64_t future = keep_pending(finish);
     std::memcpy(static_cast<XLA_FFI_Buffer*>(frame->rets.rets[0])->data, &future,
                 sizeof(future));
     return call.end(nullptr);

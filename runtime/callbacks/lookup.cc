@@ -12,7 +12,7 @@ int64_t program_key(const XLA_FFI_CallFrame& frame) { return attribute(frame, 1)
 
 }  // namespace
 
-ProgramCall program_call(const XLA_FFI_CallFrame& frame) {
+const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
   return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
 }
 

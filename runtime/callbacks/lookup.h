@@ -11,7 +11,7 @@
 namespace bellhop {
 
 // The call of the running program; nothing in it for one of a published table.
-ProgramCall program_call(const XLA_FFI_CallFrame& frame);
+const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
 
 // The callback that the attributes name, in the program's table or, where the program
 // has none, the published one; null where there is none. A published table may go

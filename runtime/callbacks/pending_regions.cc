@@ -12,7 +12,7 @@ namespace bellhop {
 namespace {
 
 struct Pending {
-  int64_t run_id;
+  KnownRun run;
   PyObject* finish;
 };
 
@@ -22,11 +22,30 @@ std::unordered_map<uint64_t, Pending> waiting;
 std::atomic<size_t> count{0};
 uint64_t newest = 0;
 
+template <typename Predicate>
+void drop_where(Predicate&& is_left) noexcept {
+  // Most runs leave nothing.
+  if (count == 0) return;
+  std::vector<PyObject*> gone;
+  {
+    const std::lock_guard lock(mutex);
+    std::erase_if(waiting, [&](const auto& entry) {
+      if (!is_left(entry.second.run)) return false;
+      gone.push_back(entry.second.finish);
+      return true;
+    });
+    count = waiting.size();
+  }
+  if (gone.empty()) return;
+  const Gil gil;
+  for (PyObject* finish : gone) Py_DECREF(finish);
+}
+
 }  // namespace
 
-uint64_t keep_pending(int64_t run_id, PyObject* finish) {
+uint64_t keep_pending(PyObject* finish) {
   const std::lock_guard lock(mutex);
-  waiting[++newest] = {run_id, finish};
+  waiting[++newest] = {CallingRun::run(), finish};
   count = waiting.size();
   return newest;
 }
@@ -48,21 +67,11 @@ PyObject* find_pending(uint64_t handle) {
 }
 
 void drop_pending(int64_t run_id) noexcept {
-  // Most executions that fail started nothing.
-  if (count == 0) return;
-  std::vector<PyObject*> gone;
-  {
-    const std::lock_guard lock(mutex);
-    std::erase_if(waiting, [&](const auto& entry) {
-      if (entry.second.run_id != run_id) return false;
-      gone.push_back(entry.second.finish);
-      return true;
-    });
-    count = waiting.size();
-  }
-  if (gone.empty()) return;
-  const Gil gil;
-  for (PyObject* finish : gone) Py_DECREF(finish);
+  drop_where([&](const KnownRun& run) { return run.id == run_id; });
+}
+
+void drop_pending_of(const ProgramCall& call) noexcept {
+  drop_where([&](const KnownRun& run) { return run.call == &call; });
 }
 
 std::size_t pending_regions() noexcept { return count; }

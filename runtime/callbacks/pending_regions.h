@@ -1,5 +1,6 @@
 // callbacks/pending_regions.h: regions that were started and whose results nobody took
-// yet, and the arrays that a run keeps on devices.
+// yet, and the arrays that a run keeps on devices. They go with the run that fails, and
+// with the call of the program at the latest.
 #pragma once
 
 #include <Python.h>
@@ -7,11 +8,14 @@
 #include <cstdint>
 #include <utility>
 
+#include "callbacks/program_call.h"
+
 namespace bellhop {
 
-// Keeps what a region's `start` returned until the program asks for the results;
-// steals it. Returns the future that names it.
-uint64_t keep_pending(int64_t run_id, PyObject* finish);
+// Keeps what a region's `start` returned until the program asks for the results, for
+// the run that this thread makes a call for; steals it. Returns the future that names
+// it.
+uint64_t keep_pending(PyObject* finish);
 
 // New reference, or null where nothing waits under that future.
 PyObject* take_pending(uint64_t future);
@@ -19,17 +23,17 @@ PyObject* take_pending(uint64_t future);
 // The same, and it goes on waiting.
 PyObject* find_pending(uint64_t future);
 
-// A run: its number, and the list of what its program was called with, or null.
+// A run: its number, and the call that it is of.
 struct KnownRun {
   int64_t id = 0;
-  PyObject* arguments = nullptr;
+  const ProgramCall* call = &kNoCall;
 };
 
 // The run that this thread makes a call for, while this lives.
 class CallingRun {
  public:
-  CallingRun(int64_t run_id, PyObject* arguments)
-      : before_(std::exchange(current, KnownRun{run_id, arguments})) {}
+  CallingRun(int64_t run_id, const ProgramCall& call)
+      : before_(std::exchange(current, KnownRun{run_id, &call})) {}
   ~CallingRun() { current = before_; }
   CallingRun(const CallingRun&) = delete;
   CallingRun& operator=(const CallingRun&) = delete;
@@ -43,6 +47,9 @@ class CallingRun {
 
 // Drops what a failed execution left. Any thread may call it, with the GIL or without.
 void drop_pending(int64_t run_id) noexcept;
+
+// Drops what the runs of a call that is over have left.
+void drop_pending_of(const ProgramCall& call) noexcept;
 
 // How many regions and arrays wait.
 std::size_t pending_regions() noexcept;

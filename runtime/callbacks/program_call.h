@@ -17,11 +17,15 @@ struct ProgramCall {
 
   // What is at the address that an operand holds; nothing for that of a published
   // table, which is zero.
-  static ProgramCall of(const void* operand) {
-    const ProgramCall* call = nullptr;
-    std::memcpy(&call, operand, sizeof(call));
-    return call == nullptr ? ProgramCall{} : *call;
-  }
+  static const ProgramCall& of(const void* operand);
 };
+
+inline constexpr ProgramCall kNoCall;
+
+inline const ProgramCall& ProgramCall::of(const void* operand) {
+  const ProgramCall* call = nullptr;
+  std::memcpy(&call, operand, sizeof(call));
+  return call == nullptr ? kNoCall : *call;
+}
 
 }  // namespace bellhop

@@ -107,7 +107,7 @@ class Called(AheadOfTime, CompiledCall):
             numpy_arrays=np.ndarray,
             flatten=_FLATTEN,
             make_ready=ready,
-            table=self._table if runner.takes_arguments else None,
+            table=self._table if runner.needs_call else None,
         )
         # In one piece, as other threads call meanwhile; not anew, or they would look again.
         if self._fast != fast:

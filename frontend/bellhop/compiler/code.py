@@ -73,9 +73,9 @@ class Code:
         return b"bellhop_" in self.module
 
     @functools.cached_property
-    def takes_arguments(self) -> bool:
-        """Whether regions of it take what it is called with."""
-        return TAKES_ARGUMENTS.encode() in self.module
+    def needs_call(self) -> bool:
+        """Whether regions of it take what it is called with, or keep what it returns."""
+        return bool(self.given) or TAKES_ARGUMENTS.encode() in self.module
 
     @functools.cached_property
     def returned(self) -> tuple[Any, ...]:

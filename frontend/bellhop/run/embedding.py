@@ -13,7 +13,7 @@ from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.compiler.code import Code
 from bellhop.compiler.placement import refuse_context_elsewhere
 from bellhop.compiler.program import program_p
-from bellhop.run.unfinished import Unfinished
+from bellhop.run.unfinished import Form, Unfinished
 from bellhop_runtime import within
 
 
@@ -115,7 +115,7 @@ def embedding_jit(
         table = handle if code.calls_runtime else _NO_TABLE
         results = program_p.bind(*code.operands(leaves), table, code=code, is_region=False)
         if code.targets or not code.out_avals:
-            return Unfinished((out_tree, code), results)
+            return Unfinished(Form(out_tree, code), results)
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = name

@@ -37,6 +37,7 @@ from bellhop.run.embedding import (
     wait_for,
 )
 from bellhop.run.generator_choice import GeneratorChoice
+from bellhop.run.unfinished import Unfinished
 from bellhop_runtime import CallbackTable, CallWithArguments, within
 
 
@@ -83,8 +84,8 @@ class Runner:
 
     Attributes:
         given_handle: the handle that fast calls are given; None until JAX's devices are asked for.
-        takes_arguments: whether a program has regions that take what it is called with, so that
-            each call has a handle of its own.
+        needs_call: whether a program has regions that take what it is called with, or keep what it
+            returns, so that each call has a handle of its own.
     """
 
     def __init__(
@@ -116,8 +117,8 @@ class Runner:
                 raise _OnFormerDevice
             code, out_tree = compile_(*arguments)
             self._operands[signature_of(*arguments)] = code.arguments
-            if code.takes_arguments:
-                self.takes_arguments = True
+            if code.needs_call:
+                self.needs_call = True
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -132,12 +133,12 @@ class Runner:
         make_jit = functools.partial(embedding_jit, self._traces, name, donated)
         self._choice = GeneratorChoice(make_jit, compile_here)
         self._uncompiled = uncompiled_flat
-        self.takes_arguments = False
+        self.needs_call = False
         # The arguments that are operands, of each program.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(
-            uncompiled, self._compile_once, lambda: not self.takes_arguments
+            uncompiled, self._compile_once, lambda: not self.needs_call
         )
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
         self._table = table
@@ -157,7 +158,7 @@ class Runner:
     @property
     def jit(self) -> Any:
         """What calls by a handle and the arguments, or returns ``NotRun``."""
-        return self._jit_with if self.takes_arguments else self._jit_without
+        return self._jit_with if self.needs_call else self._jit_without
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
@@ -196,7 +197,7 @@ class Runner:
     @property
     def has_fast_calls(self) -> bool:
         """Whether ``jit`` may be called with the arguments as they are."""
-        copies = self.takes_arguments and self._donated
+        copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
     def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
@@ -286,14 +287,18 @@ class Runner:
             handle: that of the table.
             call: the call.
         """
-        if not self.takes_arguments:
+        if not self.needs_call:
             return run(first_input(handle, call.static))
         # It lasts as long as the run, which may have begun late.
         given = CallWithArguments(self._table, self._leaves(call))
-        result = run(first_input(table_handle(given), call.static))
-        if type(result) is not NotRun:
-            wait_for(result)
-        return result
+        try:
+            result = run(first_input(table_handle(given), call.static))
+            if type(result) is not NotRun:
+                wait_for(result)
+            return result.of_call(given) if type(result) is Unfinished else result
+        finally:
+            # An exception has this frame, and would keep what the run has left.
+            del given
 
     def _leaves(self, call: GivenCall) -> list[Any]:
         """Return the arguments that regions take, with copies of what the program may overwrite."""

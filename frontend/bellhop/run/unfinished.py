@@ -1,7 +1,7 @@
 """What a program returns inside its ``jax.jit`` where that is not yet what its caller gets."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -9,7 +9,21 @@ import numpy as np
 from bellhop.base.devices import Target, sharding_for
 from bellhop.base.types import PyTree, as_words
 from bellhop.compiler.code import Code
-from bellhop_runtime import take_held
+from bellhop_runtime import CallWithArguments, take_held
+
+
+class Form(NamedTuple):
+    """What a call returns, but for the arrays.
+
+    Attributes:
+        tree: the structure of what the function returned.
+        code: the program.
+        call: what owns the results on devices until they are taken; None where there are none.
+    """
+
+    tree: PyTree
+    code: Code
+    call: CallWithArguments | None = None
 
 
 class Unfinished:
@@ -18,13 +32,17 @@ class Unfinished:
     JAX drops a program none of whose results is used, so one without results returns something.
 
     Args:
+        form: what else there is.
         leaves: what the program returned.
-        form: the structure of what the function returned, and the program.
     """
 
-    def __init__(self, form: tuple[PyTree, Code], leaves: Sequence[Any]) -> None:
+    def __init__(self, form: Form, leaves: Sequence[Any]) -> None:
         self.form = form
         self.leaves = leaves
+
+    def of_call(self, call: CallWithArguments) -> "Unfinished":
+        """Return the results as those of a call, which lasts as long as they do."""
+        return Unfinished(self.form._replace(call=call), self.leaves)
 
     def finished(self, arguments: PyTree) -> PyTree:
         """Return the results, where the caller asks for them, each to be donated as it likes.
@@ -32,7 +50,7 @@ class Unfinished:
         Args:
             arguments: what the program was called with.
         """
-        tree, code = self.form
+        tree, code, _ = self.form
         leaves = list(self.leaves[: tree.num_leaves])
         # All handles are let go of before anything can fail.
         for number in code.given:

@@ -1,5 +1,7 @@
 """Results that the caller asks for on a device: what crosses, where they lie, and their values."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -353,7 +355,72 @@ def test_effects_and_failures(other, capsys):
         compare(f(W, X), (expected("region"), X))
     with pytest.raises(ArithmeticError, match="no"):
         f(W, X + 1)
+    assert pending_regions() == 0
     assert capsys.readouterr().out.startswith("run\n" * 2)
+
+
+def log_there(other):
+    region = bellhop.accelerate(layer, dev=other)
+    return bellhop.qjit(lambda w, x: (region(w, x), jnp.log(x)), out_shardings=(other, None))
+
+
+def test_results_that_are_refused_after_the_run(other):
+    """Nobody takes what the run keeps on the device: it goes with the call, and not later."""
+    f = log_there(other)
+    refused = []
+    with jax.debug_nans(True):
+        for _ in range(3):
+            with pytest.raises(FloatingPointError, match="nan") as caught:
+                f(W, X - 1)
+            refused.append(caught.value)
+            assert pending_regions() == 0
+        compare(f(W, X + 1), (layer(W, X + 1), np.log(X + 1)))
+
+
+def test_results_in_threads_of_which_some_are_refused(other):
+    f = log_there(other)
+
+    def call(number):
+        x = X + 1 if number % 2 else X - 1
+        try:
+            with jax.debug_nans(True):
+                return x, f(W, x)
+        except FloatingPointError:
+            return x, None
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(call, range(24)))
+    assert pending_regions() == 0
+    for x, result in results:
+        if x[0] < 0:
+            assert result is None
+        else:
+            compare(result, (layer(W, x), np.log(x)))
+
+
+def test_results_of_a_structure_that_cannot_be_made(other):
+    @jax.tree_util.register_pytree_node_class
+    class Refused:
+        def __init__(self, value):
+            self.value = value
+
+        def tree_flatten(self):
+            return (self.value,), None
+
+        @classmethod
+        def tree_unflatten(cls, aux, children):
+            if isinstance(*children, jax.Array) and not isinstance(*children, jax.core.Tracer):
+                raise ArithmeticError("no such structure")
+            return cls(*children)
+
+    f = bellhop.qjit(lambda w, x: Refused(bellhop.accelerate(layer, dev=other)(w, x)))
+    g = bellhop.qjit(
+        lambda w, x: Refused(bellhop.accelerate(layer, dev=other)(w, x)), out_shardings=other
+    )
+    for function in (f, g):
+        with pytest.raises(ArithmeticError, match="no such structure"):
+            function(W, X)
+        assert pending_regions() == 0
 
 
 OF_ONE_VALUE = {
