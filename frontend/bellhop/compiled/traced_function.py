@@ -6,13 +6,14 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import refuses_traced_size
-from bellhop.base.devices import Target, resolve_target
+from bellhop.base.devices import Target
 from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.programs import Made
+from bellhop.compiled.result_targets import result_targets
 from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
 from bellhop.run.unfinished import placed
@@ -84,42 +85,10 @@ class TracedFunction:
         if self._options.out_shardings is None:
             return result
         leaves, tree = jax.tree.flatten(result)
-        return jax.tree.unflatten(tree, placed(leaves, self._out_targets(leaves, tree)))
+        return jax.tree.unflatten(tree, placed(leaves, self._result_targets(leaves, tree)))
 
-    def _out_targets(
-        self, leaves: Sequence[Any], tree: jax.tree_util.PyTreeDef
-    ) -> tuple[Target | None, ...]:
-        """Return where each leaf of a result is asked for; nothing where none is."""
-        asked = self._options.out_shardings
-        if asked is None:
-            return ()
-        where = f"qjit of {self.where}: out_shardings"
-        is_none = lambda dev: dev is None
-        # False for the host: None may be a part of the result.
-        targets = jax.tree.map(
-            lambda dev: dev is not None and resolve_target(dev, where, "a pytree of them"),
-            asked,
-            is_leaf=is_none,
-        )
-        try:
-            of_each = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
-        except ValueError as error:
-            raise ValueError(
-                f"{where} has the structure {jax.tree.structure(targets)}, and the result {tree}. "
-                "Give a device for all of it, or a tree as the result's, or the upper part of one, "
-                "with None for what stays on the host."
-            ) from error
-        for target, leaf in zip(of_each, leaves, strict=True):
-            if isinstance(target, jax.sharding.Sharding):
-                shape = jax.numpy.shape(leaf)
-                try:
-                    target.shard_shape(shape)
-                except (ValueError, IndexError) as error:
-                    raise ValueError(
-                        f"{where}: {target} does not fit a result of shape {shape}. Give one whose "
-                        "axes the result has, of sizes that its parts divide."
-                    ) from error
-        return tuple(target or None for target in of_each)
+    def _result_targets(self, leaves: Sequence[Any], tree: Any) -> tuple[Target | None, ...]:
+        return result_targets(self._function, self._options.out_shardings, leaves, tree)
 
     def refuse(self, args: Args, kwargs: Kwargs) -> None:
         """Say what is wrong with arguments that JAX refused, where it is their type."""
@@ -176,7 +145,7 @@ class TracedFunction:
             if seeds:
                 table.seed_unless_given(seeds[0])
             arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
-            out_targets = self._out_targets(arrays, out_tree)
+            out_targets = self._result_targets(arrays, out_tree)
             return arrays
 
         # JAX's errors name the function and its arguments.

@@ -67,11 +67,14 @@ class Residence:
         for place, taken in self.held.items():
             handle = int(found[place].view(_HANDLE)[0])
             number = dialect.argument_of(handle)
-            found[place] = (
-                held(handle) if number is None else _as_taken(argument_of_call(number), taken)
-            )
-            is_on_host = isinstance(found[place], np.ndarray)
-            moved += (found[place].nbytes if is_on_host else 0) - _HANDLE.itemsize
+            moved -= _HANDLE.itemsize
+            if number is None:
+                found[place] = held(handle)
+                continue
+            given = as_words(argument_of_call(number))
+            found[place] = _as_taken(given, taken)
+            if isinstance(found[place], np.ndarray) or found[place] is not given:
+                moved += found[place].nbytes
         if observers:
             Profile.add_bytes(moved, 0)
         return found
@@ -87,11 +90,13 @@ class Residence:
 
 
 def _as_taken(argument: Any, taken: jax.ShapeDtypeStruct) -> Any:
-    """Return what a program was called with as a region's executable takes it."""
+    """Return what a program was called with, the words of a key, as a region's executable takes it.
+
+    What lies on the device is returned as it is.
+    """
     if not isinstance(argument, jax.Array):
         # Numbers of Python's too.
         return np.asarray(argument, taken.dtype)
-    argument = as_words(argument)
     if argument.sharding.is_equivalent_to(taken.sharding, argument.ndim):
         return argument
     is_on_host = all(device.platform == "cpu" for device in argument.devices())

@@ -6,15 +6,18 @@ import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from bellhop.base.devices import Target, describe_target
 from bellhop.base.flat import flat_jaxpr
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.qjit import QJIT
+from bellhop.compiled.result_targets import result_targets
 from bellhop.drawing.dot import dot
 from bellhop.drawing.figure import figure
 from bellhop.drawing.from_jaxpr import program_graph
@@ -96,7 +99,9 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     What the host computes between two of these is gathered into one box; loops and
     conditionals are boxes around what happens in them.  A circuit says what it computes besides
     values, and whether it is for Bellhop's engine, for its device's plugin or a part of the
-    program, and then why.  Nothing is compiled or run.
+    program, and then why.  A region says its device, and how many bytes it takes and gives, and
+    what goes straight from one device to another says from where to where, as does a result that
+    is asked for on a device.  Nothing is compiled or run.
 
     Args:
         fn: a qjit function, or a function that could be one.
@@ -137,9 +142,21 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
             names = _dynamic_arguments(fn.static_arguments.names_of_others(function), args, kwargs)
             called = lambda *args, **kwargs: _call_with(static, function, args, kwargs)
         options = compiling(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
+        asked = fn.compile_options.out_shardings if isinstance(fn, QJIT) else None
+        targets: tuple[Target | None, ...] = ()
+
+        def placed(*args: Any, **kwargs: Any) -> Any:
+            nonlocal targets
+            result = traced(called)(*args, **kwargs)
+            targets = result_targets(function, asked, *jax.tree.flatten(result))
+            return result
+
         with options:
-            closed, types = flat_jaxpr(traced(called), *args, **kwargs)
-        results = ["result" + jax.tree_util.keystr(path[:1]) for path in types.paths]
+            closed, types = flat_jaxpr(placed, *args, **kwargs)
+        results = [
+            ("result" + jax.tree_util.keystr(path[:1]), target and describe_target(target))
+            for path, target in zip_longest(types.paths, targets)
+        ]
         return Drawing(program_graph(closed, names, results))
 
     return drawn

@@ -36,14 +36,17 @@ def short_type(aval: Aval) -> str:
 
 
 def program_graph(
-    closed: ClosedJaxpr, arguments: Sequence[tuple[str, int]], results: Sequence[str]
+    closed: ClosedJaxpr,
+    arguments: Sequence[tuple[str, int]],
+    results: Sequence[tuple[str, str | None]],
 ) -> Graph:
     """Return the picture of a program.
 
     Args:
         closed: the traced program.
         arguments: name of each argument and how many of the program's inputs it is.
-        results: name of each output of the program; equal names are one box.
+        results: name of each output of the program, and the device that it is asked for on;
+            equal names of one device are one box.
     """
     drawing = _Walk()
     graph, jaxpr = drawing.graph, closed.jaxpr
@@ -52,11 +55,13 @@ def program_graph(
         argument = graph.add(graph.top, BoxKind.ARGUMENT, name)
         inputs += [frozenset([argument.number])] * leaves
     outputs = drawing.walk(jaxpr, inputs, graph.top)
-    boxes: dict[str, int] = {}
-    for name, var, sources in zip(results, jaxpr.outvars, outputs, strict=True):
-        if name not in boxes:
-            boxes[name] = graph.add(graph.top, BoxKind.RESULT, name).number
-        drawing.flow(sources, boxes[name], var)
+    boxes: dict[tuple[str, str | None], int] = {}
+    for result, var, sources in zip(results, jaxpr.outvars, outputs, strict=True):
+        if result not in boxes:
+            name, device = result
+            lines = [name] if device is None else [name, device]
+            boxes[result] = graph.add(graph.top, BoxKind.RESULT, *lines, device=device).number
+        drawing.flow(sources, boxes[result], var)
     return graph
 
 
@@ -86,8 +91,12 @@ class _Walk:
         return [read(atom) for atom in jaxpr.outvars]
 
     def flow(self, sources: Sources, target: int, atom: Any) -> None:
+        devices = self.graph.devices
         for source in sources:
-            self.graph.connect(source, target, short_type(atom.aval))
+            what, there, here = short_type(atom.aval), devices.get(source), devices.get(target)
+            if there is not None and here is not None and there != here:
+                what += f", {size(bytes_of(atom.aval)) or 'nothing'} from {there} to {here}"
+            self.graph.connect(source, target, what)
 
     def _equation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
@@ -95,7 +104,8 @@ class _Walk:
         box = _box(eqn)
         if box is not None:
             kind, lines = box
-            node = self.graph.add(group, kind, *lines)
+            device = lines[1] if kind is BoxKind.REGION else None
+            node = self.graph.add(group, kind, *lines, device=device)
             self._needs[node.number] = self._needed(sources) | {node.number}
             for source, atom in zip(sources, eqn.invars, strict=True):
                 self.flow(source, node.number, atom)
@@ -204,8 +214,13 @@ def _crossing(eqn: JaxprEqn) -> str:
     """Return how many bytes a region takes and gives; none are numbers of the program's text."""
     taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
     given = [var.aval for var in eqn.outvars]
-    sizes = (sum(aval.size * aval.dtype.itemsize for aval in each) for each in (taken, given))
+    sizes = (sum(map(bytes_of, each)) for each in (taken, given))
     return "{} in, {} out".format(*(size(count) or "nothing" for count in sizes))
+
+
+def bytes_of(aval: Aval) -> int:
+    """Return how many bytes a value is."""
+    return int(aval.size * aval.dtype.itemsize)
 
 
 def _is_value(atom: Any) -> bool:

@@ -57,16 +57,20 @@ class Graph:
     Attributes:
         top: what is in no loop and no conditional.
         edges: for source and target, the types of the values that flow there.
+        devices: those of the nodes whose values lie on one.
     """
 
     top: Group = field(default_factory=lambda: Group(0, ""))
     edges: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    devices: dict[int, str] = field(default_factory=dict)
     _nodes: int = 0
     _groups: int = 0
 
-    def add(self, group: Group, kind: BoxKind, *lines: str) -> Node:
+    def add(self, group: Group, kind: BoxKind, *lines: str, device: str | None = None) -> Node:
         """Put a new node into a group."""
         node = Node(self._nodes, kind, list(lines))
+        if device is not None:
+            self.devices[node.number] = device
         self._nodes += 1
         group.nodes.append(node)
         return node

@@ -199,6 +199,20 @@ def test_a_region_says_what_crosses():
     assert text[1:] == ["cpu:0", "1.61 kB in, 1.6 kB out"]
 
 
+def test_what_goes_from_one_device_to_another_says_so():
+    here, there = (bellhop.accelerate(jnp.sin, dev=f"cpu:{n}") for n in range(2))
+    program = lambda x: (here(there(x)), there(there(x)))
+    asked = bellhop.qjit(program, out_shardings=("cpu:1", None))
+    graph = bellhop.draw(asked)(jnp.ones(1000, jnp.float32)).graph
+    assert [node.lines for node in graph.nodes() if node.kind is BoxKind.RESULT] == [
+        ["result[0]", "cpu:1"],
+        ["result[1]"],
+    ]
+    flows = sorted(what for between in graph.edges.values() for what in between)
+    crossing = "f32[1000], 4 kB from cpu:{} to cpu:{}"
+    assert flows == sorted(["f32[1000]"] * 4 + [crossing.format(0, 1), crossing.format(1, 0)])
+
+
 def test_lambda_in_mermaid_is_escaped():
     text = bellhop.draw(lambda x: bellhop.pure_callback(lambda v: v, float)(x))(1.0).mermaid
     assert '"#lt;lambda>' in text

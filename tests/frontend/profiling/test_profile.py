@@ -10,7 +10,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from tests.frontend.profiling.profiled import FLAVOURS, HERE, circuit, ignore, line_of, looped, slow
-from tests.needs import PYTORCH
+from tests.needs import PYTORCH, TWO_GPUS
 from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop
@@ -138,6 +138,36 @@ def test_bytes_that_regions_move(dev):
         moved[place] = sum(row.bytes_out for row in rows), sum(row.bytes_in for row in rows)
     # What the circuit takes comes from there, and its value goes there.
     assert moved == {"host": (128 + 32 + 8, 2 * 32), "device": (32 + 8, 2 * 32)}
+
+
+@pytest.mark.gpu
+def test_bytes_from_one_gpu_to_another():
+    """What lies on another device goes to the region's, as what the host has does."""
+    if len(jax.devices("gpu")) < 2:
+        TWO_GPUS.skip()
+    first, second = jax.devices("gpu")[:2]
+    x = jax.device_put(np.ones(8), first)
+
+    def with_effects(x):
+        bellhop.debug.callback(lambda x: None, x)
+        return jnp.sin(x)
+
+    def moved(function, device):
+        f = bellhop.qjit(function, out_shardings=device)
+        f(x)
+        with bellhop.profile() as p:
+            f(x)
+        rows = [row for row in p.rows if row.kind.startswith("region")]
+        return {(row.name, row.kind[-1]): (row.bytes_out, row.bytes_in) for row in rows}
+
+    on = lambda function, device: bellhop.accelerate(function, dev=device)
+    assert moved(on(jnp.sin, second), second) == {("sin", "1"): (64, 0)}
+    assert moved(lambda x: x, second) == {("result", "1"): (64, 0)}
+    assert moved(on(with_effects, first), first) == {
+        ("with_effects", "0"): (0, 64),
+        ("result", "0"): (64, 0),
+    }
+    assert moved(on(jnp.sin, first), second) == {("sin", "0"): (0, 64), ("result", "1"): (64, 0)}
 
 
 def test_regions_beside_circuits():

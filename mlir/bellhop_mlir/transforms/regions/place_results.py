@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import func, ir
+from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import fresh_symbol, functions, producer
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
@@ -43,10 +44,11 @@ class PlaceResults(Pass):
         main = functions(module)["main"]
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
+        impure = impure_functions(module)
         callees: dict[tuple[str, ir.Type], str] = {}
         for place, device in enumerate(devices, tokens):
             value = end.operands[place] if device else None
-            if value is None or _device_of(producer(value)) == device:
+            if value is None or _keeps(producer(value), device, impure):
                 continue
             if (device, value.type) not in callees:
                 callees[device, value.type] = _identity(module, device, value.type)
@@ -58,9 +60,12 @@ class PlaceResults(Pass):
         return bool(callees)
 
 
-def _device_of(op: ir.Operation | None) -> str | None:
-    is_region = op is not None and op.name == "callback.accelerate"
-    return callback.AccelerateOp(op).device if is_region else None
+def _keeps(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
+    """Tell whether a value is the result of a region on a device, and may stay there."""
+    if op is None or op.name != "callback.accelerate":
+        return False
+    region = callback.AccelerateOp(op)
+    return region.device == device and region.callee not in impure
 
 
 def _identity(module: ir.Module, device: str, type_: ir.Type) -> str:
