@@ -14,10 +14,9 @@ from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Handle
 from bellhop.circuits.circuit import linearization
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
-from bellhop.circuits.circuit.drawn_run import as_drawn_run, with_constants_as_inputs
+from bellhop.circuits.circuit.drawn_run import as_drawn_run, one_by_one, with_constants_as_inputs
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.results import Results, Shots
-from bellhop.circuits.circuit.shot_by_shot import one_by_one
 from bellhop.circuits.derivatives.score import scored
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs

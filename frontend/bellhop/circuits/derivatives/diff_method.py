@@ -10,7 +10,7 @@ import pennylane as qml
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.gates import shift_rules
 from bellhop.circuits.gates.device import bits_of_states
-from bellhop.circuits.gates.simultaneous_perturbation import random_directions
+from bellhop.circuits.gates.shift_rules import random_directions
 from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.seeds import random_key
 from bellhop.errors import CompileError, DifferentiableCompileError

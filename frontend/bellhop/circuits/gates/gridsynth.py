@@ -2,6 +2,10 @@
 
 So are those of ``gridsynth``, ``rs_decomposition`` and ``clifford_t_decomposition``.
 
+``clifford_t_decomposition`` of PennyLane's asks for the value of each.  Here the gates around the
+rotations are found while the circuit is traced, and those in place of a rotation when the program
+knows its angle.
+
 A callback finds the gates of an angle, by the algorithm of Ross and Selinger that PennyLane has,
 and a loop of the program applies as many as there are.
 """
@@ -20,6 +24,7 @@ from bellhop._pennylane.patches.rs_decomposition import decompose_by, of_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.control_flow.steps import Branches
@@ -33,6 +38,16 @@ _GATES = (
 )
 _NAMES = tuple(make(0).name for make in _GATES)
 
+
+_BASIS = {
+    *("Identity", "PauliX", "PauliY", "PauliZ", "Hadamard", "S", "SX", "T", "RZ"),
+    *("Adjoint(S)", "Adjoint(SX)", "Adjoint(T)", "GlobalPhase", "Snapshot", "WireCut"),
+    *("CNOT", "CY", "CZ", "SWAP", "ISWAP", "Adjoint(ISWAP)"),
+}
+# Gates between which a rotation about Z is one about another axis.
+_TO_Z = {"RX": (qml.Hadamard,), "RY": (lambda wires: qml.adjoint(qml.S(wires)), qml.Hadamard)}
+_OF_BASIS = (qml.transforms.commute_controlled, qml.transforms.cancel_inverses)
+_ON_WHOLE = qml.transforms.clifford_t_decomposition.tape_transform
 
 # What a program's array of gates has room for, besides what the algorithm needs for an error.
 _SPARE = 40
@@ -122,3 +137,61 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
 
     operation, _ = current_circuit().as_operation(play)
     return operation
+
+
+def taking_computed_angles(transform: Any) -> Any:
+    """Return a transform of a QNode that takes angles that the program computes, if it can."""
+    if transform.tape_transform is not _ON_WHOLE:
+        return transform
+    return type(transform)(_clifford_t, transform.args, transform.kwargs)
+
+
+def _clifford_t(
+    tape: qml.tape.QuantumScript,
+    epsilon: float = 1e-4,
+    method: str = "gridsynth",
+    cache_size: int = 1000,
+    cache_eps_rtol: float | None = None,
+    **options: Any,
+) -> Any:
+    """Return a tape in the Clifford and T basis, as PennyLane's transform does."""
+    parameters = tape.get_parameters(trainable_only=False, operations_only=True)
+    if not any(isinstance(value, jax.core.Tracer) for value in parameters):
+        return _ON_WHOLE(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
+    if method != "gridsynth":
+        raise CompileError(
+            f"clifford_t_decomposition: method={method!r} takes no angles that the program "
+            "computes. Use method='gridsynth', or make them static: qjit(static_argnums=...)."
+        )
+    with qml.QueuingManager.stop_recording():
+        gates = [part for op in tape.operations for part in _about_z(op)]
+    # These ask every gate for its controls, which products have not.
+    tape = tape.copy(operations=gates)
+    for simplify in _OF_BASIS:
+        (tape,), _ = simplify(tape)
+    (tape,), _ = qml.transforms.merge_rotations(tape, include_gates=["RZ"])
+    rotations = sum(isinstance(op, qml.RZ) for op in tape.operations)
+    gates = with_gridsynth(tape.operations, epsilon=epsilon / max(rotations, 1), **options)
+    return (tape.copy(operations=gates),), lambda results: results[0]
+
+
+def _about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
+    """Return a gate as gates of the basis and rotations about Z.
+
+    Raises:
+        CompileError: for what PennyLane does not decompose so far.
+    """
+    if op.name in _BASIS:
+        return [op]
+    if op.name == "PhaseShift":
+        return [qml.RZ(op.data[0], op.wires), qml.GlobalPhase(-op.data[0] / 2)]
+    if op.name in _TO_Z:
+        there = [gate(op.wires) for gate in _TO_Z[op.name]]
+        back = [qml.adjoint(gate, lazy=False) for gate in reversed(there)]
+        return [*there, qml.RZ(op.data[0], op.wires), *back]
+    if depth == DECOMPOSITION_DEPTH or not op.has_decomposition:
+        raise CompileError(
+            f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "
+            "rotations and Clifford gates. Write these instead."
+        )
+    return [part for inner in decomposition_of(op) for part in _about_z(inner, depth + 1)]

@@ -1,6 +1,7 @@
 """Calls of QNodes on devices in the program: one run, or one for each combination of outcomes."""
 
 import functools
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
+from jax.sharding import AxisType
 
 from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Operand
@@ -21,13 +23,12 @@ from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.noise_models import noise_of
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.differences import with_differences
 from bellhop.circuits.in_program.mixed_simulator import MixedSimulator
 from bellhop.circuits.in_program.noisy_player import NoisyPlayer
-from bellhop.circuits.in_program.partitioned.partitioned_states import (
-    are_partitioned,
-    simulator_of_amplitudes,
-)
+from bellhop.circuits.in_program.partitioned.partitioned_simulator import PartitionedSimulator
+from bellhop.circuits.in_program.pure_simulator import PureSimulator
 from bellhop.circuits.in_program.shots import ShotsOfBranch, draw_branches
 from bellhop.circuits.in_program.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.in_program.simulator import Simulator
@@ -49,9 +50,11 @@ from bellhop.compiler.instruments import note
 from bellhop.control_flow.reverse_mode import with_reverse_mode
 from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_with
-from bellhop.tracing.state import current_options
+from bellhop.tracing.state import current_options, trace_state
 
 _DEVICES = (qml.devices.DefaultQubit, qml.devices.DefaultMixed)
+# Each device has as many qubits as the matrices that meet the state, or more.
+_FEWEST_LOCAL = PureSimulator.most_at_once
 
 
 def is_in_program(device: Any) -> bool:
@@ -69,6 +72,36 @@ def _simulator_of(device: Any, n_qubits: int, where: str) -> Any:
         return MixedSimulator
     # Devices of amplitudes have derivatives of a circuit here that their own engine has not.
     return simulator_of_amplitudes(n_qubits, where)
+
+
+def are_partitioned() -> bool:
+    """Tell whether states are partitioned over devices here."""
+    # Inside of jax.shard_map each device has circuits of its own.
+    manual = AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
+    return trace_state().state_axes is not None and not manual
+
+
+def simulator_of_amplitudes(n_qubits: int, where: str) -> Any:
+    """Return the class of simulators of pure states of so many qubits, or what makes one.
+
+    Raises:
+        CompileError: where the number of devices is no power of two.
+    """
+    over = trace_state().state_axes
+    if over is None or not are_partitioned():
+        return PureSimulator
+    n_devices = math.prod(over.mesh.shape[axis] for axis in over.axes)
+    if n_devices == 1 or n_qubits - math.log2(n_devices) < _FEWEST_LOCAL:
+        return PureSimulator
+    if n_devices & (n_devices - 1):
+        axes = ", ".join(map(repr, over.axes))
+        raise CompileError(
+            f"{where}: its state is to be partitioned over the {n_devices} devices of {axes}, and "
+            "their number must be a power of two. Use a mesh of "
+            f"{1 << (n_devices.bit_length() - 1)}, or name the axes in the sharding, "
+            "accelerate(dev=jax.NamedSharding(mesh, jax.P(axis))), for a whole state on each."
+        )
+    return functools.partial(PartitionedSimulator, devices=DeviceWires.of(over))
 
 
 def run_traced(call: QNodeCall, wires: WireMap) -> Any:

@@ -33,7 +33,6 @@ from bellhop.circuits.gates.decompositions import (
 from bellhop.circuits.gates.pauli_exponentials import rotation_of
 from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.in_program.held_states import held
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.pure_simulator import has_computed_power
 from bellhop.circuits.in_program.reversible_loops import is_reversible, repeat_reversibly
@@ -43,6 +42,7 @@ from bellhop.circuits.in_program.summed_outcomes import outcome_of, summable
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
+from bellhop.circuits.memory import held
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.control_flow.for_loop import repeat, scanned
 from bellhop.control_flow.steps import TracedStep

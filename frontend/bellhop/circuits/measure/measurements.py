@@ -22,7 +22,6 @@ from bellhop.circuits.measure.observable_code import Code, hermitian, named, pro
 from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
 from bellhop.circuits.measure.sampling import Asked
-from bellhop.circuits.measure.states import by_outcome
 from bellhop.circuits.measure.statistics import (
     ExactValues,
     Make,
@@ -106,7 +105,7 @@ class MeasurementList(ExactValues):
         take = self._add(State(name))
 
         def matrix(values: Any) -> Any:
-            rows = by_outcome(take(values), qubits, self._circuit.device.qubits)
+            rows = _by_outcome(take(values), qubits, self._circuit.device.qubits)
             return rows @ jnp.conj(rows).T
 
         return matrix
@@ -204,3 +203,10 @@ def _as_real(coefficient: Operand) -> Any:
 
 def _is_one(coefficient: Operand) -> bool:
     return not isinstance(coefficient, jax.core.Tracer) and coefficient == 1.0
+
+
+def _by_outcome(state: Any, qubits: Sequence[int], n: int) -> Any:
+    """Return the amplitudes of a state of ``n`` qubits, a row for each outcome of some of them."""
+    others = [qubit for qubit in range(n) if qubit not in qubits]
+    by_qubit = state.reshape((2,) * n).transpose(*qubits, *others)
+    return by_qubit.reshape(2 ** len(qubits), -1)

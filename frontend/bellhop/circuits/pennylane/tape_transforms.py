@@ -18,7 +18,7 @@ from pennylane.transforms.core import CompilePipeline
 
 from bellhop.base.source import function_name
 from bellhop.circuits.gates.broadcasting import Rows
-from bellhop.circuits.gates.clifford_t import taking_computed_angles
+from bellhop.circuits.gates.gridsynth import taking_computed_angles
 from bellhop.circuits.gates.rewrites import (
     is_piecewise,
     named_in_errors,

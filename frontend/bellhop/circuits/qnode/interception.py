@@ -45,9 +45,12 @@ from bellhop.circuits.pennylane.tape_transforms import (
 )
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
-from bellhop.circuits.qnode.compiled_circuits import engine_may_run
 from bellhop.circuits.qnode.mitigation import current_mitigation
-from bellhop.circuits.qnode.runtime_devices import run_default_qubit, run_on_plugin
+from bellhop.circuits.qnode.runtime_devices import (
+    engine_may_run,
+    run_default_qubit,
+    run_on_plugin,
+)
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
     Unknown,
