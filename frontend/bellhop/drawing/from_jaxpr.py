@@ -240,7 +240,7 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
-    runner = "for the engine" if body.backend.is_engine else "for the plugin"
+    runner = "for the plugin" if body.obstacle else "for the engine"
     if along:
         runner = f"derivative along a tangent, {runner}"
     elif any(map(is_sweep, equations_of(body.closed.jaxpr))):

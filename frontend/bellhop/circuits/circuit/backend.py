@@ -9,8 +9,6 @@ The runtime keeps to it.  What only a run knows comes on top: a loop that has ca
 often goes on with the plugin, and so does what is wrong, whose error is the plugin's.
 """
 
-from typing import NamedTuple
-
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of
@@ -26,29 +24,10 @@ def sized(name: str, qubits: int) -> str:
     return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
 
 
-class Backend(NamedTuple):
-    """Who runs a circuit.
-
-    Attributes:
-        obstacle: why the engine does not; empty where it does.
-    """
-
-    obstacle: str
-
-    @property
-    def is_engine(self) -> bool:
-        """Whether the engine runs it."""
-        return not self.obstacle
-
-    def __str__(self) -> str:
-        """Return what stands in the module."""
-        return "engine" if self.is_engine else f"plugin: {self.obstacle}"
-
-
-def backend_of(
+def engines_obstacle(
     closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, randomness: Randomness
-) -> Backend:
-    """Decide who runs a circuit.
+) -> str:
+    """Return why the plugin runs a circuit, and not the engine; empty where the engine does.
 
     Args:
         closed: the jaxpr of a run.
@@ -58,14 +37,14 @@ def backend_of(
     """
     if not device.engine:
         could = device.name.startswith(("lightning.", "default.qubit"))
-        return Backend("it has engine='plugin'" if could else f"{device.name} has no other")
+        return "it has engine='plugin'" if could else f"{device.name} has no other"
     measured = [eqn.params.get("measuring") for eqn in equations_of(closed.jaxpr)]
     if not all(m.in_engine for each in measured if each for m in each.measurements):
-        return Backend("it measures classical shadows, whose bases differ from shot to shot")
+        return "it measures classical shadows, whose bases differ from shot to shot"
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
     if device.qubits > most and not _is_alone(closed, derivative_order, randomness):
-        return Backend(f"it has more than {most} qubits")
-    return Backend("")
+        return f"it has more than {most} qubits"
+    return ""
 
 
 def _is_alone(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:

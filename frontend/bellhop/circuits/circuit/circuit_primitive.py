@@ -39,7 +39,7 @@ from jax.interpreters import batching, mlir
 from bellhop._jax.jaxprs import without_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand
-from bellhop.circuits.circuit.backend import Backend, backend_of, record_of
+from bellhop.circuits.circuit.backend import engines_obstacle, record_of
 from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
@@ -92,9 +92,9 @@ class CircuitBody:
     again: Callable[[], ClosedJaxpr] | None = None
 
     @functools.cached_property
-    def backend(self) -> Backend:
-        """Who runs it."""
-        return backend_of(self.closed, self.device, self.derivative_order, self.randomness)
+    def obstacle(self) -> str:
+        """Why the engine does not run it, and the plugin does; empty where the engine does."""
+        return engines_obstacle(self.closed, self.device, self.derivative_order, self.randomness)
 
     @property
     def result_avals(self) -> list[Any]:
@@ -196,8 +196,8 @@ def _lower(
         tree=randomness.tree(body.derivative_order),
         seeded=is_drawn,
         rows=0 if batch is None else batch.rows,
-        engine=body.backend.is_engine,
-        backend=str(body.backend),
+        engine=not body.obstacle,
+        backend=f"plugin: {body.obstacle}" if body.obstacle else "engine",
         precision=device.precision,
         name=body.name,
         site=body.site,

@@ -21,7 +21,7 @@ def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[
         call: the call of its QNode.
         run_row: takes the batches of parameters, the number of the row and the inputs; returns the
             results of the row, and the leaves and the structure of what the quantum function
-            returned.
+            returned; no results, None, where it is to be run otherwise.
     """
     rows = Rows(call.where)
     are_measured: list[bool] = []
@@ -37,6 +37,8 @@ def results_of_rows(call: QNodeCall, run_row: Callable[..., tuple[Any, Sequence[
     closed, shapes = jax.make_jaxpr(named_after(call.qnode.func, run), return_shape=True)(
         ROW_STRUCT, *call.inputs
     )
+    if shapes is None:
+        return None
     returned = jax.tree.structure(shapes)
 
     def of_row(row: Operand) -> Any:

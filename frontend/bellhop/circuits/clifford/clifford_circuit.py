@@ -54,10 +54,6 @@ from bellhop.errors import CompileError
 _MOST_OUTCOMES = 8
 
 
-class NeedsTapesError(Exception):
-    """A circuit measures what Stim's sampler does not."""
-
-
 class CliffordCircuit(ProgramCircuit):
     """A circuit that becomes a program of Stim's.
 
@@ -75,6 +71,7 @@ class CliffordCircuit(ProgramCircuit):
         packed: what all shots measured, a row for each; None before it is sampled.
         has_repeats: whether a loop is one of Stim's.
         is_at_end: whether gates are those of a basis to measure in.
+        needs_tapes: whether it measures what Stim's sampler does not, as far as it is traced.
     """
 
     def __init__(
@@ -107,6 +104,7 @@ class CliffordCircuit(ProgramCircuit):
         # Whether this is a part of a loop of Stim's, and whether iterations of that loop differ.
         self._is_repeated = self._differs = False
         self.is_at_end = False
+        self.needs_tapes = False
         self._is_fresh = True
         self._n_rounds = 0
 
@@ -122,7 +120,7 @@ class CliffordCircuit(ProgramCircuit):
             self._add("E", op.wires, op.data[-1], paulis=op.hyperparameters["operators"])
         elif any(map(is_dynamic, op.data)):
             raise CompileError(
-                f"{self._where}: a parameter of {op.name} is computed in the program, and which "
+                f"{self.where}: a parameter of {op.name} is computed in the program, and which "
                 "Clifford gate it is must be known. Make it static: qjit(static_argnums=...); "
                 "bellhop.cond chooses gates in the program."
             )
@@ -138,10 +136,11 @@ class CliffordCircuit(ProgramCircuit):
 
     def _add_all(self, op: Any, instructions: Instructions | None) -> None:
         if instructions is None and self.is_at_end:
-            raise NeedsTapesError
+            self.needs_tapes = True
+            return
         if instructions is None:
             raise CompileError(
-                f"{self._where}: {op.name}{list(op.data) or ''} is no Clifford gate, and "
+                f"{self.where}: {op.name}{list(op.data) or ''} is no Clifford gate, and "
                 "default.clifford applies no other. Use qml.device('lightning.qubit', wires=...)."
             )
         for name, places in instructions:
@@ -174,7 +173,7 @@ class CliffordCircuit(ProgramCircuit):
         self._operands.append(
             undifferentiable(
                 jnp.asarray(value),
-                f"{self._where}: it is differentiated by the probability of an error, of which "
+                f"{self.where}: it is differentiated by the probability of an error, of which "
                 "Stim's samples have no derivative. Use qml.device('default.mixed', wires=...).",
             )
         )
@@ -186,7 +185,7 @@ class CliffordCircuit(ProgramCircuit):
         """Return the outcome of a wire, as the record of a shot has it."""
         if postselect >= 0:
             raise CompileError(
-                f"{self._where}: a measurement postselects, which Stim does not. Return the "
+                f"{self.where}: a measurement postselects, which Stim does not. Return the "
                 "outcome too, and keep the shots that have it."
             )
         self._add("MR" if reset else "M", [label])
@@ -274,7 +273,7 @@ class CliffordCircuit(ProgramCircuit):
 
     def _has(self, construct: str) -> CompileError:
         return CompileError(
-            f"{self._where}: it has {construct}, and Stim gets programs of known length. Use "
+            f"{self.where}: it has {construct}, and Stim gets programs of known length. Use "
             "bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
         )
 
@@ -288,7 +287,7 @@ class CliffordCircuit(ProgramCircuit):
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._place
         obstacle = CompileError(
-            f"{self._where}: in a branch of a conditional, the program computes which branch, wire "
+            f"{self.where}: in a branch of a conditional, the program computes which branch, wire "
             "or probability it is. Compute it in front, for one conditional."
         )
 
@@ -354,7 +353,7 @@ class CliffordCircuit(ProgramCircuit):
 
     def _not_linear(self, reason: str) -> CompileError:
         return CompileError(
-            f"{self._where}: outcomes decide a conditional, and {reason}, while Stim has Paulis on "
+            f"{self.where}: outcomes decide a conditional, and {reason}, while Stim has Paulis on "
             "the condition of one outcome each. Write a conditional for each outcome, or use "
             "qml.device('lightning.qubit', wires=...)."
         )
@@ -365,8 +364,7 @@ class CliffordCircuit(ProgramCircuit):
         """Return what is asked of one round of samples."""
         qubits: set[int] = set()
         for what in asked:
-            if isinstance(what, Snapshots):
-                raise NeedsTapesError
+            assert not isinstance(what, Snapshots)
             if isinstance(what, Frequencies):
                 qubits.update(what.wires, what.signs)
             else:
@@ -379,7 +377,7 @@ class CliffordCircuit(ProgramCircuit):
             sum(self.groups),
             jax.random.fold_in(self._key, self._n_rounds),
             self._faults.checked(self._operands, self.fault),
-            self._where,
+            self.where,
         )
         if self.packed is None:
             self.packed = packed

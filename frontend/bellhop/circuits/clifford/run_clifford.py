@@ -27,18 +27,17 @@ from bellhop.base.source import named_after
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
-from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit, NeedsTapesError
+from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, sampled_statistics
+from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
-
-__all__ = ["NeedsTapesError", "is_sampled_by_stim", "run_clifford"]
 
 
 def is_sampled_by_stim(qnode: qml.QNode) -> bool:
@@ -70,11 +69,11 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
     """Trace a call of a QNode on ``default.clifford`` with shots.
 
     Returns:
-        the measurements' values, in the structure that the quantum function returned.
+        the measurements' values, in the structure that the quantum function returned; None where
+        Stim's sampler has not what is measured.
 
     Raises:
         CompileError: for what is no Clifford circuit.
-        NeedsTapesError: for measurements that Stim's sampler has not.
     """
     qnode, where = call.qnode, call.where
     offer_seed_of(qnode.device)
@@ -83,7 +82,7 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
         key = random_key(row, *inputs)
         faults = WireFaults(wires, where)
 
-        def traced(n_bytes: int, repeats: bool) -> _TracedShot:
+        def traced(n_bytes: int, repeats: bool) -> _TracedShot | None:
             record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
             made: Any = None
 
@@ -100,20 +99,25 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
                     repeats=repeats,
                 )
                 leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
-                made = circuit, leaves, _measured(call, circuit, leaves, tree)
-                return [circuit.packed, circuit.fault, *made[-1].values()]
+                results = _measured(call, circuit, leaves, tree)
+                if circuit.needs_tapes:
+                    return []
+                made = circuit, leaves, results
+                return [circuit.packed, circuit.fault, *results.values()]
 
             closed = jax.make_jaxpr(named_after(qnode.func, run))(record)
-            return _TracedShot(closed, *made)
+            return None if made is None else _TracedShot(closed, *made)
 
         once = traced(1, True)
+        if once is None:
+            return None, (), None
         n_bytes = once.closed.out_avals[0].shape[1]
         if n_bytes > 1 and once.circuit.n_outcomes:
-            once = traced(n_bytes, True)
+            once = traced(n_bytes, True) or once
         found = _of_all_shots(once.closed)
         if found is None and once.circuit.has_repeats:
             # Outcomes that a loop carries decide something behind it.
-            once = traced(n_bytes, False)
+            once = traced(n_bytes, False) or once
             found = _of_all_shots(once.closed)
         if found is None:
             raise CompileError(
@@ -140,7 +144,9 @@ def _measured(
         )
     circuit.is_one_shot = method == ONE_SHOT
     circuit.is_at_end = True
-    statistics = sampled_statistics(circuit, [as_process(leaf, circuit) for leaf in leaves])
+    processes = [as_process(leaf, circuit) for leaf in leaves]
+    circuit.needs_tapes = any(isinstance(p, ClassicalShadow | ShadowExpval) for p in processes)
+    statistics = [] if circuit.needs_tapes else sampled_statistics(circuit, processes)
     if circuit.packed is None:
         circuit.sample([])
     return Results(statistics, tree, call.shots, circuit.precision, call.where)

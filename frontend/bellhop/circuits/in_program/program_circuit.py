@@ -91,8 +91,8 @@ class ProgramCircuit(PlayedCircuit):
             Player().play_operation(op)
         else:
             applies_matrices = self.applies_observables
-            check_is_gate(op, self._where, is_part=depth > 0, applies_matrices=applies_matrices)
-            with naming(op, self._where):
+            check_is_gate(op, self.where, is_part=depth > 0, applies_matrices=applies_matrices)
+            with naming(op, self.where):
                 self._apply_gate(self.rows.of(op), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
@@ -173,7 +173,7 @@ class ProgramCircuit(PlayedCircuit):
         if self._n_outcomes_of_part:
             self._refuse(
                 CompileError(
-                    f"{self._where}: a mid-circuit measurement stands in {construct}, and on "
+                    f"{self.where}: a mid-circuit measurement stands in {construct}, and on "
                     "devices in the program their number must be known. Use bounds that are Python "
                     "numbers, or qml.device('lightning.qubit', wires=...)."
                 )

@@ -163,7 +163,7 @@ class SimulatedCircuit(ProgramCircuit):
                 self._apply(part, depth + 1)
             return
         else:
-            raise not_applied(op, self._where)
+            raise not_applied(op, self.where)
         self._is_fresh = False
 
     def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
@@ -205,7 +205,7 @@ class SimulatedCircuit(ProgramCircuit):
                 self._leave_other_branches()
             shots = 0 if self._shots is None else self._shots.is_here.size
             qubits = len(self.simulator.wires)
-            mark = lambda x: held(x, qubits, self.simulator.sides, shots, self._where, self._box)
+            mark = lambda x: held(x, qubits, self.simulator.sides, shots, self.where, self._box)
             self.state = jax.tree.map(mark, self.state)
         if self._shots is None:
             statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)
@@ -227,7 +227,7 @@ class SimulatedCircuit(ProgramCircuit):
         if not reason or not (is_drawn or statistic.is_measured):
             return statistic.values
         by = self.weight() if is_drawn else None
-        guard = lambda value: undifferentiable(value, f"{self._where}: {reason}", by=by)
+        guard = lambda value: undifferentiable(value, f"{self.where}: {reason}", by=by)
         return jax.tree.map(guard, statistic.values)
 
     def _obstacle(self, diff_method: str, *, is_single: bool) -> str:

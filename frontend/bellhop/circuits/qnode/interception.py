@@ -18,11 +18,7 @@ from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
 from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
-from bellhop.circuits.clifford.run_clifford import (
-    NeedsTapesError,
-    is_sampled_by_stim,
-    run_clifford,
-)
+from bellhop.circuits.clifford.run_clifford import is_sampled_by_stim, run_clifford
 from bellhop.circuits.derivatives.diff_method import (
     HADAMARD,
     method_of,
@@ -58,6 +54,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
     has_gates,
     operations_of,
     operations_p,
+    outcome_p,
     region_p,
 )
 from bellhop.circuits.recording.mid_circuit import measure_pauli_words
@@ -106,10 +103,8 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
-    try:
-        return _call(qnode, args, kwargs, as_tapes=_runs_as_tapes(qnode))
-    except NeedsTapesError:
-        return _call(qnode, args, kwargs, as_tapes=True)
+    result = _call(qnode, args, kwargs, as_tapes=_runs_as_tapes(qnode))
+    return _call(qnode, args, kwargs, as_tapes=True) if result is None else result
 
 
 def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
@@ -117,19 +112,18 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
     function, mitigation = RunOnce(qnode.func), current_mitigation()
-    run = lambda: _run(qnode, function, args, kwargs, as_tapes=as_tapes)
+    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+
+    def run() -> Any:
+        with _named_in_errors(where):
+            return _run(qnode, function, args, kwargs, where, as_tapes=as_tapes)
+
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
     with tracing_with(unrolls=needs_tape(qnode) or as_tapes):
         return run() if mitigation is None else mitigation.run(run)
 
 
-def _run(qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
-    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
-    with _named_in_errors(where):
-        return _run_named(qnode, function, args, kwargs, where, as_tapes=as_tapes)
-
-
-def _run_named(
+def _run(
     qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, *, as_tapes: bool
 ) -> Any:
     check_number_of_shots(qnode, where)
@@ -150,7 +144,16 @@ def _run_named(
         run = run_clifford
     else:
         run = run_null if is_null_device(qnode.device) else run_on_plugin
-    return run(traced_call, _wire_map(qnode, once, inputs, where))
+    result = run(traced_call, _wire_map(qnode, once, inputs, where))
+    if result is None and not _has_steps_of_python(once.traced(where, inputs)):
+        return run_on_python_device(traced_call)
+    return result
+
+
+def _has_steps_of_python(function: TracedQuantumFunction) -> bool:
+    """Tell whether tapes need a function to be run anew: for loops, and outcomes of their own."""
+    equations = equations_of(function.closed.jaxpr)
+    return any(eqn.primitive in (for_loop_p, outcome_p) for eqn in equations)
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class PlayedCircuit(ABC):
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
         self.wires = wires
-        self.where = self._where = where
+        self.where = where
         self.rows = rows
         self.precision = Precision()
         self.allocations = Allocations(wires, where)

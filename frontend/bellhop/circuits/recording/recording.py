@@ -218,7 +218,7 @@ class Circuit(StraightCircuit):
             a function of the carried values and, in a ``for_loop``, of the number of the iteration.
             It returns the next carried values, and the parameters and wires of the gates.
         """
-        # ``step`` hands these on and does not read them.  Reading ``_handle`` here would bind the
+        # ``step`` hands these on and does not read them.  Reading ``handle`` here would bind the
         # gates that are pending.
         others = self._state, self._offset, None
 
@@ -255,7 +255,7 @@ class Circuit(StraightCircuit):
         def applied(carried: tuple[Any, ...]) -> Any:
             """Return what an iteration returns that has applied its gates."""
             nonlocal frequencies
-            handle = self._handle
+            handle = self.handle
             frequencies = self._frequencies_vector()
             return carried, ((handle, self._offset, self._dynamic_count), self._params_vector())
 
@@ -273,7 +273,7 @@ class Circuit(StraightCircuit):
                 return carried, (state, (only.params, only.wires))
 
         self._has_dynamic_count |= is_dynamic_count
-        state = self._handle, self._offset, self._dynamic_count
+        state = self.handle, self._offset, self._dynamic_count
         first = carried
         carried, run = traced_step(construct, recorded, first, state, *others)
         if gates is not None and run.has_effects:
@@ -314,14 +314,14 @@ class Circuit(StraightCircuit):
                 with self._part(handle, self._offset, dynamic_count):
                     with self.allocations.part():
                         result = branch()
-                    handle = self._handle
+                    handle = self.handle
                     frequencies.append(self._frequencies_vector())
                     return result, (handle, self._dynamic_count, self._params_vector())
 
             return run
 
         runners, rest = traced_branches(
-            branches.changed(recorded), self._handle, self._dynamic_count
+            branches.changed(recorded), self.handle, self._dynamic_count
         )
         n_params = max(params.shape[0] for *_, params in rest)
 

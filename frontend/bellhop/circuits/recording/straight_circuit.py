@@ -139,16 +139,12 @@ class StraightCircuit(PlayedCircuit):
     @property
     def handle(self) -> Any:
         """The handle of the state after all operations so far; binds pending gates."""
-        return self._handle
-
-    @property
-    def _handle(self) -> Any:
         self._pending.flush()
         self._pending.is_one_run = False
         return self._state
 
-    @_handle.setter
-    def _handle(self, handle: Handle) -> None:
+    @handle.setter
+    def handle(self, handle: Handle) -> None:
         self._state = handle
 
     def apply(self, operations: Sequence[Any]) -> None:
@@ -164,7 +160,7 @@ class StraightCircuit(PlayedCircuit):
         gates = GateList(
             self.gate_set,
             self.wires,
-            self._where,
+            self.where,
             rows=self.rows,
             is_first=self._pending.is_fresh,
             sites=self.site_of,
@@ -173,7 +169,7 @@ class StraightCircuit(PlayedCircuit):
         if self._pending.is_fresh and self.gate_set.applies("StatePrep"):
             operations = prepared_together(operations)
         for op in operations:
-            with self.at(op), naming(op, self._where):
+            with self.at(op), naming(op, self.where):
                 gates.add(op)
             if most is not None and not gates.is_straight(most):
                 break
@@ -187,13 +183,13 @@ class StraightCircuit(PlayedCircuit):
             run.gates, if_computed=self.gate_set.keeps_matrices
         )
         # Reading the handle binds pending gates, which moves the offset.  So it comes first.
-        handle = self._handle
+        handle = self.handle
         is_prepared = run.derivative is Derivative.BY_AMPLITUDES
         if is_prepared:
             self._amplitudes, self._amplitude_bits = params, bytes(run.frequencies)
         is_counted = not obstacle and not is_prepared
         offset = self._dynamic_count.number if self._is_dynamic_count else self._offset
-        self._handle = gates_p.bind(
+        self.handle = gates_p.bind(
             handle,
             params,
             offset if is_counted else jnp.int32(NOT_DIFFERENTIABLE),
@@ -236,10 +232,10 @@ class StraightCircuit(PlayedCircuit):
 
     def _circuit_state(self, carried: tuple[Any, ...]) -> Any:
         count = self._dynamic_count if self._has_dynamic_count else None
-        return carried, self._handle, self._offset, count
+        return carried, self.handle, self._offset, count
 
     def _resume(self, state: Any) -> tuple[Any, ...]:
-        carried, self._handle, self._offset, count = state
+        carried, self.handle, self._offset, count = state
         self._dynamic_count = count or self._dynamic_count
         return tuple(carried)
 
@@ -271,9 +267,9 @@ class StraightCircuit(PlayedCircuit):
             dynamic_count: the dynamic-count parameters before it.
             is_dynamic_count: whether the parameters in it are dynamic-count ones.
         """
-        outer = self._handle, self._offset, self._dynamic_count, self._params, self._frequencies
+        outer = self.handle, self._offset, self._dynamic_count, self._params, self._frequencies
         was_dynamic_count = self._is_dynamic_count
-        self._handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
+        self.handle, self._offset, self._dynamic_count = handle, offset, dynamic_count
         self._params, self._frequencies = [], []
         self._is_dynamic_count = was_dynamic_count or is_dynamic_count
         # A state preparation in it is not the first operation of the circuit.
@@ -283,7 +279,7 @@ class StraightCircuit(PlayedCircuit):
         finally:
             self._pending.run = None
             self._pending.is_one_run = False
-            self._handle, self._offset, self._dynamic_count, self._params, self._frequencies = outer
+            self.handle, self._offset, self._dynamic_count, self._params, self._frequencies = outer
             self._is_dynamic_count = was_dynamic_count
 
     def _params_vector(self) -> Any:
@@ -299,13 +295,13 @@ class StraightCircuit(PlayedCircuit):
         else:
             wire = jnp.int32(self.wires(label))
         asked = {"postselect": postselect, "reset": reset, "site": site}
-        self._handle, outcome = call("mid_measure", [self._handle, wire], HANDLE, BOOL, **asked)
+        self.handle, outcome = call("mid_measure", [self.handle, wire], HANDLE, BOOL, **asked)
         self._pending.is_fresh = False
         self.has_mid_circuit = True
         self.postselects |= postselect >= 0
         if self._is_dynamic_count:
-            self._dynamic_count, self._handle, outcome = self._dynamic_count.remember(
-                self._handle, self._session, outcome
+            self._dynamic_count, self.handle, outcome = self._dynamic_count.remember(
+                self.handle, self._session, outcome
             )
         return outcome
 
@@ -316,9 +312,9 @@ class StraightCircuit(PlayedCircuit):
         for measurement in measured.measurements:
             self._runs_in_engine &= measurement.in_engine
             result = measurement.result(self.device)
-            check_result_fits(result.shape, result.dtype, self.device.qubits, self._where)
+            check_result_fits(result.shape, result.dtype, self.device.qubits, self.where)
         # Binds pending gates.
-        handle = self._handle
+        handle = self.handle
         params, amplitudes = self._params_vector(), self._amplitudes
         frequencies, amplitude_bits = self._frequencies_vector().tobytes(), self._amplitude_bits
         if self.is_one_shot:
@@ -346,18 +342,18 @@ class StraightCircuit(PlayedCircuit):
             None if self.is_one_shot else self._perturbation(),
         )
         measuring = Measuring(tuple(measured.measurements), self.device, differentiation)
-        self._handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
+        self.handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
         return values
 
     def score(self) -> list[Any]:
         """Return the score of all that a run of one shot has drawn; nothing where it has none."""
         is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
         # Reading the handle binds pending gates, whose parameters are among the others.
-        handle = self._handle
+        handle = self.handle
         if not (is_exact and self._runs_in_engine) or self._may_change_norm:
             return []
         params = self._params_vector()
-        self._handle, score = score_of(
+        self.handle, score = score_of(
             handle, params, self._amplitudes, self._perturbation(), self.device
         )
         return [score]

@@ -290,6 +290,19 @@ def test_shadows_and_other_observables_are_measured_by_pennylane():
     assert mean == 1
 
 
+def test_circuit_measured_by_pennylane_is_run_once():
+    runs = []
+
+    def circuit():
+        runs.append(1)
+        qml.X(0)
+        return qml.expval(qml.Hermitian(np.array([[0, 1], [1, 1]]), wires=0))
+
+    mean = run(circuit, shots=20)
+    assert (1 - np.sqrt(5)) / 2 <= mean <= (1 + np.sqrt(5)) / 2
+    assert len(runs) == 1
+
+
 def not_clifford():
     qml.T(0)
 
