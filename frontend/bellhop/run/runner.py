@@ -137,9 +137,7 @@ class Runner:
         # The arguments that are operands, of each program.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # One that began before a program was found to take arguments may run none that does.
-        self._jit_without = fast_calls(
-            uncompiled, self._compile_once, lambda: not self.needs_call
-        )
+        self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
         self._table = table
         self._donated = donated

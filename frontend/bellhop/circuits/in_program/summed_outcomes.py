@@ -4,7 +4,7 @@ A circuit that measures runs once for each combination of outcomes, and each run
 state.  So where an outcome has decided all that it decides, both states are added, and what follows
 runs once::
 
-    bit place = outcome outcomes 0       bit = 0, 1 of a loop that adds up:
+    bit = marked[Outcome] ...            bit = 0, 1 of a loop that adds up:
     b = project bit a                        b = project bit a
     c = cond bit b                           c = cond bit b
     d = state c                          d = c of both
@@ -21,30 +21,30 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import eval_jaxpr
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, while_p
-from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
-from bellhop.base.rewriting import Rules, rewrite
+from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand
-from bellhop.circuits.derivatives.tangents import symbolic_zero
 from bellhop.control_flow.marks import Mark, has_mark, marked
 from bellhop.mesh.manual_axes import vary_with
 
-# outcome: the outcomes of a run, how many measurements there were -> one outcome, one more
-# On its way through ``with_sums`` also all outcomes of a span, which are summed: what the span
-# takes -> the state behind it
-_outcome_p = Primitive("quantum_outcome")
-_outcome_p.multiple_results = True
+
+class _Outcome(Mark):
+    """The mark of an outcome."""
+
+
+class _Next(Mark):
+    """The mark of the place of the next outcome, beside that of an outcome, and that."""
 
 
 class _Summable(Mark):
     """The mark of a state in which outcomes may be summed over."""
 
 
-_SUMMABLE = _Summable()
+_OUTCOME, _NEXT, _SUMMABLE = _Outcome(), _Next(), _Summable()
 
 # So many outcomes are gone through at once at most: a circuit runs twice as often for each.
 MOST_OUTCOMES = 12
@@ -57,8 +57,8 @@ def outcome_of(outcomes: Any, place: Any) -> tuple[Any, Any]:
         outcomes: of the run, a bit for each.
         place: which one.
     """
-    bit, place = _outcome_p.bind(outcomes, place, is_summed=False)
-    return bit, place
+    bit = marked((outcomes >> place.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
+    return bit, marked(place + 1, place, bit, mark=_NEXT)
 
 
 def summable(state: Operand) -> Any:
@@ -74,8 +74,9 @@ def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
     if not spans and jaxpr.eqns == closed.jaxpr.eqns:
         return closed
 
-    spanned = jaxpr.replace(eqns=_with_spans(jaxpr, spans))
-    return rewrite(ClosedJaxpr(spanned, closed.consts), _SUMS)
+    spanned = ClosedJaxpr(jaxpr.replace(eqns=_with_spans(jaxpr, spans)), closed.consts)
+    run = lambda *inputs: interpret_by(spanned, _rule, *inputs)
+    return jax.make_jaxpr(run)(*closed.in_avals)
 
 
 def has_uncounted(jaxpr: Jaxpr) -> bool:
@@ -93,7 +94,7 @@ def _of_equation(eqn: JaxprEqn) -> int:
     inner = [number_of_outcomes(each) for each in inner_jaxprs(eqn)]
     if eqn.primitive is cond_p:
         return max(inner)
-    return (eqn.primitive is _outcome_p) + sum(inner) * eqn.params.get("length", 1)
+    return has_mark(eqn, _Outcome) + sum(inner) * eqn.params.get("length", 1)
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,8 @@ class _Span:
     outcomes: Sequence[JaxprEqn]
 
     def as_equation(self, jaxpr: Jaxpr) -> JaxprEqn:
-        """Return it as one equation, which gives the state and the place after each outcome."""
-        *inside, last = [eqn for eqn in self.equations if eqn.primitive is not _outcome_p]
+        """Return it as one equation, which gives the state."""
+        *inside, last = [eqn for eqn in self.equations if not has_mark(eqn, _Outcome)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
         given = [var for var in dict.fromkeys(inputs_of([*inside, last])) if var not in bits]
         body = jaxpr.replace(
@@ -120,28 +121,32 @@ class _Span:
             eqns=[*inside, last],
             debug_info=jaxpr.debug_info.with_unknown_names(),
         )
-        params = {"is_summed": True, "body": body, "n_outcomes": len(bits)}
-        return last.replace(primitive=_outcome_p, invars=given, params=params)
+        return last.replace(invars=given, params={"summed": body, "n_outcomes": len(bits)})
 
 
 def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
-    """Return the equations of a jaxpr, where each span is one."""
+    """Return the equations of a jaxpr, where each span is one; the next outcome takes its place."""
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}
+    bits = {eqn.outvars[0] for span in spans for eqn in span.outcomes}
     equations: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
         if eqn in ends:
             equations.append(ends[eqn].as_equation(jaxpr))
+        elif has_mark(eqn, _Next) and eqn.invars[2] in bits:
+            equations.append(eqn.replace(invars=[eqn.invars[1]]))
         elif eqn not in inside:
             equations.append(eqn)
-        elif eqn.primitive is _outcome_p:
-            equations.append(eqn.replace(params={"is_summed": True}))
     return equations
+
+
+def _rule(eqn: JaxprEqn) -> Rule:
+    return _add_up if "summed" in eqn.params else bind_equation
 
 
 def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
     """Return the state behind a span: the sum over all outcomes."""
-    body, n_outcomes = eqn.params["body"], eqn.params["n_outcomes"]
+    body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
 
     def add(total: Operand, combination: Any) -> Any:
@@ -158,6 +163,8 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     """Return the spans of a jaxpr, whose inner ones have been summed over."""
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
+        if has_mark(eqn, _Next):
+            continue
         last_use.update((atom, number) for atom in eqn.invars if not isinstance(atom, Literal))
     end = len(jaxpr.eqns)
     last_use.update((atom, end) for atom in jaxpr.outvars if not isinstance(atom, Literal))
@@ -165,9 +172,9 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     by_outcomes: set[Any] = set()
     is_accepted = False
     for number, eqn in enumerate(jaxpr.eqns):
-        is_outcome = eqn.primitive is _outcome_p
+        is_outcome = has_mark(eqn, _Outcome)
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
-        if not is_outcome and by_outcomes.isdisjoint(given):
+        if has_mark(eqn, _Next) or not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
         is_accepted |= bool(eqn.effects)
@@ -182,35 +189,3 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
             spans.append(_Span(equations, outcomes))
             equations, outcomes, by_outcomes = [], [], set()
     return spans
-
-
-def _outcome(outcomes: Any, place: Any, **_: bool) -> list[Any]:
-    return [(outcomes >> place.astype(outcomes.dtype)) & 1, place + 1]
-
-
-def _outcome_batch(args: Sequence[Any], dims: Sequence[Any], **_: bool) -> Any:
-    return jax.vmap(_outcome, in_axes=tuple(dims))(*args), [0, 0]
-
-
-def _outcome_jvp(primals: Sequence[Operand], _: object, **static: bool) -> Any:
-    results = _outcome_p.bind(*primals, **static)
-    return results, list(map(symbolic_zero, results))
-
-
-def _summed(eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-    """Return an outcome; the next takes the place of one that is summed over."""
-    if "body" in eqn.params:
-        return _add_up(eqn, *given)
-    outcomes, place = given
-    if eqn.params["is_summed"]:
-        return jnp.zeros_like(outcomes), place
-    return bind_equation(eqn, outcomes, place)
-
-
-_SUMS: Rules = {_outcome_p: _summed}
-
-_outcome_p.def_impl(_outcome)
-_outcome_p.def_abstract_eval(lambda outcomes, place, **_: [outcomes, place])
-ad.primitive_jvps[_outcome_p] = _outcome_jvp
-batching.primitive_batchers[_outcome_p] = _outcome_batch
-mlir.register_lowering(_outcome_p, mlir.lower_fun(_outcome, multiple_results=True))
