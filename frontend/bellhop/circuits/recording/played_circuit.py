@@ -68,11 +68,6 @@ class PlayedCircuit(ABC):
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations, in order."""
 
-    def apply_straight(self, operations: list[Any]) -> bool:
-        """Apply the operations of a loop of loops if they are a straight run; tell whether."""
-        del operations
-        return False
-
     def allocate(self, op: Any) -> None:
         """Allocate or deallocate wires."""
 
