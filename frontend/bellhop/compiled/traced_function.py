@@ -12,6 +12,7 @@ from bellhop.base.signature import check_arrays, describe, leaf_signature, resul
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
+from bellhop.compiled.frames import frames_in_one_piece
 from bellhop.compiled.programs import Made
 from bellhop.compiled.result_targets import result_targets
 from bellhop.compiler.compile import compile_program
@@ -112,6 +113,7 @@ class TracedFunction:
                 "computes' in the guide, doc/guide/sharp-bits."
             )
 
+    @frames_in_one_piece
     def make(self, static: Static, args: Args, kwargs: Kwargs, table: CallbackTable) -> Made:
         """Trace the program of a signature, and compile it as far as XLA.
 

@@ -24,7 +24,8 @@ class Row:
         total: seconds outside the program, all together; of a circuit, those in its device.
         median: seconds of one; of those kept one by one.
         waited: seconds of ``total`` that were spent waiting for Python's lock, the GIL.
-        bytes_out: what the program sent; of a region, also what its device got straight from another.
+        bytes_out: what the program sent; of a region, also what its device got straight from
+            another.
         bytes_in: what it got.
 
     Example:
