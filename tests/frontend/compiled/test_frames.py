@@ -21,7 +21,7 @@ def faults_of_calls(depth: int) -> int:
 
 
 def most_faults() -> int:
-    """Return the most at any depth, where a frame takes a hundredth of what CPython maps at once."""
+    """Return the most at any depth; a piece that CPython maps has room for a hundred of these."""
     return max(map(faults_of_calls, range(200)))
 
 
