@@ -227,10 +227,7 @@ class CliffordCircuit(ProgramCircuit):
             repeated = self._repeated(n_iterations, body, carried)
             if repeated is not None:
                 return repeated
-        for number in range(n_iterations):
-            with self.allocations.part():
-                carried = body(carried, np.asarray(number))
-        return carried
+        return self.each_iteration(n_iterations, body, carried)
 
     def _repeated(
         self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]

@@ -145,15 +145,17 @@ def _run(
     else:
         run = run_null if is_null_device(qnode.device) else run_on_plugin
     result = run(traced_call, _wire_map(qnode, once, inputs, where))
-    if result is None and not _has_steps_of_python(once.traced(where, inputs)):
+    if result is None and not _has_outcomes(once.traced(where, inputs)):
         return run_on_python_device(traced_call)
     return result
 
 
-def _has_steps_of_python(function: TracedQuantumFunction) -> bool:
-    """Tell whether tapes need a function to be run anew: for loops, and outcomes of their own."""
-    equations = equations_of(function.closed.jaxpr)
-    return any(eqn.primitive in (for_loop_p, outcome_p) for eqn in equations)
+def _has_outcomes(function: TracedQuantumFunction) -> bool:
+    """Tell whether a function measures in the middle, of which tapes have PennyLane's own objects.
+
+    For these it is run anew.
+    """
+    return any(eqn.primitive is outcome_p for eqn in equations_of(function.closed.jaxpr))
 
 
 @contextmanager

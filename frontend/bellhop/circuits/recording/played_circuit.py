@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from pennylane import Identity
 
 from bellhop.base.source import user_site
@@ -89,6 +90,15 @@ class PlayedCircuit(ABC):
                 values of the next iteration.
             carried: the carried values of the first iteration.
         """
+
+    def each_iteration(
+        self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Go through a loop of known length; what follows from an iteration's number is known."""
+        for number in range(n_iterations):
+            with self.allocations.part():
+                carried = body(carried, np.asarray(number))
+        return carried
 
     @abstractmethod
     def while_loop(

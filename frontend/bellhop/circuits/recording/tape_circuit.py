@@ -74,8 +74,10 @@ class TapeCircuit(PlayedCircuit):
         self.apply([op])
 
     def for_loop(self, n_iterations: int | Operand, body: Any, carried: PyTree) -> Any:
-        """Refuse a loop of computed length."""
-        raise self._refused("a for_loop whose bounds are computed in the program")
+        """Go through a loop of known length, and refuse another one."""
+        if not isinstance(n_iterations, int):
+            raise self._refused("a for_loop whose bounds are computed in the program")
+        return self.each_iteration(n_iterations, body, carried)
 
     def while_loop(self, condition: Any, body: Any, carried: PyTree) -> Any:
         """Refuse a loop of unknown length."""
