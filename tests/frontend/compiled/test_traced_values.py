@@ -40,8 +40,8 @@ def test_a_value_that_another_trace_left_behind_is_named(function):
     jax.jit(keeps)(1.0)
     first, here = keeps.__code__.co_firstlineno, re.escape(__file__)
     made = in_loop.__code__.co_firstlineno + 1 if function is in_loop else first
-    # Others are called by no line of the user's.
-    is_at_a_line = function in (USES["function"], USES["derivative"])
+    # Others use it outside of any equation that a line of the user's wrote.
+    is_at_a_line = function in (USES["function"], USES["derivative"], USES["region"])
     used = rf", at {here}:\d+" if is_at_a_line else ""
     with pytest.raises(
         jax.errors.UnexpectedTracerError,
