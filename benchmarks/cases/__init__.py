@@ -23,6 +23,7 @@ from benchmarks.cases import (
     observing,
     outcomes,
     printing,
+    shots,
     straight_line,
     taps,
 )
@@ -46,6 +47,7 @@ _FAMILIES = (
     diff_methods,
     embeddings,
     outcomes,
+    shots,
     noise,
     clifford,
     eager,

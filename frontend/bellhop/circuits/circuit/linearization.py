@@ -36,26 +36,25 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
-from bellhop.base.types import Handle, Operand
+from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.circuit.batch import Batch
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
 from bellhop.circuits.circuit.linearized import Linearized, tangents_of
 from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
+from bellhop.circuits.circuit.sweeps import ended_by_sweeps
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.score import has_score
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
     Query,
-    is_sweep,
     measure_p,
 )
-from bellhop.control_flow.unused_values import without_unused
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.apart_from_axes import apart_from_axes
 from bellhop.mesh.manual_axes import vary_with
@@ -200,46 +199,28 @@ class _Products(NamedTuple):
     many: int
 
 
-def _ended_by_sweep(product: ClosedJaxpr) -> ClosedJaxpr | None:
-    """Let a circuit measure what is read, and then end by its sweep; None if it has several."""
-    jaxpr = product.jaxpr
-    sweeps = list(filter(is_sweep, jaxpr.eqns))
-    if len(sweeps) != 1:
-        return None
-    (sweep,) = sweeps
-
-    def after(handle: Handle) -> ClosedJaxpr:
-        moved = sweep.replace(invars=[handle, *sweep.invars[1:]])
-        eqns = [moved if eqn is sweep else eqn for eqn in jaxpr.eqns]
-        outvars = [sweep.outvars[0], *jaxpr.outvars[1:]]
-        closed = ClosedJaxpr(jaxpr.replace(eqns=eqns, outvars=outvars), product.consts)
-        return without_unused(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
-
-    ended = after(sweep.invars[0])
-    if sum(eqn.primitive is measure_p for eqn in ended.jaxpr.eqns) == 1:
-        return ended
-    return after(next(eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p).outvars[0])
-
-
 def _products(body: CircuitBody, given: tuple[bool, ...]) -> _Products | None:
     """Return the products of a circuit; None where the Jacobian is better, or the only way."""
     closed = body.closed
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    is_straight = body.randomness is Randomness.NONE and not (body.again or closed.effects)
-    if not is_straight or len(measured) != 1:
+    of_runs = Randomness.NONE, Randomness.SAMPLES
+    is_straight = body.randomness in of_runs and not (body.again or closed.effects)
+    if not is_straight or not measured:
         return None
-    measuring, query = measured[0].params["measuring"], measured[0].params["query"]
-    is_second = query is Query.JACOBIAN
-    is_cheaper = measuring.is_mean if is_second else sum(measuring.sizes()) > _FEW_VALUES
-    if not (measuring.differentiation.has_vjp and is_cheaper):
+    each = [eqn.params["measuring"] for eqn in measured]
+    is_second = any(eqn.params["query"] is Query.JACOBIAN for eqn in measured)
+    if is_second:
+        is_cheaper = len(each) == 1 and each[0].is_mean
+    else:
+        is_cheaper = sum(sum(measuring.sizes()) for measuring in each) > _FEW_VALUES
+    if not (is_cheaper and all(measuring.differentiation.has_vjp for measuring in each)):
         return None
-    by_sweep = measured[0].replace(params={**measured[0].params, "measuring": measuring.by_sweep()})
-    eqns = [by_sweep if eqn is measured[0] else eqn for eqn in closed.jaxpr.eqns]
+    eqns = list(map(_by_sweep, closed.jaxpr.eqns))
     swept = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
     linearized = _linearized(replace(body, closed=swept), given, "")
 
     def product(of: Callable[[Linearized], ClosedJaxpr]) -> CircuitBody | None:
-        ended = _ended_by_sweep(of(linearized))
+        ended = ended_by_sweeps(of(linearized))
         again = lambda: of(_linearized(body, given, ""))
         return None if ended is None else _differentiated(body, ended, again)
 
@@ -249,6 +230,12 @@ def _products(body: CircuitBody, given: tuple[bool, ...]) -> _Products | None:
     along = product(Linearized.pushed_forward) if is_second else None
     many = MeasureOperands.of(measured[0]).params.aval.shape[-1] // _HESSIANS
     return _Products(back, along, linearized.moved, many)
+
+
+def _by_sweep(eqn: JaxprEqn) -> JaxprEqn:
+    if eqn.primitive is not measure_p:
+        return eqn
+    return eqn.replace(params={**eqn.params, "measuring": eqn.params["measuring"].by_sweep()})
 
 
 def _by_jacobian(

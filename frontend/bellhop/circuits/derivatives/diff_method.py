@@ -182,11 +182,13 @@ class DifferentiationChoice:
             none of them.
         options: of finite differences.
         has_adjoint: whether the device has the adjoint method.
+        by_likelihood: whether, with shots, by the likelihood of samples.
     """
 
     method: str
     options: tuple[tuple[str, Any], ...] = ()
     has_adjoint: bool = True
+    by_likelihood: bool = False
 
     def of(
         self,
@@ -218,6 +220,8 @@ class DifferentiationChoice:
             may_change_norm: whether a gate has a matrix that need not be unitary, so that there
                 is no way back through it.
         """
+        if has_shots and self.by_likelihood:
+            return _by_likelihood(measurements, frequencies, dynamic_frequencies, amplitudes)
         not_by_engine = self._not_by_engine(in_engine, is_counted, is_replayed)
         obstacle_of_others = _obstacle(measurements, not_by_engine)
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
@@ -311,6 +315,20 @@ class DifferentiationChoice:
             "after a QubitUnitary whose matrix is not unitary or is computed in the program",
             "return expval or probs",
         )
+
+
+def _by_likelihood(
+    measurements: Sequence[Measurement],
+    frequencies: bytes,
+    dynamic_frequencies: int,
+    amplitudes: bytes,
+) -> Differentiation:
+    obstacle = next((each.obstacle for each in measurements if each.obstacle), "")
+    found = Differentiation(
+        LIKELIHOOD_RATIO, frequencies, dynamic_frequencies, obstacle=obstacle, has_vjp=True
+    )
+    by_all = replace(found, frequencies=frequencies + amplitudes)
+    return replace(found, by_amplitudes=by_all) if amplitudes else found
 
 
 # The same of a derivative of the engine's.

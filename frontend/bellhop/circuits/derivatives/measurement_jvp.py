@@ -25,9 +25,10 @@ from bellhop.circuits.operations.measurement_primitives import (
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
-_TWICE_BY_AMPLITUDES = (
-    "it is differentiated by the amplitudes of StatePrep with shots, and twice; the likelihood of "
-    "samples gives the first derivative alone. Use a circuit without shots."
+_TWICE_WITH_SHOTS = (
+    "it is differentiated twice by the likelihood of samples, as on default.qubit with shots and "
+    "by the amplitudes of StatePrep; that gives the first derivative alone. Use a circuit without "
+    "shots, or angles on lightning.qubit."
 )
 
 
@@ -72,7 +73,7 @@ class MeasurementJvp(NamedTuple):
         jvp = cls.of(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
         if jvp.moves and differentiation.method == LIKELIHOOD_RATIO:
-            raise DifferentiableCompileError(TWICE if measuring.is_score else _TWICE_BY_AMPLITUDES)
+            raise DifferentiableCompileError(TWICE if measuring.is_score else _TWICE_WITH_SHOTS)
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
                 "it is differentiated by angles and then by the amplitudes of StatePrep, and the "

@@ -26,7 +26,13 @@ from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop.base.equations import depending_on, equations_of, has_tangent
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.traced_circuit import TracedCircuit
-from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, PARAMETER_SHIFT, method_of
+from bellhop.circuits.derivatives.diff_method import (
+    ADJOINT,
+    BEST,
+    LIKELIHOOD_RATIO,
+    PARAMETER_SHIFT,
+    method_of,
+)
 from bellhop.circuits.derivatives.observable_derivatives import has_large_matrices
 from bellhop.circuits.derivatives.two_forms import TwoForms
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
@@ -45,8 +51,8 @@ def missing_derivatives(traced: TracedCircuit) -> str:
         traced: the circuit, whose derivatives are of any order and by any of its inputs.
     """
     circuit = traced.closed.jaxpr
-    if traced.randomness not in (Randomness.NONE, Randomness.TREE):
-        return "its outcomes are drawn"
+    if traced.randomness.has_drawn_outcomes:
+        return "it has shots, and measures in the middle"
     reasons = (_missing(eqn, circuit) for eqn in equations_of(circuit))
     return next(filter(None, reasons), "")
 
@@ -59,12 +65,23 @@ def _missing(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     if eqn.primitive is not measure_p:
         return ""
     measuring = params["measuring"]
+    if measuring.differentiation.method == LIKELIHOOD_RATIO:
+        return _missing_of_shots(eqn)
     if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
         return "it returns a state, or what is made of one"
     is_computed = _moving(eqn, circuit, [True] * len(circuit.invars)).matrices
     return "it measures a matrix that is computed" if is_computed else ""
+
+
+def _missing_of_shots(eqn: JaxprEqn) -> str:
+    if not all(each.in_engine for each in eqn.params["measuring"].measurements):
+        return "it measures classical shadows"
+    # The session of a circuit keeps such derivatives of one measurement alone.
+    if MeasureOperands.of(eqn).perturbation is not None:
+        return "it has shots, and a loop of gates whose length is computed"
+    return ""
 
 
 def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> MeasureOperands:

@@ -41,6 +41,7 @@ from bellhop.tracing.state import current_options, trace_state
 
 # All of them are exact here, and have the same values.
 _METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
+_CHOICE = DifferentiationChoice(BEST, by_likelihood=True)
 
 
 def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
@@ -55,7 +56,7 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         options_of(qnode, call.where)
         gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
         spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
-        circuit = trace_for_runtime(call, wires, gates, spec, DifferentiationChoice(BEST))
+        circuit = trace_for_runtime(call, wires, gates, spec, _CHOICE)
         obstacle = missing_derivatives(circuit)
         if not obstacle:
             return circuit.run()
@@ -65,10 +66,8 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
 def _obstacle(call: QNodeCall) -> str:
     """Return why the engine does not run a circuit, whatever that is; empty where it may."""
     method = method_of(call.qnode)
-    if method not in _METHODS:
+    if method not in _METHODS or (method == ADJOINT and call.shots.total):
         return f"its diff_method is '{method}'"
-    if call.shots.total:
-        return "it has shots"
     if not engine_may_run():
         return "it has engine='plugin'"
     return "it is called in a region" if trace_state().in_region else ""

@@ -67,9 +67,11 @@ def test_a_derivative_says_it_anew():
     assert backends_of(f) == ["engine", "engine"]
 
 
+shadow_mean = lambda: qml.shadow_expval(qml.Z(1))
+
 IN_THE_PROGRAM = {
     "backprop": ({"diff_method": "backprop"}, {}, {}, "its diff_method is 'backprop'"),
-    "shots": ({}, {}, {"shots": 10}, "it has shots"),
+    "a shadow": ({}, {}, {"shots": 10, "measure": shadow_mean}, "it measures classical shadows"),
     "option": ({}, {"engine": "plugin"}, {}, "it has engine='plugin'"),
     "state": ({}, {}, {"measure": qml.state}, "it returns a state, or what is made of one"),
     "mixtures": ({}, {}, {"name": "default.mixed"}, "default.mixed has no engine"),

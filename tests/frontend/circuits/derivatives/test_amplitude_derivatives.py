@@ -196,9 +196,17 @@ def test_with_shots_the_circuit_alone_is_as_in_a_batch() -> None:
     ("order", "options", "message"),
     [
         (jax.grad, {"engine": "plugin"}, "differentiated with shots, which is done by the like"),
-        (jax.hessian, {}, "by the amplitudes of StatePrep with shots, and twice"),
-        (lambda f: jax.jacobian(jax.grad(f), 1), {}, "by the amplitudes of StatePrep with shots"),
-        (lambda f: jax.jacobian(jax.grad(f, 1)), {}, "by the amplitudes of StatePrep with shots"),
+        (jax.hessian, {}, "it is differentiated twice by the likelihood of samples"),
+        (
+            lambda f: jax.jacobian(jax.grad(f), 1),
+            {},
+            "differentiated twice by the likelihood of samples",
+        ),
+        (
+            lambda f: jax.jacobian(jax.grad(f, 1)),
+            {},
+            "differentiated twice by the likelihood of samples",
+        ),
     ],
 )
 def test_what_has_none_with_shots(order: Any, options: Any, message: str) -> None:

@@ -236,7 +236,7 @@ def word(x: Any) -> Any:
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "second derivative": (
         lambda: bellhop.grad(bellhop.grad(node(word))),
-        "the samples of a device in the program are differentiated twice",
+        "it is differentiated twice by the likelihood of samples",
     ),
     "backpropagation": (
         lambda: bellhop.grad(node(word, diff_method="backprop")),
@@ -245,7 +245,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "state": (lambda: node(lambda x: qml.state()), "state with shots: not supported"),
     "samples": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(coin)(x))),
-        "it returns sample, counts or outcomes that are drawn, and the gates that they",
+        "it returns sample or counts and is differentiated; these have no derivative",
     ),
     "outcomes of each shot": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(drawn_outcome)(x))),

@@ -64,7 +64,9 @@ IN_PROGRAM = {
     "purity": node(lambda x: qml.purity(0)),
     "computed matrix": node(z, lambda x: qml.QubitUnitary(qml.RX.compute_matrix(x[0]), 0)),
     "computed observable": node(lambda x: qml.expval(qml.Hermitian(jnp.diag(x), 1))),
-    "shots": qml.set_shots(node(z), 10),
+    "outcomes of shots": qml.set_shots(node(z, reset), 10),
+    "a classical shadow": qml.set_shots(node(lambda x: qml.shadow_expval(qml.Z(1))), 10),
+    "a loop of computed length with shots": qml.set_shots(node(z, computed_loop), 10),
     "backprop": node(z, diff_method="backprop"),
     "finite-diff": node(z, diff_method="finite-diff"),
 }
@@ -94,6 +96,41 @@ def test_the_engine_runs(circuit):
     np.testing.assert_allclose(ravelled(values), ravelled(uncompiled(np.array(POINT))), atol=1e-12)
     slopes = np.concatenate([np.reshape(each, (-1, 2)) for each in jax.tree.leaves(slopes)])
     np.testing.assert_allclose(slopes, slopes_by_differences(uncompiled), atol=1e-8)
+
+
+def of_shots(x: Any) -> Any:
+    """Of three bases, so that a sweep stands in the place of each measurement."""
+    observable = qml.sum(qml.Z(0), 2 * qml.X(0) @ qml.Z(1), 0.5 * qml.Y(1))
+    return qml.expval(observable), qml.probs([1, 0]), qml.var(qml.X(1))
+
+
+@pytest.mark.parametrize("measure", [z, of_shots], ids=["Jacobian", "sweeps"])
+def test_gradients_by_the_likelihood_of_samples(measure):
+    exact, shots = node(measure), qml.set_shots(node(measure), 400)
+    weigh = lambda values: jnp.arange(1.0, 1 + values.size) @ values
+    flat = lambda values: jnp.concatenate(list(map(jnp.ravel, jax.tree.leaves(values))))
+    total = lambda circuit: lambda x: weigh(flat(circuit(x)))
+    points = jnp.broadcast_to(POINT, (1000, 2))
+    gradients = bellhop.qjit(jax.vmap(jax.grad(total(shots))), seed=3)
+    rows, drawn = rows_in_engine(gradients, points)
+    assert rows >= 1000
+    np.testing.assert_array_equal(drawn, gradients(points))
+    error = np.std(drawn, axis=0) / np.sqrt(1000)
+    # That of a variance of 400 shots has a bias of 1/400.
+    expected = bellhop.qjit(jax.grad(total(exact)))(POINT)
+    assert np.max(error) < 0.1
+    np.testing.assert_array_less(np.abs(np.mean(drawn, axis=0) - expected), 5 * error + 0.02)
+
+
+def test_samples_of_the_engine_are_distributed_as_they_should():
+    circuit = qml.set_shots(node(lambda x: qml.counts(wires=[0, 1])), 100_000)
+    rows, (_, counts) = rows_in_engine(bellhop.qjit(circuit, seed=1), POINT)
+    assert rows == 1
+    expected = 1e5 * np.array(node(lambda x: qml.probs([0, 1]))(np.array(POINT)))
+    happens = expected > 1e-6
+    chi_square = np.sum((counts - expected)[happens] ** 2 / expected[happens])
+    assert chi_square < 20
+    assert np.sum(counts[~happens]) == 0
 
 
 @pytest.mark.parametrize("circuit", IN_PROGRAM.values(), ids=IN_PROGRAM)
