@@ -8,6 +8,7 @@ from typing import Any
 
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
+from bellhop.control_flow.operator_arguments import dequeue_arguments
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.measure import measure
 from bellhop.tracing.state import current_circuit
@@ -73,6 +74,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
+        dequeue_arguments(args, kwargs)
         circuit.flush_active("adjoint")
         return invert(circuit, lambda: fn(*args, **kwargs))
 
@@ -150,6 +152,7 @@ def ctrl(
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
+        dequeue_arguments(args, kwargs)
         circuit.flush_active("ctrl")
         circuit.apply(flips)
         applied = apply_controlled(circuit, control, known, lambda: op(*args, **kwargs))

@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
-from pennylane.ops.functions import bind_new_parameters
+
+from bellhop.circuits.parameters import parameters_of, with_parameters
 
 
 def real_type() -> np.dtype:
@@ -91,11 +91,11 @@ def not_in_half(operator: Any) -> Any:
 
     JAX has numbers in half precision, in which no simulator computes.
     """
-    data = list(map(_at_least_single, operator.data))
-    if all(new is old for new, old in zip(data, operator.data, strict=True)):
+    parameters = parameters_of(operator)
+    data = list(map(_at_least_single, parameters))
+    if all(new is old for new, old in zip(data, parameters, strict=True)):
         return operator
-    with qml.QueuingManager.stop_recording():
-        return bind_new_parameters(operator, data)
+    return with_parameters(operator, data)
 
 
 def _at_least_single(value: Any) -> Any:

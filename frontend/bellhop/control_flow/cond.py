@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.interpretation import is_outcome
+from bellhop.control_flow.operator_arguments import dequeue_arguments
 from bellhop.control_flow.predicates import as_predicate
 from bellhop.control_flow.steps import run_branch
 from bellhop.tracing.state import is_tracing
@@ -105,6 +106,7 @@ class Conditional:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the first condition that is true, with these arguments."""
+        dequeue_arguments(args, kwargs)
         if any(is_outcome(pred) for pred, _ in self._branches):
             return self._record(args, kwargs)
         preds: list[Any] = []

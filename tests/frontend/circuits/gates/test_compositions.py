@@ -163,6 +163,26 @@ def test_generators_of_known_and_computed_factors(assert_close: Any) -> None:
     assert_close(bellhop.qjit(circuit)(0.4), circuit(0.4))
 
 
+@pytest.mark.parametrize("device", ["default.qubit", "default.mixed"])
+@pytest.mark.parametrize("composed", ["itself", "adjoint", "power", "control", "product"])
+def test_evolutions_of_other_times_and_coefficients(
+    composed: str, device: str, assert_close: Any
+) -> None:
+    """PennyLane's data of an evolution has no coefficients of what evolves."""
+
+    def evolve(time: Any, coefficient: Any) -> None:
+        generator = qml.dot([coefficient, 0.5], [qml.Z(0) @ qml.X(1), qml.Y(0)])
+        COMPOSED[composed](qml.evolve(generator, time), 0.7)
+
+    def circuit(x: Any) -> Any:
+        qml.RY(0.4, 0), qml.Hadamard(2)
+        evolve(x, x), evolve(2 * x, 0.3), evolve(0.2, 3 * x), evolve(0.2, -x)
+        return qml.expval(qml.Z(0) @ qml.Y(1)), qml.probs()
+
+    compiled = bellhop.qjit(qml.QNode(circuit, qml.device(device, wires=3)))
+    assert_close(compiled(0.4), qml.QNode(circuit, qml.device("default.qubit", wires=3))(0.4))
+
+
 def test_exponentials_are_observables(assert_close: Any) -> None:
     @qml.qnode(qml.device("lightning.qubit", wires=2))
     def circuit(x: Any) -> Any:

@@ -9,6 +9,10 @@ import pytest
 X = np.array([0.37, -1.21, 0.83])
 
 
+def evolved(generator: Any, x: Any) -> None:
+    qml.evolve(generator, x)
+
+
 def prepare() -> None:
     for wire in range(4):
         qml.RY(0.3 + 0.4 * wire, wires=wire)
@@ -36,6 +40,15 @@ CASES = {
     )(x),
     "ctrl of ctrl": lambda x: qml.ctrl(qml.ctrl(part, control=2), control=3)(x),
     "adjoint of adjoint": lambda x: qml.adjoint(qml.adjoint(part))(x),
+    "adjoint of a function of an operator": lambda x: qml.adjoint(evolved)(
+        0.3 * qml.Z(0) @ qml.X(1), x[0]
+    ),
+    "ctrl of a function of an operator": lambda x: qml.ctrl(evolved, control=2)(
+        generator=0.3 * qml.X(0) @ qml.Z(1), x=x[0]
+    ),
+    "cond of a function of an operator": lambda x: qml.cond(x[0] > 0, evolved, evolved)(
+        qml.X(0), x[0]
+    ),
     "adjoint, then more": lambda x: (qml.adjoint(part)(x), part(2 * x)),
     "conjugation": lambda x: qml.change_op_basis(qml.RX(x[0], 0), qml.RZ(x[1], 0)),
 }

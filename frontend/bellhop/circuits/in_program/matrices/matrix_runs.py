@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from pennylane.ops.functions import bind_new_parameters
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
@@ -45,6 +44,7 @@ from bellhop.circuits.in_program.matrices.evolution import (
 )
 from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
 from bellhop.circuits.in_program.matrices.repetitions import stretches
+from bellhop.circuits.parameters import parameters_of, with_parameters
 from bellhop.circuits.vectorize.pack import pack
 
 # Matrices of more wires are not made.
@@ -210,20 +210,22 @@ class MatrixRun:
         entries: dict[int, Entry] = {}
         groups: dict[Any, list[int]] = defaultdict(list)
         for number, (op, _) in enumerate(operations):
-            if not any(map(is_dynamic, op.data)):
-                matrix = self.matrix_of(_with(op, list(map(_numpy, op.data))))
+            parameters = parameters_of(op)
+            if not any(map(is_dynamic, parameters)):
+                matrix = self.matrix_of(with_parameters(op, list(map(_numpy, parameters))))
                 if isinstance(matrix, np.ndarray):
                     entries[number] = matrix
                     continue
-            groups[len(op.wires), _kind(op, number), tuple(map(jnp.shape, op.data))].append(number)
+            shapes = tuple(map(jnp.shape, parameters))
+            groups[len(op.wires), _kind(op, number), shapes].append(number)
         for (n_wires, _, _), numbers in groups.items():
             first, *others = (operations[number][0] for number in numbers)
             if not others:
                 made = self.matrix_of(first)[None]
             else:
-                columns = zip(*(op.data for op in (first, *others)), strict=True)
-                stacks = list(map(_stacked, columns))
-                made = jax.vmap(lambda *data, op=first: self.matrix_of(_with(op, data)))(*stacks)
+                columns = zip(*map(parameters_of, (first, *others)), strict=True)
+                of = lambda *parameters, op=first: self.matrix_of(with_parameters(op, parameters))
+                made = jax.vmap(of)(*map(_stacked, columns))
             place = self._table(n_wires).append(made)
             entries |= {number: place + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
@@ -375,14 +377,6 @@ def _stacked(values: Sequence[Any]) -> Any:
     dtype = jnp.result_type(*values)
     arrays = [jnp.asarray(value, dtype) for value in values]
     return pack(arrays) if arrays[0].ndim == 0 else jnp.stack(arrays)
-
-
-def _with(op: qml.operation.Operator, data: Sequence[Any]) -> Any:
-    """Return an operation with other parameters."""
-    if all(new is old for new, old in zip(data, op.data, strict=True)):
-        return op
-    with qml.QueuingManager.stop_recording():
-        return bind_new_parameters(op, data)
 
 
 def _numpy(number: Operand) -> Any:

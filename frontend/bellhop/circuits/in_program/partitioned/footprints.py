@@ -8,10 +8,10 @@ import functools
 
 import numpy as np
 import pennylane as qml
-from pennylane.ops.functions import bind_new_parameters
 
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.device_wires.exchanges import Footprint
+from bellhop.circuits.parameters import parameters_of, with_parameters
 
 # Matrices of more wires are not looked at.
 _MOST_WIRES = 4
@@ -41,10 +41,11 @@ def _diagonal_places(op: qml.operation.Operator) -> tuple[int, ...]:
         return tuple(range(len(wires)))
     if len(wires) > _MOST_WIRES or not op.has_matrix:
         return ()
-    if any(map(is_dynamic, op.data)):
-        if any(np.ndim(number) for number in op.data) or len(op.data) > len(_DRAWN):
+    parameters = parameters_of(op)
+    if any(map(is_dynamic, parameters)):
+        if any(map(np.ndim, parameters)) or len(parameters) > len(_DRAWN):
             return ()
-        op = bind_new_parameters(op, list(_DRAWN[: len(op.data)]))
+        op = with_parameters(op, _DRAWN[: len(parameters)])
     matrix = np.asarray(op.matrix(wire_order=wires))
     return tuple(filter(functools.partial(_is_diagonal, matrix, len(wires)), range(len(wires))))
 

@@ -1,0 +1,48 @@
+"""The numbers that an operator is made of, and the operator with others.
+
+PennyLane's ``Evolution.data`` is the time alone, and ``bind_new_parameters`` asks it for the
+coefficients of what evolves too::
+
+    op = qml.evolve(0.5 * qml.X(0), 0.3)      # op.data is (0.3,)
+    parameters_of(op)                         # (-0.3j, 0.5)
+    with_parameters(op, (-0.6j, 0.5))         # exp(-0.6j * 0.5 X)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import pennylane as qml
+from pennylane.ops.functions import bind_new_parameters
+
+
+def parameters_of(op: qml.operation.Operator) -> tuple[Any, ...]:
+    """Return all parameters of an operator, as ``with_parameters`` takes them."""
+    return tuple(_in_full(op).data)
+
+
+def with_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
+    """Return an operator with other parameters, or itself where they are its own."""
+    in_full = _in_full(op)
+    if all(new is old for new, old in zip(parameters, in_full.data, strict=True)):
+        return op
+    with qml.QueuingManager.stop_recording():
+        return bind_new_parameters(in_full, parameters)
+
+
+def _in_full(op: qml.operation.Operator) -> Any:
+    """Return an operator with exponentials, whose data is all of it, in place of evolutions."""
+    if not any(map(_hides_data, jax.tree.leaves(op, is_leaf=_hides_data))):
+        return op
+    with qml.QueuingManager.stop_recording():
+        return jax.tree.map(
+            lambda leaf: _exponential(leaf) if _hides_data(leaf) else leaf, op, is_leaf=_hides_data
+        )
+
+
+def _hides_data(leaf: Any) -> bool:
+    return isinstance(leaf, qml.ops.Evolution) and bool(leaf.base.data)
+
+
+def _exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
+    return qml.ops.Exp(_in_full(op.base), -1j * op.param)
