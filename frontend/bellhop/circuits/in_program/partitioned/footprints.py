@@ -45,7 +45,7 @@ def _diagonal_places(op: qml.operation.Operator) -> tuple[int, ...]:
     if any(map(is_dynamic, parameters)):
         if any(map(np.ndim, parameters)) or len(parameters) > len(_DRAWN):
             return ()
-        op = with_parameters(op, _DRAWN[: len(parameters)])
+        op = with_parameters(op, list(_DRAWN[: len(parameters)]))
     matrix = np.asarray(op.matrix(wire_order=wires))
     return tuple(filter(functools.partial(_is_diagonal, matrix, len(wires)), range(len(wires))))
 
