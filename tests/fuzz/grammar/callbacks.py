@@ -36,7 +36,9 @@ def _for_effect(name: str, call: str) -> Statement:
 
     def statement(scope: Scope) -> None:
         noted = f"functools.partial(note, {scope.fresh(_stem(scope, name, call))!r})"
-        scope.lines.append(call.format(noted, tree(scope).text(scope)))
+        # A tap is left the batch, in which numbers that are not mapped have no axis.
+        computes = not (name == "t" and scope.traits.mapped)
+        scope.lines.append(call.format(noted, tree(scope, computes=computes).text(scope)))
 
     return statement
 
@@ -45,7 +47,7 @@ def _with_result(name: str, call: str) -> Statement:
     """Make the statement of a callback that gives a changed tree."""
 
     def statement(scope: Scope) -> None:
-        shape = tree(scope, of_jax=call.startswith("jax."))
+        shape = tree(scope, computes=not call.startswith("jax."))
         given, got = scope.fresh("given"), scope.fresh("got")
         text = shape.text(scope)
         if scope.traits.derivative:

@@ -57,10 +57,10 @@ class Tree:
         return 2 if node == OBSERVABLE else node is not None
 
 
-def tree(scope: Scope, depth: int = 2, *, of_jax: bool = False) -> Tree:
-    """Draw a structure, which JAX's own functions have to take, or not."""
+def tree(scope: Scope, depth: int = 2, *, computes: bool = True) -> Tree:
+    """Draw a structure, of which some may compute with their leaves when they are made, or none."""
     # One that is made in a circuit would be a gate of it.
-    has_observables = not (of_jax or scope.traits.jit or scope.in_circuit)
+    has_observables = computes and not (scope.traits.jit or scope.in_circuit)
     return Tree(_node(scope, depth, [OBSERVABLE] * has_observables))
 
 
