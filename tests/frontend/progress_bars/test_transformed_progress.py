@@ -66,7 +66,7 @@ def test_shard_map_counts_one_device(shown):
     spec = jax.sharding.PartitionSpec("i")
 
     @jax.jit
-    @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec)
     def f(xs):
         return doubled(xs)
 

@@ -35,9 +35,7 @@ def mesh():
 
 
 def sharded(function, mesh, out_specs=BATCH):
-    return jax.jit(
-        jax.shard_map(function, mesh=mesh, in_specs=BATCH, out_specs=out_specs, check_vma=False)
-    )
+    return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=BATCH, out_specs=out_specs))
 
 
 def test_values_over_two_devices(mesh):
@@ -108,7 +106,7 @@ def part(x):
     return values, bellhop.vmap(bellhop.grad(circuit))(x), jax.lax.psum(jnp.sum(values), "batch")
 
 run = jax.jit(jax.shard_map(
-    part, mesh=mesh, in_specs=P("batch"), out_specs=(P("batch"), P("batch"), P()), check_vma=False))
+    part, mesh=mesh, in_specs=P("batch"), out_specs=(P("batch"), P("batch"), P())))
 values, gradients, total = run(x)
 values, gradients = (process_allgather(each, tiled=True) for each in (values, gradients))
 print("RESULT", len(devices), [float(v) for v in (*values, *gradients.ravel(), total)])

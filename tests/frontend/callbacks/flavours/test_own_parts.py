@@ -76,7 +76,7 @@ def test_without_results_xla_may_spread_the_array(kind, seen):
 def test_in_shard_map_and_on_one_device_it_is_a_call_of_each(mesh, seen):
     double = doubling(seen)
     kind = jax.ShapeDtypeStruct((2, 2), float, sharding=NamedSharding(mesh, PartitionSpec()))
-    each = jax.shard_map(double(kind), mesh=mesh, in_specs=ROWS, out_specs=ROWS, check_vma=False)
+    each = jax.shard_map(double(kind), mesh=mesh, in_specs=ROWS, out_specs=ROWS)
     np.testing.assert_array_equal(
         jax.jit(each)(jax.device_put(X, NamedSharding(mesh, ROWS))), 2 * X
     )
