@@ -32,6 +32,9 @@ class Branches {
   bool next_outcome(const std::array<double, 2>& probabilities,
                     std::mt19937& generator);
 
+  // Whether it will look at these probabilities.
+  bool is_new() const { return tree_ == Tree::kThatHappen && depth_ == path_.size(); }
+
   // A postselection holds with this probability: what is unlikely from here on is
   // unlikely beside it.
   void postselected(double probability);

@@ -205,6 +205,15 @@ bool may_wait(const Session& session) {
   return !by_tape || differentiates(*plan, last.offset);
 }
 
+bool runs_gates(const Session& session) {
+  if (!session.waits || !suits(*session.beginning)) return false;
+  const auto has_gates = [](const Step& step) { return step.gates != nullptr; };
+  const auto first = std::ranges::find_if(session.steps, has_gates);
+  return std::all_of(first, session.steps.end(), [&](const Step& step) {
+    return !has_gates(step) || applies(*plan_of(session, step), &step == &*first);
+  });
+}
+
 bool may_measure(const Session& session, std::int32_t wire) {
   return session.waits && are_there({wire}, session.qubits);
 }

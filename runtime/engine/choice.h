@@ -32,6 +32,9 @@ bool may_wait(const Session& session);
 // Whether the engine can measure this wire in the middle of a circuit.
 bool may_measure(const Session& session, std::int32_t wire);
 
+// Whether the engine can apply the gates that wait.
+bool runs_gates(const Session& session);
+
 // Whether the engine runs the gates that wait and measures them, with derivatives
 // unless `jacobians` is null: whether it can, and is faster than the plugin.
 bool runs(const Session& session, const Measuring& measuring,

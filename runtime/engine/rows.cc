@@ -3,13 +3,16 @@
 #include "engine/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
 
+#include "engine/choice.h"
 #include "engine/single.h"
 #include "engine/walk.h"
 #include "states/observable.h"
+#include "states/projections.h"
 #include "states/values.h"
 
 namespace bellhop::engine {
@@ -41,13 +44,19 @@ class Group {
         lanes_(walk_.states().lanes()),
         padded_(batch.steps.size()) {}
 
-  void run(std::size_t first, std::size_t count) {
+  // Runs the gates of the rows, and what is measured between them.
+  Walk& forward(std::size_t first, std::size_t count) {
     rows_ = {first, count};
     walk_.begin(direction());
     for (std::size_t i = 0; i < batch_.steps.size(); ++i) {
       pad(i);
       walk_.forward(batch_.steps[i], inputs_of(i));
     }
+    return walk_;
+  }
+
+  void run(std::size_t first, std::size_t count) {
+    forward(first, count);
     if (jacobians_ == nullptr)
       return measure(walk_.states(), measuring_, rows_, sampling_);
     differentiate(bras_of(walk_.states(), measuring_, rows_, *jacobians_, sampling_));
@@ -113,13 +122,17 @@ class Group {
   RowRange rows_;
 };
 
-void run_rows(const Session& batch, const Measuring& measuring,
-              const Jacobians* jacobians, const Helpers& helpers) {
-  const bool in_lanes = batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
-                        !differs_by_row(measuring) &&
-                        std::ranges::all_of(batch.steps, [&](const Step& step) {
-                          return step.gates->is_one_plan(step, batch.rows);
-                        });
+// Gives groups of rows, as many as a register has lanes, to `work`, on several threads.
+template <typename Work>
+void for_each_group(const Session& batch, const Measuring& measuring,
+                    const Jacobians* jacobians, const Helpers& helpers,
+                    const Work& work) {
+  const bool in_lanes =
+      batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
+      !differs_by_row(measuring) &&
+      std::ranges::all_of(batch.steps, [&](const Step& step) {
+        return step.gates == nullptr || step.gates->is_one_plan(step, batch.rows);
+      });
   const Precision precision = batch.beginning->precision;
   const Layout layout{batch.qubits, in_lanes, precision};
   const std::size_t lanes = in_lanes ? sweeps(precision).lanes : 1;
@@ -128,11 +141,56 @@ void run_rows(const Session& batch, const Measuring& measuring,
   for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {
     const auto group =
         std::make_shared<Group>(batch, measuring, jacobians, sampling, layout);
-    return [&batch, group, lanes](std::size_t number) {
+    return [&batch, &work, group, lanes](std::size_t number) {
       const std::size_t first = number * lanes;
-      group->run(first, std::min(lanes, batch.rows - first));
+      work(*group, first, std::min(lanes, batch.rows - first));
     };
   });
+}
+
+void run_rows(const Session& batch, const Measuring& measuring,
+              const Jacobians* jacobians, const Helpers& helpers) {
+  for_each_group(batch, measuring, jacobians, helpers,
+                 [](Group& group, std::size_t first, std::size_t count) {
+                   group.run(first, count);
+                 });
+}
+
+using Both = std::array<double, 2>;
+
+std::vector<Both> probabilities_of_rows(const Session& batch, std::int32_t wire,
+                                        const Helpers& helpers) {
+  std::vector<Both> found(batch.rows);
+  const MeasurementList none{std::span<const std::int64_t>()};
+  const auto work = [&](Group& group, std::size_t first, std::size_t count) {
+    Walk& walk = group.forward(first, count);
+    for (std::size_t lane = 0; lane < count; ++lane) {
+      found[first + lane] = probabilities(walk.states(), walk.ket(), wire, lane);
+    }
+  };
+  for_each_group(batch, {none, {}, {}}, nullptr, helpers, work);
+  return found;
+}
+
+// The probabilities by which a tree goes on for all rows: an outcome happens where it
+// does in some row. And a postselection is as unlikely as in the row where it is most.
+Both probabilities_for_all(const std::vector<Both>& rows,
+                           const MidMeasurement& measurement) {
+  if (measurement.postselect != MidMeasurement::kNoPostselection) {
+    const bool outcome = measurement.postselect == 1;
+    const auto share = [&](const Both& both) {
+      const double sum = both[0] + both[1];
+      return sum > 0 ? both[outcome] / sum : 1;
+    };
+    return *std::ranges::min_element(rows, {}, share);
+  }
+  Both most = rows.front();
+  for (const Both& both : rows) {
+    for (const bool outcome : {false, true}) {
+      most[outcome] = std::max(most[outcome], both[outcome]);
+    }
+  }
+  return most;
 }
 
 }  // namespace
@@ -146,6 +204,24 @@ void run(Session& session, const Measuring& measuring, const Jacobians* jacobian
   } else {
     run_rows(session, measuring, jacobians, helpers);
   }
+}
+
+bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
+                          std::int32_t wire, const Helpers& helpers) {
+  return attempt_mid_measurement(batch, measurement, wire, [&] {
+    if (!batch.branches.is_tree()) require_one_circuit(batch);
+    const bool postselects = measurement.postselect != MidMeasurement::kNoPostselection;
+    // What only a plugin can apply goes through all outcomes.
+    Both both{1, 1};
+    if ((postselects || batch.branches.is_new()) && runs_gates(batch)) {
+      both = probabilities_for_all(probabilities_of_rows(batch, wire, helpers),
+                                   measurement);
+    }
+    const bool outcome = next_outcome(batch, measurement, both);
+    batch.steps.push_back(
+        {nullptr, 0, 0, {}, {}, Projection{wire, outcome, measurement.reset}});
+    return outcome;
+  });
 }
 
 std::size_t rows_in_engine() noexcept {

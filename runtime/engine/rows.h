@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "circuit/session.h"
 #include "measurements/measuring.h"
+#include "measurements/mid_measurement.h"
 #include "threads/row_team.h"
 
 namespace bellhop::engine {
@@ -14,6 +16,11 @@ namespace bellhop::engine {
 // their number.
 void run(Session& session, const Measuring& measuring, const Jacobians* jacobians,
          const Helpers& helpers);
+
+// Returns the outcome of a measurement in the middle that all rows of a batch go
+// through next: one that is taken in a tree, as it happens in some row.
+bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
+                          std::int32_t wire, const Helpers& helpers);
 
 // How many rows the engine has run in this process.
 std::size_t rows_in_engine() noexcept;

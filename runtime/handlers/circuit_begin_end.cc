@@ -46,10 +46,10 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
-    if (rows > 0 && tree != 0) {
-      throw CircuitError("The rows of a batch do not go through a tree of outcomes.");
-    }
     const Outcomes outcomes = outcomes_of(tree);
+    if (rows > 0 && outcomes.redraw != Redraw::kNever) {
+      throw CircuitError("The rows of a batch are not drawn again.");
+    }
     return std::make_unique<BeginState>(BeginState{
         beginning_of(
             {library, factory, kwargs, qubits, shots, record, rows, engine, precision},

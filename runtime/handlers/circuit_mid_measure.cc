@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/choice.h"
+#include "engine/rows.h"
 #include "engine/single.h"
 #include "handlers/circuit_ffi.h"
 #include "measurements/mid_measurement.h"
@@ -13,16 +14,22 @@
 namespace bellhop {
 namespace {
 
-// Threading: any XLA thread; operations on one session wait for each other.
+// Threading: any XLA thread; operations on one session wait for each other, and the
+// rows of a batch are shared with XLA's threads.
 // Ownership: the session is borrowed, and ends here if the measurement fails.
 ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
-                       Text<"site"> site, ffi::RunId run, HandleBuffer handle,
-                       ffi::BufferR0<ffi::S32> wire, HandleResult result,
-                       ffi::ResultBufferR0<ffi::PRED> outcome) {
-  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
+                       Text<"site"> site, ffi::RunId run, ffi::ThreadPool pool,
+                       HandleBuffer handle, ffi::BufferR0<ffi::S32> wire,
+                       HandleResult result, ffi::ResultBufferR0<ffi::PRED> outcome) {
+  return with_session({run, handle, &result}, [&](Lease& lease) {
     Session& session = lease.session;
     const MidMeasurement measurement{postselect, reset != 0, std::string(site)};
     const std::int32_t measured = *wire.typed_data();
+    if (session.rows > 0) {
+      *outcome->typed_data() = engine::measure_wire_of_rows(session, measurement,
+                                                            measured, helpers_of(pool));
+      return;
+    }
     const bool in_engine = engine::may_measure(session, measured);
     if (!in_engine) apply_waiting(session);
     *outcome->typed_data() = in_engine

@@ -12,8 +12,10 @@ namespace {
 ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
                    ffi::ResultBufferR0<ffi::PRED> more,
                    ffi::ResultBufferR0<ffi::PRED> counts) {
-  return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
+  return with_session({run, handle, &result}, [&](Lease& lease) {
     Session& session = lease.session;
+    // Rows are drawn for themselves, and go through a tree together.
+    if (!session.branches.is_tree()) require_one_circuit(session);
     const DrawnRuns::End end = session.branches.is_tree()
                                    ? DrawnRuns::End{true, session.branches.advance()}
                                    : session.runs.finish();

@@ -2,6 +2,7 @@
 #include "states/projections.h"
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 namespace bellhop::engine {
@@ -14,14 +15,16 @@ using Run = std::integral_constant<std::size_t, kRun>;
 // How long a short run is, is known when this is compiled: no call for a few numbers.
 template <typename Visit>
 void for_each_run(const States& states, std::int32_t wire, bool value, Visit&& visit) {
+  // Rows in lanes are further qubits, the lowest ones.
+  const auto of_lanes = static_cast<std::size_t>(std::countr_zero(states.lanes()));
   const std::size_t qubits = states.layout().qubits;
   const auto visit_runs = [&](auto run) {
     for (std::size_t place = value ? std::size_t{run} : 0;
-         place < std::size_t{1} << qubits; place += 2 * std::size_t{run}) {
+         place < states.lanes() << qubits; place += 2 * std::size_t{run}) {
       visit(place, run);
     }
   };
-  const std::size_t bit = qubits - 1 - static_cast<std::size_t>(wire);
+  const std::size_t bit = qubits - 1 - static_cast<std::size_t>(wire) + of_lanes;
   switch (bit) {
     case 0:
       return visit_runs(Run<1>{});
@@ -64,19 +67,19 @@ bool moves(const Projection& projection) {
 // Bytes of half a state's real and imaginary parts.
 template <typename Real>
 std::size_t bytes_removed(const States& states) {
-  return sizeof(Real) << states.layout().qubits;
+  return (sizeof(Real) * states.lanes()) << states.layout().qubits;
 }
 
 }  // namespace
 
 std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
-                                    std::int32_t wire) {
+                                    std::int32_t wire, std::size_t lane) {
   std::array<double, 2> found{};
   const auto add_up = [&](auto numbers) {
     for (const bool value : {false, true}) {
       double sum = 0;
       for_each_run(states, wire, value, [&](std::size_t place, auto n) {
-        for (std::size_t i = place; i < place + n; ++i) {
+        for (std::size_t i = place + lane; i < place + n; i += states.lanes()) {
           const double real = numbers.real[i], imag = numbers.imag[i];
           sum += real * real + imag * imag;
         }

@@ -128,7 +128,10 @@ def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
 
 
 def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
-    """Tell whether the row decides which gates are applied, or how often."""
+    """Tell whether the row decides which gates are applied, or how often, or what is measured.
+
+    The outcome of a measurement in the middle is that of all rows, see ``tree``.
+    """
     on_state = [
         eqn
         for eqn in equations_of(closed.jaxpr)
@@ -138,6 +141,8 @@ def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
     handles = {var for eqn in on_state for var in eqn.outvars if is_handle(var.aval)}
     inputs = [False, *batch.mapped]
     _, equations = depending_on(closed.jaxpr, inputs, lambda var: var not in handles)
+    if any(is_call(eqn, "mid_measure") for eqn in equations):
+        return True
     decided = (eqn for eqn in equations if eqn.primitive in (cond_p, while_p))
     inside = {
         id(inner) for eqn in decided for part in inner_jaxprs(eqn) for inner in equations_of(part)

@@ -133,11 +133,14 @@ def _batch(
 ) -> tuple[list[Any], list[int]]:
     """Make a batch of the circuits of all elements of a mapped axis.
 
-    Two kinds of circuits run one after another instead: those with mid-circuit measurements, whose
-    outcomes differ from element to element, and those with effects that depend on the element,
-    which must keep their order.
+    Two kinds of circuits run one after another instead: those that draw outcomes of mid-circuit
+    measurements, which differ from element to element, and those with effects that depend on the
+    element, which must keep their order.  In a tree all go through the same outcomes, where the
+    engine runs them.
     """
-    is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES)
+    is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES) or (
+        body.randomness is Randomness.TREE and not body.obstacle
+    )
     of_batch = batch.mapped if batch else [False] * len(dims)
     mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
     if not is_straight or has_effects_by_row(body.closed, mapped):

@@ -33,6 +33,7 @@ from tests.patience import run_at_once
 import bellhop
 import bellhop_runtime
 from bellhop.circuits.circuit import batch as batch_module
+from bellhop_runtime import _runtime
 
 
 def others(x, y):
@@ -96,6 +97,45 @@ def test_what_no_row_depends_on(assert_close):
 
     mapped = bellhop.qjit(bellhop.vmap(circuit))(X)
     assert_close(mapped, (np.full(5, np.cos(0.3)), np.tile([1.0, 0.0], (5, 1))))
+
+
+def test_measurements_in_the_middle(assert_close):
+    """In the row at zero, an outcome does not happen that does in others."""
+
+    def outcomes(x, y):
+        gates(x, y)
+        first = qml.measure(0, reset=True)
+        qml.cond(first, qml.RX)(x[1], 1)
+        second = qml.measure(1, postselect=1)
+        qml.cond(second, qml.RY)(y, 0)
+        return qml.expval(qml.X(0) @ qml.Z(2)), qml.probs(wires=[0, 2]), qml.expval(first)
+
+    x, y = X.at[2].set(0.0).at[2, 1].set(0.4), Y + 0.1
+    mapped = bellhop.qjit(bellhop.vmap(compiled(outcomes)))
+    before = _runtime.rows_in_engine()
+    values = mapped(x, y)
+    assert _runtime.rows_in_engine() >= before + 2 * len(Y)
+    uncompiled = qml.QNode(outcomes, qml.device("default.qubit"), mcm_method="deferred")
+    assert_close(values, looped(uncompiled, (0, 0), 0, (x, y)))
+    assert rows_of(mapped) == [5]
+    slopes = bellhop.qjit(bellhop.vmap(bellhop.jacobian(compiled(outcomes))))(x, y)
+    expected = jax.jit(jax.vmap(jax.jacobian(uncompiled)))(x, y)
+    assert_close(jax.tree.leaves(slopes), jax.tree.leaves(expected))
+
+
+def test_rows_that_measure_other_wires(assert_close):
+    def measured(x, wire):
+        qml.RX(x[0], 0)
+        qml.RX(x[1], 1)
+        outcome = bellhop.measure(wire)
+        bellhop.cond(outcome, lambda: qml.RX(1.0, 2))()
+        return qml.expval(qml.Z(2))
+
+    wires = jnp.array([0, 1, 1, 0, 1])
+    values = bellhop.qjit(bellhop.vmap(compiled(measured)))(X, wires)
+    angles = np.take_along_axis(np.asarray(X), np.asarray(wires)[:, None], 1)[:, 0]
+    one = np.sin(angles / 2) ** 2
+    assert_close(values, 1 - one + one * np.cos(1.0))
 
 
 def test_effects_stay_in_order(capfd):
