@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
@@ -129,7 +130,9 @@ def _run(
     check_number_of_shots(qnode, where)
     if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
-    once, inputs = function.of(args, kwargs, folds=global_folding())
+    # On a tape the user may look at what is no tracer.
+    computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
+    once, inputs = function.of(args, kwargs, computed, folds=global_folding())
     if needs_tape(qnode) and _allocates_alone(once.traced(where, inputs)):
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)

@@ -102,6 +102,26 @@ def test_derivatives_by_noise() -> None:
     assert slope == pytest.approx((value(P + 1e-5, N) - value(P - 1e-5, N)) / 2e-5, abs=1e-8)
 
 
+@pytest.mark.parametrize("is_argument", [False, True], ids=["constant", "argument"])
+def test_function_that_goes_on_a_tape_after_all_is_run_once(is_argument: bool) -> None:
+    runs = []
+
+    def circuit(x: Any) -> Any:
+        runs.append(x)
+        qml.RX(x, 0)
+        with qml.allocate(1) as wires:
+            qml.X(wires[0])
+        return qml.expval(qml.Z(0))
+
+    noise = {qml.noise.op_eq(qml.RX): qml.noise.partial_wires(qml.BitFlip, 0.1)}
+    node = qml.QNode(circuit, qml.device("default.mixed", wires=2))
+    node = qml.add_noise(node, qml.NoiseModel(noise))
+    x = jnp.array(0.4)
+    found = bellhop.qjit(node)(x) if is_argument else bellhop.qjit(lambda: node(x))()
+    assert len(runs) == 1
+    np.testing.assert_allclose(found, 0.8 * np.cos(0.4), atol=1e-9)
+
+
 def damped(p: Any) -> qml.NoiseModel:
     damping = qml.noise.partial_wires(qml.AmplitudeDamping, p)
     return qml.NoiseModel({qml.noise.op_in(["RX", "CNOT"]): damping})
