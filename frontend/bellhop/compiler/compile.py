@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import forget_lowering, leaked_values
@@ -36,6 +36,7 @@ from bellhop.compiler.instruments import Stopwatch
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.regions import take_regions
 from bellhop.errors import CompileError
+from bellhop.tracing.unused_values import without_unused_calls
 from bellhop_mlir._walk import functions
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -62,6 +63,15 @@ def _rare_garbage_collection() -> Iterator[None]:
     finally:
         if gc.get_threshold()[0] == _OBJECTS:
             gc.set_threshold(*usual)
+
+
+def _traced_again(function: Callable[..., Any], closed: ClosedJaxpr) -> Any:
+    def again(*leaves: Any) -> Any:
+        return jaxpr_as_fun(closed)(*leaves)
+
+    again.__name__ = function.__name__
+    with without_mesh():
+        return jax.jit(again, keep_unused=True).trace(*closed.in_avals)
 
 
 def _locate(module: ir.Module, site: str) -> None:
@@ -112,12 +122,14 @@ def compile_program(
                 "jax.new_ref makes, which a qjit program cannot change in place. Pass its value, "
                 "ref[...], as an argument and return the new one, or make it inside."
             )
+    used = without_unused_calls(traced.jaxpr)
+    to_lower = traced if used is traced.jaxpr else _traced_again(function, used)
     stopwatch.lap("tracing")
     with lowering() as gathered, without_mesh():
-        module = lower_for_us(traced)
+        module = lower_for_us(to_lower)
         _locate(module, line_of(function))
         gathered.finish()
-    forget_lowering(traced.jaxpr)
+    forget_lowering(to_lower.jaxpr)
     stopwatch.lap("lowering", module)
     out_avals = tuple(traced.jaxpr.out_avals)
     try:

@@ -50,8 +50,8 @@ from bellhop.base.rewriting import rewrite
 from bellhop.base.types import Aval, Operand
 from bellhop.control_flow.marks import Mark, has_mark, marked
 from bellhop.control_flow.repeated_effects import without_effects
-from bellhop.control_flow.unused_values import needed_values, without_unused
 from bellhop.tracing.state import trace_state, tracing_with
+from bellhop.tracing.unused_values import needed_values, without_unused
 
 # The bytes that checkpoints may take; and the least and the greatest number of checkpoints.
 _CHECKPOINT_BYTES = 1 << 22

@@ -59,6 +59,7 @@ from bellhop.compiler.batching import call_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.mesh.manual_axes import varying_as
+from bellhop.tracing.unused_values import drop_where_unused
 from bellhop_mlir.dialects import quantum
 
 circuit_p = Primitive("quantum_circuit")
@@ -106,6 +107,7 @@ class CircuitBody:
 
 
 hold_weakly_in_caches(CircuitBody)
+drop_where_unused(circuit_p)
 
 
 @circuit_p.def_effectful_abstract_eval

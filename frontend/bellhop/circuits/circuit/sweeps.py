@@ -21,7 +21,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from bellhop.circuits.operations.measurement_primitives import is_sweep, measure_p
-from bellhop.control_flow.unused_values import without_unused
+from bellhop.tracing.unused_values import without_unused
 
 
 def ended_by_sweeps(product: ClosedJaxpr) -> ClosedJaxpr | None:

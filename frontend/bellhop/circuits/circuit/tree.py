@@ -60,7 +60,7 @@ from bellhop.circuits.operations.state_primitives import (
 )
 from bellhop.control_flow.repeated_effects import repeated_effects_error, without_repeated
 from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
-from bellhop.control_flow.unused_values import without_unused
+from bellhop.tracing.unused_values import without_unused
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:

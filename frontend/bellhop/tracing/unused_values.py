@@ -18,11 +18,36 @@ they are, and then JAX drops them.
 
 from collections.abc import Sequence
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, Var
 from jax.extend.core.primitives import scan_p, while_p
 
 from bellhop._jax.jaxprs import dce, scan_counts
-from bellhop.base.equations import with_inner_jaxprs
+from bellhop.base.equations import equations_of, with_inner_jaxprs
+
+_never_dropped: set[Primitive] = set()
+
+
+def drop_where_unused(primitive: Primitive) -> None:
+    """Drop equations of a primitive whose results nobody uses, as XLA may not with their calls.
+
+    Those with effects stay.
+    """
+    _never_dropped.add(primitive)
+
+
+def without_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr without calls that nobody uses and XLA would run; itself where there are none.
+
+    It takes the same arguments.
+    """
+    if not _calls(closed):
+        return closed
+    pruned, _ = without_unused(closed, [True] * len(closed.out_avals), keep=True)
+    return closed if _calls(pruned) == _calls(closed) else pruned
+
+
+def _calls(closed: ClosedJaxpr) -> int:
+    return sum(eqn.primitive in _never_dropped for eqn in equations_of(closed.jaxpr))
 
 
 def without_unused(
