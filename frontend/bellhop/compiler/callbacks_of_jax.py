@@ -31,7 +31,7 @@ from bellhop._jax.private import (
     site_of_equation,
 )
 from bellhop.base.declared_types import array_type
-from bellhop.base.source import function_name, line_of, qualified_name
+from bellhop.base.source import line_of, named_after, qualified_name
 from bellhop.base.types import Operand
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
@@ -135,9 +135,11 @@ def _emit(
 
     # What JAX itself or a library makes is no function of the user's.
     bound = callback_in(function)
-    is_users = isinstance(bound, FunctionOfJax)
-    users = callback_in(bound.function) if is_users else bound
-    called.__name__ = function_name(users) if is_users else str(ctx.primitive)
+    users = bound
+    if isinstance(bound, FunctionOfJax):
+        named_after(users := callback_in(bound.function), called)
+    else:
+        called.__name__ = str(ctx.primitive)
     target = CallbackTarget(
         flavour=f"jax.{ctx.primitive}",
         function=called,

@@ -181,6 +181,18 @@ def test_callback_of_jax_that_no_line_of_the_users_calls():
     assert f"called from {__file__}:{line}" in caught.value.__notes__[0]
 
 
+def test_callback_of_jax_has_the_line_of_the_function():
+    def same(x):
+        return x
+
+    program = bellhop.qjit(lambda x: jax.pure_callback(same, x, x))
+    program(1.0)
+    with bellhop.profile() as p:
+        program(1.0)
+    line = inspect.getsourcelines(same)[1]
+    assert [row.definition for row in p.rows if row.name == "same"] == [f"{__file__}:{line}"]
+
+
 def test_result_elsewhere_has_the_line_of_the_function():
     function = lambda x: 2 * x
     program = bellhop.qjit(function, out_shardings="cpu:1")
