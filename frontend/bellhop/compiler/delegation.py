@@ -187,6 +187,7 @@ class Delegates:
         The bodies hold the callbacks by us alone: an executable is closed to the garbage
         collector, and they may refer to what holds it.
         """
+        keep_whole(ctx.module_context)
         held = weakref.ref(self)
         for op in module.body.operations:
             function = op.operation

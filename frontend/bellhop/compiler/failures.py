@@ -67,15 +67,27 @@ def raise_failures_of_plain_jits() -> None:
 
 
 class _CallsOfOurs:
-    """Kept alive by programs of JAX's own with calls of ours."""
+    """Kept alive by executables of JAX's with calls of ours."""
+
+
+def kept_by(context: mlir.ModuleContext, kind: type[T]) -> T:
+    """Return the object of a class that a module of JAX's keeps alive, made where there is none."""
+    for kept in context.keepalives:
+        if isinstance(kept, kind):
+            return kept
+    context.add_keepalive(made := kind())
+    return made
 
 
 def keep_whole(context: mlir.ModuleContext) -> None:
-    """Let runs of a program of JAX's own raise what a call of ours in it raised."""
+    """Let runs of an executable of JAX's raise what a call of ours in it raised, when it is over.
+
+    They leave no token that later runs would wait for.
+    """
     # A fast call could raise no more than the text of it.
     run_without_fast_calls(lambda kept: isinstance(kept, _CallsOfOurs), keep_context)
     raise_failures_of_plain_jits()
-    context.add_keepalive(_CallsOfOurs())
+    kept_by(context, _CallsOfOurs)
 
 
 @contextlib.contextmanager

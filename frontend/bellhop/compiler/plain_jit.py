@@ -27,7 +27,7 @@ from bellhop._jax.private import ordered_effects, run_compiled
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.delegation import lower_to_call
-from bellhop.compiler.failures import keep_whole, with_failures
+from bellhop.compiler.failures import keep_whole, kept_by, with_failures
 from bellhop.compiler.placement import on_host
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
 from bellhop_runtime import CallbackTable
@@ -105,13 +105,8 @@ class _ModulePrograms:
 
     @classmethod
     def of(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
-        for kept in context.keepalives:
-            if isinstance(kept, cls):
-                return kept
         keep_whole(context)
-        programs = cls()
-        context.add_keepalive(programs)
-        return programs
+        return kept_by(context, cls)
 
 
 def calls_python(kept: Any) -> bool:

@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.patches.fast_calls import forget_tokens
 from bellhop._jax.private import checks_results, run_compiled
 from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_taken_by
 from bellhop.base.devices import (
@@ -139,14 +138,7 @@ class Region:
         return target_name(self.target)
 
     def _run(self, arguments: Sequence[Any]) -> Results:
-        try:
-            return self._fetch(with_failures(lambda: self.launch(arguments)))
-        except Exception:
-            # Or who waits for the effects of the device, at the end of the process at least, would
-            # have it again.
-            if isinstance(self.target, jax.Device):  # others call nothing back
-                forget_tokens((), [self.target])
-            raise
+        return self._fetch(with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, launched: Sequence[jax.Array]) -> Results:
         residence = self._residence

@@ -84,17 +84,18 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
         # If Ctrl-C failed the part of one device, the others would wait for it until XLA ends the
         # process.
         devices = run.xla_executable.local_devices()
+        has_token = run.has_unordered_effects or run.has_host_callbacks
         try:
             with uninterrupted() if len(devices) > 1 else contextlib.nullcontext():
                 results = run_by_jax(run, *args)
                 left = dispatch.runtime_tokens.current_tokens
                 jax.block_until_ready([left[effect] for effect in ordered if effect in left])
-                if run.has_unordered_effects:
+                if has_token:
                     _wait_for_effects(devices)
                 return jax.block_until_ready(results)
         except Exception:
-            if ordered or run.has_unordered_effects:
-                forget_tokens(run.ordered_effects, devices)
+            if ordered or has_token:
+                _forget_tokens(run.ordered_effects, devices)
             raise
 
     pxla.ExecuteReplicated.__call__ = run_to_the_end  # type: ignore[method-assign]
@@ -109,7 +110,7 @@ def _wait_for_effects(devices: Iterable[Any]) -> None:
             dispatch.runtime_tokens.output_runtime_tokens[device].block_until_ready()
 
 
-def forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:
+def _forget_tokens(effects: Iterable[Any], devices: Iterable[Any]) -> None:
     """Drop the tokens of effects, so that the next run does not wait for the failed one."""
     tokens = dispatch.runtime_tokens
     for effect in effects:
