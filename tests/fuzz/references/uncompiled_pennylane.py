@@ -61,11 +61,15 @@ def _arrays(result: Any, wires: int) -> Any:
     return result
 
 
+class NoSuchWiresError(ValueError):
+    """Raised where what is computed to be a wire is none."""
+
+
 def known(wires: Any) -> Any:
     """Return wires that were computed as labels of PennyLane's."""
     labels = jax.tree.map(int, wires)
     if not all(0 <= label < _now.wires for label in jax.tree.leaves(labels)):
-        raise ValueError(f"there are no such wires: {labels}")
+        raise NoSuchWiresError(f"there are no such wires: {labels}")
     return labels
 
 
