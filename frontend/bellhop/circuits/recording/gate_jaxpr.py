@@ -54,6 +54,9 @@ class _GateEffect(Effect):
 register_effect(_GateEffect)
 GATES = _GateEffect()
 
+# A loop of more gates compiles faster, and needs less memory, if it stays a loop.
+MOST_GATES = 512
+
 # operands: what is traced in the operations -> ()
 operations_p = Primitive("quantum_operations")
 # operands: the wire, if it is traced -> the outcome
@@ -146,7 +149,7 @@ class ForLoop:
         constants: those of the body.
         carried: those of the first iteration.
         length: how many iterations there are: a number, or a tracer if the program computes it.
-        is_nest: whether it is made of loops and gates alone, by values that vectors take.
+        is_nest: whether it is made of loops and few gates alone, by values that vectors take.
     """
 
     body: ClosedJaxpr
@@ -167,10 +170,25 @@ class ForLoop:
         is_known = isinstance(length, int) and not carried
         loops = (inner.primitive is for_loop_p for inner in equations_of(body.jaxpr))
         is_nest = is_known and any(loops) and _is_of_loops(body.jaxpr)
+        # Those of more would be gone through for nothing.
+        is_nest = is_nest and length * _least_gates(body.jaxpr) <= MOST_GATES
         if is_nest:
             # What its iterations compute of these is known as well.
             constants = list(map(known_or_traced, constants))
         return cls(body, constants, carried, length, is_nest)
+
+
+def _least_gates(jaxpr: Jaxpr) -> int:
+    """Return how many operations a jaxpr applies, but for loops of a length that is computed."""
+    count = 0
+    for eqn in filter(has_gates, jaxpr.eqns):
+        if eqn.primitive is operations_p:
+            count += len(eqn.params["sites"])
+        elif eqn.primitive is region_p:
+            count += _least_gates(eqn.params["body"].jaxpr)
+        elif eqn.primitive is for_loop_p:
+            count += (eqn.params["length"] or 0) * _least_gates(eqn.params["body"].jaxpr)
+    return count
 
 
 def _is_of_loops(jaxpr: Jaxpr) -> bool:

@@ -23,6 +23,7 @@ from bellhop.circuits.precision import not_in_half
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_evaluation import evaluate
 from bellhop.circuits.recording.gate_jaxpr import (
+    MOST_GATES,
     ForLoop,
     GateJaxpr,
     WhileLoop,
@@ -39,8 +40,6 @@ from bellhop.tracing.state import current_circuit
 
 # Takes what plays, and returns the body of a circuit's loop.
 Body = Callable[["Player"], Callable[..., Any]]
-# A loop of more gates compiles faster, and needs less memory, if it stays a loop.
-MOST_GATES = 512
 
 # Takes operations, and returns those in their place.
 Change = Callable[[Sequence[Any]], Sequence[Any]]
@@ -123,7 +122,7 @@ class Player:
             n_iterations: the number of iterations.
             body: takes a player, and returns the body of the circuit's loop that this plays.
             carried: the carried values of the first iteration.
-            is_nest: whether it is made of loops and gates alone, by values that vectors take.
+            is_nest: whether it is made of loops and few gates alone, by values that vectors take.
         """
         if is_nest and self.circuit.goes_through_nests:
             straight = _StraightPlayer(self.change)

@@ -43,7 +43,7 @@ import numpy as np
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.recording.gate_replay import MOST_GATES
+from bellhop.circuits.recording.gate_jaxpr import MOST_GATES
 from bellhop.circuits.recording.iterations import (
     numbers_of,
     stack_iterations,

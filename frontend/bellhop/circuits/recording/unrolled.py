@@ -25,7 +25,7 @@ import numpy as np
 
 from bellhop.base.known_values import known_at
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.recording.gate_replay import MOST_GATES
+from bellhop.circuits.recording.gate_jaxpr import MOST_GATES
 
 
 def unrolled(

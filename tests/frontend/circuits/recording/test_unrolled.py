@@ -11,6 +11,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
+from bellhop.circuits.recording.traced_operators import TracedOperator
 
 
 def applying(gate: Callable[[Any], Any]) -> Callable[[Any], None]:
@@ -181,3 +182,20 @@ def test_what_computed_known_wires_is_left_out() -> None:
 
     np.testing.assert_allclose(circuit(0.7), np.cos(0.7), atol=1e-12)
     assert "slice" not in str(circuit.jaxpr)
+
+
+def test_a_nest_of_many_gates_is_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = [], TracedOperator.with_values
+
+    def counted(self: TracedOperator, values: Any) -> Any:
+        made.append(self)
+        return make(self, values)
+
+    def many(loop: Any, x: Any) -> None:
+        outer = lambda i: loop(30)(applying(lambda j: qml.RX(x[0, 0] * j, wires=0)))()
+        loop(20)(applying(outer))()
+
+    monkeypatch.setattr(TracedOperator, "with_values", counted)
+    bellhop.qjit(qnode("lightning.qubit", many, bellhop.for_loop))(X)
+    # It was put down 513 times, to find out that these are more than are written as a line.
+    assert 0 < len(made) < 20
