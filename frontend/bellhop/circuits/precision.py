@@ -8,6 +8,7 @@ precision, and its results are as precise as the numbers that it is made of.
 """
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -100,10 +101,21 @@ def not_in_half(operator: Any) -> Any:
 
 def _at_least_single(value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
-    if dtype is None or not _is_inexact(value) or jnp.finfo(dtype).bits >= 32:
+    if dtype is None or not _is_in_half(dtype):
         return value
     return value.astype(np.float32)
 
 
+@functools.cache
+def _is_in_half(dtype: Any) -> bool:
+    return _is_inexact_type(dtype) and jnp.finfo(dtype).bits < 32
+
+
 def _is_inexact(value: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(value), jnp.inexact)
+    return _is_inexact_type(getattr(value, "dtype", None) or jnp.result_type(value))
+
+
+# Gates have numbers of few types, and many a number.
+@functools.cache
+def _is_inexact_type(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
