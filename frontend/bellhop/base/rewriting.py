@@ -20,7 +20,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 
-from bellhop._jax.jaxprs import bind_equation, within_equation
+from bellhop._jax.jaxprs import WithinEquation, bind_equation
 from bellhop.base.equations import with_inner_jaxprs
 from bellhop.base.types import Operand
 
@@ -57,7 +57,7 @@ def interpret_by(
         return atom.val if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
-        with within_equation(eqn):
+        with WithinEquation(eqn):
             results = rule_of(eqn)(eqn, *map(read, eqn.invars))
         values.update(zip(eqn.outvars, results, strict=True))
     return list(map(read, jaxpr.outvars))

@@ -18,14 +18,14 @@ the function is played again.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pennylane as qml
-from jax.extend.core import Jaxpr
+from jax.extend.core import Jaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.equations import equations_of, inner_jaxprs
@@ -46,6 +46,7 @@ from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.operations.measurement_primitives import measure_p
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
+    has_gates,
     has_other_effects,
     operations_of,
     outcome_p,
@@ -204,6 +205,8 @@ def deferring_if_possible(player: Player, trace: Trace) -> Once:
 
 def _has_been_deferred(once: Once, qubits: Collection[int]) -> bool:
     """Tell whether a circuit needs no outcome of deferred qubits in the end."""
+    if not qubits:
+        return True
     equations = list(equations_of(once.closed.jaxpr))
     measured = [
         eqn.params["measuring"].measurements for eqn in equations if eqn.primitive is measure_p
@@ -227,12 +230,21 @@ def _disturbed(measurement: Measurement, qubits: Collection[int]) -> set[int]:
     return set() if isinstance(measurement, Probs | Samples | Frequencies) else set(qubits)
 
 
+def _outcomes_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """Yield the mid-circuit measurements of a jaxpr with gates, and of the jaxprs in it."""
+    for eqn in filter(has_gates, jaxpr.eqns):
+        if eqn.primitive is outcome_p:
+            yield eqn
+        for inner in inner_jaxprs(eqn):
+            yield from _outcomes_of(inner)
+
+
 def _may_be_deferred(jaxpr: Jaxpr) -> bool:
     """Tell whether the measurements of a jaxpr with gates may be deferred, if it has any.
 
     What branches compute must do no harm where they are not taken.
     """
-    measured = [eqn for eqn in equations_of(jaxpr) if eqn.primitive is outcome_p]
+    measured = list(_outcomes_of(jaxpr))
     is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
     return not measured or (
         # One in a part may be made several times, or not.

@@ -160,7 +160,9 @@ class TracingCircuit:
         """Apply the operations that are queued so far, before a construct such as a loop."""
         if self._queue is None or not self.is_collecting():
             raise collected_elsewhere(self.where, construct)
-        self._flushed.update({id(op): op for op in self._flush(self._queue)})
+        operations = self._flush(self._queue)
+        self._queue.take_out(operations)
+        self._flushed.update({id(op): op for op in operations})
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append an equation for operations."""
@@ -280,7 +282,6 @@ class TracingCircuit:
             raise refused_allocation(self.where, allocating)
         if operations:
             self.apply(operations)
-        queue.take_out(operations)
         return operations
 
     def _check_measured_last(self, queue: _Queue) -> None:
