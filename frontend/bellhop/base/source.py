@@ -89,6 +89,8 @@ def site_of_error(error: BaseException) -> str:
     return site
 
 
+# Asked for each frame around each gate.
+@functools.lru_cache(maxsize=1024)
 def _is_of_user(file: str) -> bool:
     return not file.startswith(_of_libraries())
 
