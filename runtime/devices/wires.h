@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "devices/device_pool.h"
@@ -32,6 +34,13 @@ inline std::int64_t resolve(WireCode code,
 
 inline std::int64_t resolve(std::int64_t wire, std::span<const std::int32_t>) {
   return wire;
+}
+
+// Where no device has the qubits, they are named by their numbers.
+inline Qubits numbered(std::size_t qubits) {
+  std::vector<QubitIdType> names(qubits);
+  std::iota(names.begin(), names.end(), 0);
+  return Qubits(std::move(names));
 }
 
 // Writes the plugin's names of `wires` to `out`.

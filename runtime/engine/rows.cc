@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "devices/wires.h"
 #include "engine/choice.h"
 #include "engine/single.h"
 #include "engine/walk.h"
@@ -210,6 +211,8 @@ bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
                           std::int32_t wire, const Helpers& helpers) {
   return attempt_mid_measurement(batch, measurement, wire, [&] {
     if (!batch.branches.is_tree()) require_one_circuit(batch);
+    static_cast<void>(
+        numbered(batch.qubits)[wire]);  // throws where there is no such wire
     const bool postselects = measurement.postselect != MidMeasurement::kNoPostselection;
     // What only a plugin can apply goes through all outcomes.
     Both both{1, 1};

@@ -3,7 +3,6 @@
 #include "gates/gate_table.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "interpreter/signals.h"
@@ -176,12 +175,6 @@ bool is_on_wires(const Gate& gate, std::size_t qubits,
     }
   }
   return true;
-}
-
-Qubits numbered(std::size_t qubits) {
-  std::vector<QubitIdType> names(qubits);
-  std::iota(names.begin(), names.end(), 0);
-  return Qubits(std::move(names));
 }
 
 // Keeps our account of what the plugin has recorded.

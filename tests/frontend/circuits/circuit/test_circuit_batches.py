@@ -138,6 +138,17 @@ def test_rows_that_measure_other_wires(assert_close):
     assert_close(values, 1 - one + one * np.cos(1.0))
 
 
+def test_a_wire_that_is_not_there():
+    def measured(x, wire):
+        qml.RX(x, 0)
+        return qml.expval(bellhop.measure(wire))
+
+    mapped = bellhop.qjit(bellhop.vmap(compiled(measured), in_axes=(0, None)))
+    for wire in (3, -1):
+        with pytest.raises(bellhop.CircuitError, match=f"wire {wire} is not in the circuit"):
+            mapped(Y, wire)
+
+
 def test_effects_stay_in_order(capfd):
     @bellhop.qjit
     @bellhop.vmap
