@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
+from bellhop.circuits.in_program.matrices.real_products import _by_real_ones, multiplied
 
 N_QUBITS = 14
 PLACES = [(0, 1, 2, 3), (0, 5, 9, 13), (10, 11, 12, 13)]
@@ -84,3 +85,20 @@ def test_derivatives(name):
         return jax.jit(jax.grad(total, tuple(range(len(given)))))(*given)
 
     assert_equal(slopes(getattr(rows, name)), slopes(lambda *given: plain(rows, *given)))
+
+
+COMPLEX = {"real": (), "one": (0,), "other": (1,), "both": (0, 1)}
+
+
+@pytest.mark.parametrize("which", COMPLEX.values(), ids=COMPLEX)
+def test_products_of_small_matrices_for_a_tpu(which):
+    """It has no complex numbers, and one product of real ones in the place of four."""
+    random = np.random.default_rng(0)
+    pair = [random.normal(size=shape) for shape in ((3, 4, 2), (3, 2, 5))]
+    for number in which:
+        pair[number] = pair[number] + 1j * random.normal(size=pair[number].shape)
+    for function in (multiplied, _by_real_ones):
+        np.testing.assert_allclose(function(*pair), np.matmul(*pair), atol=1e-12)
+    lowered = jax.jit(multiplied).trace(*pair).lower(lowering_platforms=("tpu",)).as_text()
+    [product] = [line for line in lowered.splitlines() if "dot_general" in line]
+    assert "complex" not in product

@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from bellhop.circuits.in_program.matrices.real_products import multiplied
+
 # The product of more is made by more blocks.
 _LONGEST = 16
 
@@ -120,7 +122,7 @@ def products(
     )
     together = jnp.concatenate(embedded)[numbers]
     while together.shape[1] > 1:
-        together = together[:, 1::2] @ together[:, ::2]
+        together = multiplied(together[:, 1::2], together[:, ::2])
     return together[:, 0]
 
 
@@ -148,6 +150,7 @@ def _embedded(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: in
     # What the entries of the chosen places are, and those of the others.
     here = weights @ digits.T
     there = (weights == 0) * base ** np.arange(k) @ digits.T
-    units = xp.asarray(here[..., None] == np.arange(matrices.shape[-1]), matrices.dtype)
+    units = (here[..., None] == np.arange(matrices.shape[-1])).astype(matrices.real.dtype)
     is_diagonal = there[:, :, None] == there[:, None, :]
-    return xp.where(is_diagonal, units @ matrices @ units.swapaxes(1, 2), 0)
+    multiply = np.matmul if xp is np else multiplied
+    return xp.where(is_diagonal, multiply(multiply(units, matrices), units.swapaxes(1, 2)), 0)

@@ -43,6 +43,7 @@ from bellhop.circuits.in_program.matrices.evolution import (
     sizes_of,
 )
 from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
+from bellhop.circuits.in_program.matrices.real_products import multiplied
 from bellhop.circuits.in_program.matrices.repetitions import stretches
 from bellhop.circuits.parameters import parameters_of, with_parameters
 from bellhop.circuits.vectorize.pack import pack
@@ -306,7 +307,7 @@ class MatrixRun:
             padded = np.array([row + [unit] * (length - len(row)) for row in rows])
             factors = table.array()[padded]
             while factors.shape[1] > 1:
-                factors = factors[:, 1::2] @ factors[:, ::2]
+                factors = multiplied(factors[:, 1::2], factors[:, ::2])
             first = table.append(factors[:, 0])
             done |= {number: first + row for row, number in enumerate(several)}
         return [done[number] for number in range(len(products))]
@@ -328,10 +329,9 @@ class MatrixRun:
                 for side in ("first", "second")
             )
             last = np.array([twos.row(self._entry(pairs[n])) for n in computed])
-            singles = ones.array()
-            square = (len(computed), self.base**2, self.base**2)
-            both = jnp.einsum("nab,ncd->nacbd", singles[first], singles[second]).reshape(square)
-            place = twos.append(twos.array()[last] @ both)
+            one, other = ones.array()[first, :, None, :, None], ones.array()[second, None, :, None]
+            both = (one * other).reshape(len(last), self.base**2, -1)
+            place = twos.append(multiplied(twos.array()[last], both))
             done |= {number: place + row for row, number in enumerate(computed)}
         return [done[number] for number in range(len(pairs))]
 
