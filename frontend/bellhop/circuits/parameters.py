@@ -32,7 +32,9 @@ def with_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> An
 
 def _in_full(op: qml.operation.Operator) -> Any:
     """Return an operator with exponentials, whose data is all of it, in place of evolutions."""
-    if not any(map(_hides_data, jax.tree.leaves(op, is_leaf=_hides_data))):
+    # Most are words, or gates that have numbers alone: to flatten them takes longer.
+    has_numbers_alone = op.pauli_rep is not None or op._flatten()[0] is op.data
+    if has_numbers_alone or not any(map(_hides_data, jax.tree.leaves(op, is_leaf=_hides_data))):
         return op
     with qml.QueuingManager.stop_recording():
         return jax.tree.map(

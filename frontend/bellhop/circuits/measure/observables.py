@@ -233,6 +233,9 @@ def _factor(observable: Any) -> Factor:
 
 def disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     """Multiply the factors that share wires, so that none does any more."""
+    wires = [wire for factor in factors for wire in factor.wires]
+    if len(set(wires)) == len(wires):
+        return coefficient, factors
     result: list[Factor] = []
     for factor in factors:
         shared = [other for other in result if set(other.wires) & set(factor.wires)]

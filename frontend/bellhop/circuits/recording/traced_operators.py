@@ -115,6 +115,30 @@ def _uses_traced(function: Any) -> bool:
 # What nothing traced stands in.
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
+_SUMS_OF_WORDS = frozenset((qml.ops.Sum, qml.ops.Prod, qml.ops.SProd, qml.ops.LinearCombination))
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell, of most of what operations hold, that nothing traced stands in it.
+
+    They have many parts, of which few are traced, and going through one costs as much as a gate.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if kind is tuple or kind is list:
+        return _PLAIN.issuperset(map(type, value))
+    if kind is qml.wires.Wires:
+        return _PLAIN.issuperset(map(type, value.labels))
+    if kind is dict:
+        return _PLAIN.issuperset(map(type, value)) and all(map(_is_plain, value.values()))
+    if kind is qml.pauli.PauliWord:
+        return _PLAIN.issuperset(map(type, value))
+    if kind is qml.pauli.PauliSentence:
+        return _PLAIN.issuperset(map(type, value.values())) and all(map(_is_plain, value))
+    # A traced number in a sum of Pauli words is in a coefficient; a wire may be in no word.
+    return kind in _SUMS_OF_WORDS and all(map(_is_plain, (value.pauli_rep or [value], value.wires)))
+
 
 class _Operands:
     """Goes through objects, and takes out what is traced.
@@ -151,8 +175,6 @@ class _Operands:
             self.operands.append(value)
             return lambda values, _: values[place]
         kind = type(value)
-        if kind is qml.wires.Wires and _PLAIN.issuperset(map(type, value.labels)):
-            return None
         is_ours = isinstance(value, qml.operation.Operator | qml.measurements.MeasurementProcess)
         if is_ours or kind.__module__.startswith("pennylane."):
             parts = getattr(value, "__dict__", {})
@@ -174,7 +196,7 @@ class _Operands:
         makes = {
             name: found
             for name, part in parts
-            if type(part) not in _PLAIN and (found := self.make_of(part)) is not None
+            if not _is_plain(part) and (found := self.make_of(part)) is not None
         }
         if not makes:
             return None

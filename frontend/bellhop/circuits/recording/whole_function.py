@@ -181,9 +181,10 @@ class QuantumFunction:
             observable = getattr(leaf, "obs", None)
             if observable is not None:
                 circuit.precision.take(observable.data)
-                observable = not_in_half(observable)
-                leaf = copy.copy(leaf)
-                leaf.obs = observable
+                given, observable = observable, not_in_half(observable)
+                if observable is not given:
+                    leaf = copy.copy(leaf)
+                    leaf.obs = observable
             circuit.place(leaf, site)
             circuit.place(observable, of_observable)
             leaves.append(leaf)
