@@ -91,6 +91,7 @@ def compile_program(
     out_targets: Callable[[], tuple[Target | None, ...]] = tuple,
     keep_stages: bool = False,
     concurrent: int = 1,
+    is_merged: bool = False,
 ) -> Program:
     """Trace, lower and optimise a function of array leaves.
 
@@ -101,6 +102,7 @@ def compile_program(
         out_targets: says, once it is traced, where each of the results is asked for.
         keep_stages: whether to keep the text of the module after every pass.
         concurrent: how many independent pure callbacks run at once.
+        is_merged: whether the program becomes a part of one of JAX's.
     """
     stopwatch = Stopwatch()
     # A program runs on one device, whatever mesh the user has set.
@@ -146,6 +148,7 @@ def compile_program(
             out_targets=out_targets(),
             keep_stages=keep_stages,
             concurrent=concurrent,
+            is_merged=is_merged,
         )
     except PassError as error:
         raise CompileError(str(error)) from error

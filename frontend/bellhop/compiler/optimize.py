@@ -62,6 +62,7 @@ from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import Conver
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
 from bellhop_mlir.transforms.regions.place_results import PlaceResults
+from bellhop_mlir.transforms.regions.take_arguments import TakeArguments
 from bellhop_runtime import Callback, CallbackTable
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def optimize(
     keep_stages: bool = False,
     concurrent: int = 1,
     delegates: bool = False,
+    is_merged: bool = False,
     elides: bool = False,
     after: str = LOWERED,
 ) -> Program:
@@ -103,6 +105,8 @@ def optimize(
         keep_stages: whether to keep the text of the module after every pass.
         concurrent: how many independent pure callbacks the runtime calls at once.
         delegates: whether JAX calls the callbacks, instead of the runtime.
+        is_merged: whether it becomes a part of a program of JAX's: then no call of ours has the
+            arguments that regions would take.
         elides: whether the text of the optimised module leaves out large constants.  Writing many
             megabytes of them takes longer than everything else.
         after: the name of the pass after which the module was saved, if it was not just lowered.
@@ -146,7 +150,10 @@ def optimize(
         if workers is not None:
             starting = (str(i) for i, target in enumerate(targets) if target.may_start)
             options[OverlapCalls] = {"ids": ",".join(starting)}
-        run(REGIONS, verified=True)
+        run(
+            [pass_ for pass_ in REGIONS if not (is_merged and pass_ is TakeArguments)],
+            verified=True,
+        )
         _check_meshes(module, device)
         callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
         if not delegates:

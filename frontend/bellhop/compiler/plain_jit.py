@@ -169,7 +169,7 @@ def lower_alone(
         return _lower_host_call(ctx, *programs.on_host[key], operands)
     if key not in programs.merged:
         program = compile_program(
-            lambda *args: primitive.bind(*args, **params), avals, programs.table
+            lambda *args: primitive.bind(*args, **params), avals, programs.table, is_merged=True
         )
         code = program.code
         programs.merged[key] = code, merge(ctx, code), ordered_effects(program.jaxpr)

@@ -5,6 +5,7 @@ import threading
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 import pytest
 from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
@@ -306,3 +307,23 @@ def test_argument_that_nothing_uses(other):
     f = bellhop.qjit(lambda w, unused, x: on(other)(w, x))
     for _ in range(2):
         compare(f(W, {"a": [1.0, X]}, X), expected(lambda f: f, W, X))
+
+
+@pytest.mark.parametrize("mapped", [jax.jit, lambda f: jax.jit(jax.vmap(f))], ids=["jit", "vmap"])
+def test_a_circuit_that_a_program_of_jax_takes_in_has_no_arguments(mapped):
+    """Its program is called with none: only a call of a qjit function has some."""
+    seen = []
+
+    def doubled(x):
+        bellhop.debug.callback(lambda x: seen.append(float(x)))(x)
+        return 2 * x
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(bellhop.accelerate(doubled, dev="cpu:1")(x), wires=0)
+        return qml.expval(qml.Z(0))
+
+    x = np.full([1][: mapped is not jax.jit], 0.3)
+    np.testing.assert_allclose(mapped(bellhop.qjit(circuit))(x), np.cos(2 * x), atol=1e-12)
+    jax.effects_barrier()
+    assert seen == [0.3]
