@@ -44,7 +44,8 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
 // Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
 // Ownership: the session begins and ends here.
 ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
-               ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data, Vector vector,
+               ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
+               ffi::Buffer<ffi::S32> dynamic_wires, Vector vector,
                ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
   return guarded(state, id, beginning, [&] {
@@ -53,7 +54,7 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
     {
       Lease lease = open_session(handle);
       apply_gates(lease.session, state->table, read_per_row(params, beginning.rows),
-                  state->offset, {}, 1);
+                  state->offset, read_per_row(dynamic_wires, beginning.rows), 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
                         read_per_row(data, beginning.rows), vector, values,
                         state->derivative, helpers_of(pool));

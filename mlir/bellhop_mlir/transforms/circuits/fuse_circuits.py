@@ -34,7 +34,7 @@ class FuseCircuits(Pass):
 
     After::
 
-        %e = "quantum.run"(%x, %data) {names = "RX", ..., measurements = array<i64: 0, 3, 0>,
+        %e = "quantum.run"(%x, %data, %wires) {names = "RX", measurements = array<i64: 0, 3, 0>,
             jacobian = 0 : i64}
 
     A custom call costs XLA as much as the runtime takes for a circuit of a few qubits.
@@ -110,12 +110,12 @@ class _Fusible:
 
     def fuse(self) -> None:
         """Put one operation in the place of those of a block."""
-        _, params, offset, _ = self.gates.operands
-        _, *data = self.measure.operands
+        _, params, offset, wires = self.gates.operands
+        _, data, *vector = self.measure.operands
         _, *values = self.measure.results
         with ir.InsertionPoint(self.measure), self.measure.location:
             results = quantum.run(
-                [params, *data],
+                [params, data, wires, *vector],
                 types(values),
                 offset=integer(offset),
                 **{name: _plain(self.begin.attributes[name]) for name in _OF_BEGIN},
@@ -143,10 +143,9 @@ def _is_future(anchor: ir.Value) -> bool:
 
 
 def _is_straight(gates: ir.Operation) -> bool:
-    """Tell whether gates are no loop, on wires that are known, with known parameters' numbers."""
-    _, _, offset, wires, *iterations = gates.operands
-    n_wires = ir.RankedTensorType(wires.type).shape[-1]
-    return not iterations and n_wires == 0 and integer(offset) is not None
+    """Tell whether gates are no loop, with known parameters' numbers."""
+    _, _, offset, _, *iterations = gates.operands
+    return not iterations and integer(offset) is not None
 
 
 def _plain(attribute: ir.Attribute) -> object:
