@@ -34,7 +34,8 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of
 from bellhop.base.types import Handle
-from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO, Differentiation
+from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.derivatives.differentiation_choice import Differentiation
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.device_measurements import Score

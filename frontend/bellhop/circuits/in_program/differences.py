@@ -12,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.derivatives.diff_method import (
-    DIFFERENCES_OF_DIFFERENCES,
-    Differentiation,
-)
+from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
+from bellhop.circuits.derivatives.differentiation_choice import Differentiation
 from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.derivatives.undifferentiable import undifferentiable
 from bellhop.circuits.precision import real_type

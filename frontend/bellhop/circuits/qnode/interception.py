@@ -20,10 +20,7 @@ from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
 from bellhop.circuits.clifford.run_clifford import is_sampled_by_stim, run_clifford
-from bellhop.circuits.derivatives.diff_method import (
-    HADAMARD,
-    method_of,
-)
+from bellhop.circuits.derivatives.diff_method import HADAMARD, method_of
 from bellhop.circuits.gates.computed_controls import take_computed_values
 from bellhop.circuits.gates.device import (
     has_engine,

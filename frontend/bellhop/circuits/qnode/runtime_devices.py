@@ -22,10 +22,12 @@ from bellhop.circuits.derivatives.diff_method import (
     BEST,
     HADAMARD,
     PARAMETER_SHIFT,
-    DifferentiationChoice,
-    chosen_differentiation,
     method_of,
     options_of,
+)
+from bellhop.circuits.derivatives.differentiation_choice import (
+    DifferentiationChoice,
+    chosen_differentiation,
 )
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec

@@ -31,13 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Handle, Operand, Wire
-from bellhop.circuits.derivatives.diff_method import (
-    ADJOINT,
-    BEST,
-    BY_DIFFERENCES,
-    PARAMETER_SHIFT,
-    DifferentiationChoice,
-)
+from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
+from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.derivatives.score import score_of
 from bellhop.circuits.gates.broadcasting import TracedRow
