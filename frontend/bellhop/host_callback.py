@@ -11,6 +11,7 @@ exception in ``call`` reaches the caller as the object that it is.
 
 import enum
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -265,6 +266,10 @@ class _InOrder:
     @property
     def __name__(self) -> str:
         return function_name(self.function)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.function, follow_wrapped=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # A tapped function may itself wait for this program.

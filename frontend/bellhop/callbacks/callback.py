@@ -7,9 +7,11 @@ from typing import Any, overload
 import jax
 
 from bellhop.base.declared_types import MISSING
-from bellhop.base.source import function_name
+from bellhop.base.signature import check_call
+from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.flavour import Report
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import is_array_like
 
 CALLBACK = Report("callback")
@@ -28,19 +30,22 @@ def call_for_effect(
 
     Arguments that are no arrays are known when the program is traced, and stay as they are.
     """
-    function, leaves, in_tree = _with_static_arguments(function, args, kwargs)
+    function, leaves, in_tree = _with_static_arguments(flavour.name, function, args, kwargs)
     target = flavour.target(function, in_tree, asynchronous=asynchronous, partitioned=partitioned)
     flavour.bind(target, leaves)
 
 
 def _with_static_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    flavour: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], list[Any], Any]:
     """Return a function of the arrays among the arguments, these, and their structure."""
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
     if not static:
         return function, leaves, in_tree
+    if not isinstance(function, OwnFunction):
+        called = f"{flavour} '{function_name(function)}' (called from {user_site()})"
+        check_call(called, function, len(args), kwargs)
     arrays = [leaf for leaf in leaves if is_array_like(leaf)]
     structure = jax.tree.structure((tuple(arrays), {}))
     return _WithStaticArguments(function, in_tree, static), arrays, structure

@@ -33,6 +33,7 @@ from bellhop._jax.private import (
     register_effect,
     register_ordered_effect,
 )
+from bellhop.base.signature import check_call
 from bellhop.base.source import user_site
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.eager import call_with_arrays
@@ -41,6 +42,7 @@ from bellhop.callbacks.partitioned import attempted
 from bellhop.callbacks.vmap_method import call_each, call_with_batch
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.compiler.delegation import is_delegated, lower_by_jax
+from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.plain_jit import lower_alone, refuse_several_platforms
 from bellhop.compiler.target import CallbackTarget, flatten_arguments
 from bellhop.mesh.manual_axes import varying_as
@@ -74,6 +76,7 @@ class Flavour:
         effects: those of a call; ``ordered_effect`` may be among them.
         n_arguments: how many of the operands are arguments of the function; None for all.
         target_type: what calls the function.
+        advice: what else to say where a function does not take the arguments of a call.
         partial_eval: the rule for ``jax.checkpoint``; None for JAX's own.
         primitive: what a program has for a call.
     """
@@ -81,6 +84,7 @@ class Flavour:
     kind: ClassVar[str] = "io"
     effects: frozenset[Effect] = frozenset()
     n_arguments: ClassVar[int | None] = None
+    advice: ClassVar[str] = ""
     partial_eval: Callable[..., tuple[Any, ...]] | None = None
 
     def __init__(
@@ -135,9 +139,13 @@ class Flavour:
         site: str | None = None,
         **options: Any,
     ) -> CallbackTarget:
-        """Return what calls a function; ``options`` are attributes of it."""
+        """Return what calls a function; ``options`` are attributes of it.
+
+        Raises:
+            TypeError: where the function does not take such arguments.
+        """
         avals, out_tree = results
-        return self.target_type(
+        target = self.target_type(
             flavour=self.name,
             function=function,
             in_tree=in_tree,
@@ -146,6 +154,12 @@ class Flavour:
             site=user_site() if site is None else site,
             **options,
         )
+        if not isinstance(function, OwnFunction):
+            args, kwargs = in_tree.children()
+            count = target.n_first + len(args.children()) + (target.transforms is not None)
+            names = [*kwargs.node_data()[1], *["device"] * target.takes_device]
+            check_call(target.called, function, count, names, self.advice)
+        return target
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
         """Call a target, and return what its function does."""

@@ -297,6 +297,7 @@ def pure_callback(
 
     Raises:
         ResultTypeError: (a TypeError) without a usable result type.
+        TypeError: when traced, where the function does not take the arguments of a call.
         ValueError: where there is no such ``vmap_method``.
         DifferentiableCompileError: where it is differentiated and has no derivative.
 

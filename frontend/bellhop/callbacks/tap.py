@@ -1,16 +1,21 @@
 """tap: show values to Python without waiting for it."""
 
-import inspect
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
-from bellhop.base.source import function_name, user_site
-from bellhop.base.types import Args, Kwargs
 from bellhop.callbacks.tap_flavour import Tap
 from bellhop.compiler.target import is_left_to_python
 
-TAP = Tap("tap")
+
+class _Now(Tap):
+    """Taps of the user's, who names the function and the values at once."""
+
+    advice = (
+        " Give it the values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
+    )
+
+
+TAP = _Now("tap")
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -54,37 +59,7 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     if not callable(fn):
         raise TypeError(f"tap takes a function first, got {fn!r} of type {type(fn).__name__}.")
-    _check_arity(fn, args, kwargs)
     if is_left_to_python(args, kwargs):
         fn(*args, **kwargs)
         return
     TAP.call(fn, args, kwargs)
-
-
-def _check_arity(fn: Callable[..., Any], args: Args, kwargs: Kwargs) -> None:
-    """Refuse at once what would be raised where nobody waits for it."""
-    if not kwargs and _takes_just(fn, len(args)):
-        return
-    try:
-        signature = inspect.signature(fn)
-    except (TypeError, ValueError):
-        # Nothing is known of what is not written in Python.
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(
-            f"tap of '{function_name(fn)}', called from {user_site()}: {error}. Give it the "
-            "values, bellhop.tap(fn, *values): it makes the call, and is no decorator."
-        ) from None
-
-
-def _takes_just(fn: Callable[..., Any], number: int) -> bool:
-    """Tell whether a function has so many arguments by place, and no others.
-
-    To ask ``inspect`` takes a fifth of the time that it takes to trace a tap.
-    """
-    if not isinstance(fn, FunctionType) or fn.__dict__:
-        return False
-    code = fn.__code__
-    return code.co_argcount == number and code.co_kwonlyargcount == 0

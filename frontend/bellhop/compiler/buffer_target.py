@@ -49,6 +49,9 @@ class BufferTarget(CallbackTarget):
 
     writes = True
 
+    # The context, and what it writes into.
+    n_first = 2
+
     # A dataclass would make another one.
     __hash__ = CallbackTarget.__hash__
 

@@ -75,6 +75,7 @@ class CallbackTarget:
     # and whether all of these are the program's own memory.
     writes = False
     in_place = False
+    n_first = 0  # Arguments that the function gets before those of the call.
 
     def __hash__(self) -> int:
         function = self.function

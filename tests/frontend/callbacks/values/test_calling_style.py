@@ -1,6 +1,7 @@
 """Callbacks called at once with their arguments, as JAX's are, and the names of its options."""
 
 import functools
+import inspect
 from unittest import mock
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 from pennylane import numpy as pnp
 
 import bellhop
+from bellhop import host_callback as hcb
 
 VECTOR = jax.ShapeDtypeStruct((2,), float)
 ON_ONE_DEVICE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
@@ -191,3 +193,45 @@ def test_outside_of_tracing_it_is_the_function_where_jax_does_not_know_the_argum
     assert seen == [given, given]
     with pytest.raises(TypeError, match=r"takes arrays and numbers, and args\[0\] is an object"):
         bellhop.qjit(lambda: kind(lambda x: 1.0, float)(given))()
+
+
+def two(y, z):
+    return y
+
+
+CALLS_OF_TWO = {
+    "pure_callback": lambda x: bellhop.pure_callback(two, float)(x),
+    "io_callback": lambda x: bellhop.io_callback(two, float)(x, x, x),
+    "callback": lambda x: bellhop.debug.callback(two)(x, named=x),
+    "callback with a string": lambda x: bellhop.debug.callback(two)(x, x, "text"),
+    "buffer_callback": lambda x: bellhop.buffer_callback(two, jax.ShapeDtypeStruct((), float))(x),
+    "id_tap": lambda x: hcb.id_tap(two, x, tap_with_device=True),
+    "host_callback.call": lambda x: hcb.call(two, x, result_shape=1.0),
+}
+
+
+@pytest.mark.parametrize("call", CALLS_OF_TWO.values(), ids=CALLS_OF_TWO.keys())
+def test_arguments_that_the_function_does_not_take_are_an_error_of_the_trace(call):
+    words = r"'two' \(called from .*test_calling_style.py:\d+\) cannot be called so: .* \(y, z\)"
+    with pytest.raises(TypeError, match=words):
+        jax.make_jaxpr(call)(1.0)
+
+
+def test_what_a_wrapper_takes_counts_and_not_what_is_said_of_it():
+    @functools.wraps(two)
+    def given_one(y):
+        return two(y, 2.0)
+
+    @functools.wraps(two)
+    def said_to_take_two(y):
+        return two(y, 2.0)
+
+    said_to_take_two.__signature__ = inspect.signature(two)
+    for function in (
+        given_one,
+        said_to_take_two,
+        functools.partial(two, z=2.0),
+        abs,
+        mock.Mock(return_value=1.0),
+    ):
+        assert bellhop.qjit(bellhop.pure_callback(function, float))(1.0) == 1.0
