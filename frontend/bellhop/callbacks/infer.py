@@ -78,7 +78,7 @@ def _call_with_zeros(
     circuit = circuit_here()
     quiet = function if circuit is None else WithoutGates(function, circuit)
     with outside_of_tracing():
-        args, kwargs = jax.tree.unflatten(tree, map(_zeros, avals))
+        args, kwargs = jax.tree.unflatten(tree, map(zeros_of, avals))
         try:
             leaves, out_tree = jax.tree.flatten(quiet(*args, **kwargs))
         except Exception as error:
@@ -96,7 +96,8 @@ def _call_with_zeros(
     return results, out_tree
 
 
-def _zeros(aval: Aval) -> np.ndarray:
+def zeros_of(aval: Aval) -> np.ndarray:
+    """Return zeros as a callback gets an array of such a type."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         # Of a random key, callbacks get the words.
         aval = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))

@@ -6,13 +6,16 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+import jax
+
 from bellhop.base.callers_context import in_context_of_caller
 from bellhop.base.declared_types import MISSING
 from bellhop.base.source import user_site
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.flavour import Report
+from bellhop.callbacks.infer import zeros_of
 from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.target import describe
+from bellhop.compiler.target import describe, is_array_like
 
 PRINT = Report("print")
 PRINT_MEMREF = Report("print_memref")
@@ -51,7 +54,8 @@ def print(
         here.
 
     Raises:
-        ValueError: when traced, where the fields of the format string and the values differ.
+        ValueError: when traced, where the fields of the format string and the values differ, in
+            number or type.
 
     Example:
         >>> import bellhop
@@ -74,6 +78,7 @@ def print(
     if isinstance(fmt, str):
         if not skip_format_check:
             _check_fields(fmt, args, kwargs)
+            _check_formats(fmt, args, kwargs)
     elif kwargs:
         raise ValueError(
             f"print takes keyword arguments ({', '.join(kwargs)}) for a format string only, and "
@@ -176,6 +181,31 @@ def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
             f"print({fmt!r}) has no field for {', '.join(unused)}. Put it into the "
             "text, or leave the value out."
         )
+
+
+def _check_formats(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse fields that cannot show values of such types, by a try with zeros."""
+    fields = [
+        (name, spec or "") for _, name, spec, _ in string.Formatter().parse(fmt) if name is not None
+    ]
+    if not any(spec or "." in name or "[" in name for name, spec in fields):
+        # Everything can be shown as it is.
+        return
+    if any("{" in spec for _, spec in fields):
+        # What a field in a field asks for depends on its value.
+        return
+    sample = jax.tree.map(
+        lambda leaf: zeros_of(jax.typeof(leaf)) if is_array_like(leaf) else leaf, (args, kwargs)
+    )
+    try:
+        fmt.format(*sample[0], **sample[1])
+    except Exception as error:
+        # Of whatever kind: what a field asks for, of objects too, is the user's.
+        types = [describe(leaf) for leaf in jax.tree.leaves(sample)]
+        raise ValueError(
+            f"print({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
+            "Ask for what they have, or convert them; {{}} shows everything."
+        ) from error
 
 
 def _fields(fmt: str) -> Iterator[str]:

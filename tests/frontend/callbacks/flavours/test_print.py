@@ -126,7 +126,7 @@ def test_bad_format_is_an_error_when_traced(form, capsys, args, kwargs, message)
 @pytest.mark.parametrize("form", [bellhop.qjit, lambda f: f], ids=["qjit", "eager"])
 def test_bad_format_specification_is_an_error_that_says_where(form):
     with pytest.raises(ValueError, match="format code") as caught:
-        form(lambda x: bellhop.debug.print("{:d}", x))(1.5)
+        form(lambda x: bellhop.debug.print("{:d}", x, skip_format_check=True))(1.5)
     assert f"raised in callback 'print', called from {__file__}:" in caught.value.__notes__[0]
 
 
@@ -167,3 +167,30 @@ def test_a_line_that_python_repeats_is_one_callback_and_others_are_their_own(cap
     assert capsys.readouterr().out == "1\n2\n3\n1\n"
     assert f.mlir.count('"callback.call"') == 4
     assert f.mlir.count('"callback.func"') == 2
+
+
+@pytest.mark.parametrize(
+    ("fmt", "value", "words"),
+    [
+        ("{:d}", 1.0, r"\(float64\[\]\): Unknown format code 'd'"),
+        ("{x:.2f}", X, r"\(float64\[2\]\): unsupported format string"),
+        ("{0[2]}", X, "out of bounds"),
+        ("{x.nothing}", 1, "no attribute 'nothing'"),
+    ],
+)
+def test_what_a_field_cannot_show_is_an_error_of_the_trace(fmt, value, words):
+    args, kwargs = ((), {"x": value}) if "x" in fmt else ((value,), {})
+    with pytest.raises(ValueError, match=words):
+        jax.make_jaxpr(lambda *args, **kwargs: bellhop.debug.print(fmt, *args, **kwargs))(
+            *args, **kwargs
+        )
+
+
+def test_fields_of_fields_and_of_keys_are_as_the_run_has_them(form, capsys):
+    def f(x, width):
+        bellhop.debug.print("{:{}.1f}{!r:>9}", x, width, "a")
+        bellhop.debug.print("{0.dtype} {0[1]}", jax.random.key_data(jax.random.key(3)))
+        bellhop.debug.print("{0[0]}", jax.random.key(3))
+
+    form(f)(1.5, 5)
+    assert capsys.readouterr().out == "  1.5      'a'\nuint32 3\n0\n"
