@@ -214,7 +214,7 @@ def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
             part = jax.tree_util.keystr(path)
             raise TypeError(
                 f"{where}: the result{part} is {_described(leaf)}. "
-                "A program returns arrays, numbers, and pytrees of them."
+                f"A program returns arrays, numbers, and pytrees of them{or_call(leaf)}."
             ) from None
     return arrays, structure
 
@@ -222,7 +222,24 @@ def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
 def _as_array(leaf: object) -> Any:
     if isinstance(leaf, np.ndarray | np.generic):
         jax.typeof(leaf)  # Refuses a dtype that JAX does not have.
-    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
+    return leaf if hasattr(leaf, "dtype") else as_array(leaf)
+
+
+def as_array(value: object) -> Any:
+    """Return an array, of what JAX makes one of.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if isinstance(value, str | bytes):
+        # JAX asks NumPy, for which some texts are names of types, and others numbers.
+        raise TypeError(f"{value!r} is text")
+    return jnp.asarray(value)
+
+
+def or_call(value: object) -> str:
+    """Return what else to say of what is no array: that a loop, or another function, is called."""
+    return "; if it is to be called, call it: f() in place of f" if callable(value) else ""
 
 
 def leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:

@@ -1,5 +1,6 @@
 """Branches and loop bodies, traced once, with results of types that agree."""
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
 from bellhop.base.flat import Flat
+from bellhop.base.signature import as_array, or_call
 from bellhop.base.types import Operand, PyTree
 from bellhop.tracing.state import current_circuit, taker_of_gates
 
@@ -91,9 +93,10 @@ def traced_step(
         that runs what was traced.
 
     Raises:
-        TypeError: where the iteration changes the structure or a shape.
+        TypeError: where the iteration changes the structure or a shape, or a carried value is no
+            array.
     """
-    first = _changed(jnp.asarray, Flat.of(carried))
+    first = _changed(functools.partial(_first, construct), Flat.of(carried))
     while True:
         closed, (result, rest) = _traced(step, first.restored(), *others)
         _check_same(construct, "the loop", first, "the body", result)
@@ -179,6 +182,16 @@ def _traced(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[Flat, Any]]:
     return closed, types
 
 
+def _first(construct: str, value: object) -> Any:
+    try:
+        return as_array(value)
+    except TypeError:
+        raise TypeError(
+            f"{construct}: a value that the loop is given is a {type(value).__name__}, and only "
+            "arrays and numbers can be carried. Take anything else from around the body."
+        ) from None
+
+
 def _changed(change: Callable[..., Any], first: Flat, *others: Flat) -> Flat:
     """Return what becomes of each leaf, with those of others in its place."""
     columns = zip(first.leaves, *(other.leaves for other in others), strict=True)
@@ -211,11 +224,11 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
                 "itself returns measurements."
             )
         try:
-            return jnp.asarray(leaf)
+            return as_array(leaf)
         except TypeError:
             raise TypeError(
                 f"{construct}: {name} returns a {type(leaf).__name__}, and only arrays and numbers "
-                "can be returned."
+                f"can be returned{or_call(leaf)}."
             ) from None
 
     leaves, tree = jax.tree.flatten(result, is_leaf=lambda leaf: isinstance(leaf, quantum))
