@@ -39,6 +39,7 @@ class StaticArguments:
         argnums: int | Iterable[int] | None,
         argnames: str | Iterable[str] | None,
     ) -> None:
+        self._function = function
         self._where = f"'{function_name(function)}' ({definition_site(function)})"
         self._positions = set(positions("static_argnums", argnums))
         self._names = set(names("static_argnames", argnames))
@@ -67,14 +68,26 @@ class StaticArguments:
 
         Raises:
             TypeError: for what is no position.
-            ValueError: for a position that is static, or below 0.
+            ValueError: for a position that is static, below 0, twice there, or of no argument.
         """
         chosen = positions(option, given)
+        if not chosen:
+            return ()
+        parameters = _parameters(self._function)
+        count = sum(p.kind in POSITIONAL for p in parameters)
+        is_open = any(p.kind is _VARIADIC[0] for p in parameters)
         for position in chosen:
             if position in self._positions or position < 0:
                 raise ValueError(
                     f"qjit of {self._where}: {option} has {position}, which is static or below 0. "
                     "Name arguments of the program, from 0 on."
+                )
+            if position >= count and not is_open:
+                raise ValueError(self._too_many(option, position, count))
+            if chosen.count(position) > 1:
+                raise ValueError(
+                    f"qjit of {self._where}: {option} has {position} twice. Name each argument "
+                    "once."
                 )
         return tuple(p - sum(static < p for static in self._positions) for p in chosen)
 
@@ -89,10 +102,7 @@ class StaticArguments:
         for position in sorted(self._positions):
             index = position + len(positional) if position < 0 else position
             if index < 0 or (index >= len(positional) and _VARIADIC[0] not in kinds):
-                raise ValueError(
-                    f"qjit of {self._where}: static_argnums has {position}, and the function has "
-                    f"{len(positional)} arguments with a position."
-                )
+                raise ValueError(self._too_many("static_argnums", position, len(positional)))
             self._positions ^= {position, index} if position != index else set()
             if index < len(positional) and positional[index].kind is not POSITIONAL[0]:
                 self._names.add(positional[index].name)
@@ -104,6 +114,12 @@ class StaticArguments:
                     f"of the function are {', '.join(known) or 'none'}."
                 )
         self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
+
+    def _too_many(self, option: str, position: int, count: int) -> str:
+        return (
+            f"qjit of {self._where}: {option} has {position}, and the function has {count} "
+            "arguments with a position."
+        )
 
     def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:
         """Return the static arguments, and the others.

@@ -69,6 +69,12 @@ def test_donated_arguments_are_gone():
     assert (x.is_deleted(), y.is_deleted()) == (True, False)
     with pytest.raises(ValueError, match="which is static or below 0"):
         bellhop.qjit(lambda n, x: x, static_argnums=0, donate_argnums=0)
+    with pytest.raises(ValueError, match="donate_argnums has 4, and the function has 1 argument"):
+        bellhop.qjit(lambda x: x, donate_argnums=4)
+    with pytest.raises(ValueError, match="donate_argnums has 0 twice"):
+        bellhop.qjit(lambda x: x, donate_argnums=(0, 0))
+    # As many as there may be.
+    assert bellhop.qjit(lambda *xs: xs[1], donate_argnums=1)(1.0, 2.0) == 2.0
 
 
 def test_references_from_outside_are_refused_by_name():
