@@ -14,6 +14,7 @@ from bellhop.autograph.converted_calls import (
 )
 from bellhop.base.source import definition_site, function_name
 from bellhop.errors import AutoGraphError
+from bellhop.tracing.options import check_modules
 from bellhop.tracing.state import tracing_with
 
 
@@ -34,6 +35,7 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
 
     Raises:
         AutoGraphError: where the source cannot be had or is not understood; names the function.
+        TypeError: where ``fn`` is no function, or ``modules`` has what is no module's name.
 
     Example:
         >>> import bellhop, jax
@@ -48,6 +50,7 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
     """
     if not callable(fn):
         raise TypeError(f"run_autograph takes a function, got {fn!r} of type {type(fn).__name__}.")
+    check_modules(f"run_autograph of '{function_name(fn)}'", modules)
 
     def converted(function: Callable[..., Any]) -> Callable[..., Any]:
         try:

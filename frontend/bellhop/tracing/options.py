@@ -1,9 +1,11 @@
 """The options of qjit: what there is, and what is refused by name."""
 
 import dataclasses
+import io
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, TextIO, TypedDict
 
 from bellhop.base.config import ENGINES, PRECISIONS
@@ -113,6 +115,13 @@ class CompileOptions:
             )
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
+        is_binary = isinstance(self.logfile, io.RawIOBase | io.BufferedIOBase)
+        if self.logfile is not None and (is_binary or not hasattr(self.logfile, "write")):
+            raise TypeError(
+                f"qjit: logfile is where text is written to, not {self.logfile!r}. Give an open "
+                "text file, as open('qjit.log', 'w'), or None for standard error."
+            )
+        check_modules("qjit: autograph_include", self.autograph_include)
         self.intermediate_level  # noqa: B018
         self.circuit_passes  # noqa: B018
 
@@ -132,6 +141,23 @@ class CompileOptions:
                 f"{', '.join(_LEVELS)}; not {level!r}."
             )
         return number
+
+
+def check_modules(what: str, modules: Any) -> None:
+    """Refuse what are no modules for autograph to convert.
+
+    Args:
+        what: is given them, for errors.
+        modules: a sequence of modules and names of modules.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    listed = () if isinstance(modules, str) or not isinstance(modules, Iterable) else (*modules,)
+    if (modules and not listed) or not all(isinstance(m, str | ModuleType) for m in listed):
+        raise TypeError(
+            f"{what} takes modules and names of modules, as ['package.module'], and is {modules!r}."
+        )
 
 
 class OptionsByName(TypedDict, total=False):

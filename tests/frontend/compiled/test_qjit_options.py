@@ -27,6 +27,20 @@ def test_unknown_options_are_named():
         bellhop.qjit(colour="red")
 
 
+@pytest.mark.parametrize("logfile", ["qjit.log", io.BytesIO(), 3])
+def test_a_log_that_takes_no_text_is_refused(logfile):
+    with pytest.raises(TypeError, match="qjit: logfile .* Give an open text file"):
+        bellhop.qjit(lambda x: x, verbose=True, logfile=logfile)
+
+
+@pytest.mark.parametrize("modules", [[3], "name", 3, [print]])
+def test_what_is_no_module_is_not_converted(modules):
+    with pytest.raises(TypeError, match="qjit: autograph_include takes modules and names of"):
+        bellhop.qjit(lambda x: x, autograph=True, autograph_include=modules)
+    with pytest.raises(TypeError, match="run_autograph of '<lambda>' takes modules"):
+        bellhop.run_autograph(lambda x: x, 3)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("pipelines", [("a", ["b"])]), ("pass_plugins", ["a.so"]), ("dialect_plugins", ["a.so"])],
