@@ -140,7 +140,7 @@ def save_programs(
         CompileError: for a callback that another process cannot import; names it.
         FileNotFoundError: where there is no such directory.
     """
-    path = Path(path)
+    path = _as_path("save", path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"'{name}' cannot be saved: there is no directory {path.parent}.")
     metadata = {
@@ -188,7 +188,7 @@ def read_programs(
         CompileError: as ``load`` does.
     """
     allowed = Allowed(functions, trust=trust)
-    content = Path(path).read_bytes()
+    content = _content(_as_path("bellhop.load", path))
     with reading(path):
         metadata, modules, executables = _unpack(content, trust=trust)
         if lacking := allowed.lacks(metadata):
@@ -205,6 +205,21 @@ def read_programs(
         ]
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
     return metadata["name"], programs, options
+
+
+def _as_path(called: str, path: object) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{called} takes a path, a str or an os.PathLike, and is given {path!r}.")
+    return Path(path)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        # Of its number, Python makes the same type.
+        why = f"bellhop.load cannot read what f.save(path) wrote: {error.strerror}"
+        raise OSError(error.errno, why, str(path)) from error
 
 
 @contextlib.contextmanager

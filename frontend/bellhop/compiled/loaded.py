@@ -47,6 +47,8 @@ class LoadedFunction(QJIT[Any, Any]):
 
         original_function.__name__ = original_function.__qualname__ = name
         super().__init__(original_function, CompileOptions(**options))
+        # Not the line above, which is what Python knows.
+        self._traced.site = f"loaded from {path}"
 
     def _specially(
         self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
@@ -162,8 +164,8 @@ def load(
     Raises:
         CompileError: where the file is no saved function, was made with other settings, names
             functions that are not given, or a callback or device that is not there.
-        FileNotFoundError: where there is no such file.
-        TypeError: where ``functions`` holds what cannot be called.
+        OSError: where the file cannot be read, as FileNotFoundError where there is none.
+        TypeError: where ``path`` is no path, or ``functions`` holds what cannot be called.
 
     Warns:
         UserWarning: where machine code in a trusted file is not for this machine, and the program

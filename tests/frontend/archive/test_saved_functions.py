@@ -301,3 +301,21 @@ def test_a_directory_that_there_is_not_is_named(tmp_path):
     f(1.0)
     with pytest.raises(FileNotFoundError, match="cannot be saved: there is no directory .*nowhere"):
         f.save(tmp_path / "nowhere" / "f.bellhop")
+
+
+def test_errors_of_a_loaded_function_name_the_file(path):
+    f = bellhop.qjit(lambda x: 2 * x)
+    f(1.0)
+    f.save(path)
+    where = f"\\(loaded from {path}\\): the argument .* is of type str"
+    with pytest.raises(TypeError, match=where):
+        bellhop.load(path)("text")
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(TypeError, match="bellhop.load takes a path, .* is given b'name'"):
+        bellhop.load(b"name")
+    with pytest.raises(FileNotFoundError, match="bellhop.load cannot read .*nowhere'"):
+        bellhop.load(tmp_path / "nowhere")
+    with pytest.raises(IsADirectoryError, match="bellhop.load cannot read "):
+        bellhop.load(tmp_path)
