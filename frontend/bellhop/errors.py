@@ -78,3 +78,12 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     """
 
     exceptions: tuple[BaseException, ...] = ()
+
+
+def shown(value: object) -> str:
+    """Return how errors show a value: as ``repr`` does, and no longer than a line or two."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        # Of longer ones Python refuses the digits.
+        return f"<int of {value.bit_length()} bits>"
+    text = repr(value)
+    return text if len(text) <= 160 else f"{text[:160]}..."

@@ -37,6 +37,18 @@ def test_options_of_qjit():
         raises(words, bellhop.qjit, abs, error=ValueError, **options)
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_integers_of_many_digits_are_not_shown(digits):
+    """Of the longer ones Python itself does not."""
+    large = 10**digits
+    bits = f"<int of {large.bit_length()} bits>"
+    if digits == 400:
+        raises(bits, bellhop.qjit(lambda x: x), large, error=OverflowError)
+    raises(bits, bellhop.qjit(lambda x: large), 1.0, error=OverflowError)
+    raises(bits, bellhop.pure_callback(lambda: large, float), error=OverflowError)
+    raises(bits, bellhop.qjit, abs, error=ValueError, seed=large)
+
+
 def test_format_strings():
     show = bellhop.debug.print
     raises("has fields with numbers and fields", show, "{0} {}", 1, 2, error=ValueError)

@@ -18,6 +18,7 @@ from bellhop.base.flat import Flat
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import POSITIONAL
 from bellhop.base.types import Args, Kwargs, PyTree
+from bellhop.errors import shown
 
 
 class DeclaredSignature:
@@ -175,13 +176,9 @@ def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         try:
             type_ = jax.typeof(leaf)
-        except OverflowError:
-            bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
-            unsigned = ", or numpy.uint64 of it where that holds it" if bits == 64 else ""
-            raise OverflowError(
-                f"{where}: the argument {_leaf_name(names, path)} is {leaf}, which does not fit in "
-                f"{bits} bits. Pass a float{unsigned}."
-            ) from None
+        except OverflowError as error:
+            named = f"{where}: the argument {_leaf_name(names, path)}"
+            raise _too_large(named, leaf, "Pass", error) from None
         except TypeError:
             raise TypeError(
                 f"{where}: the argument {_leaf_name(names, path)} is {_described(leaf)}. "
@@ -204,12 +201,16 @@ def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
 
     Raises:
         TypeError: naming the part that is no array.
+        OverflowError: likewise, for an integer that no type of JAX's holds.
     """
     paths, structure = jax.tree_util.tree_flatten_with_path(result)
     arrays = []
     for path, leaf in paths:
         try:
             arrays.append(_as_array(leaf))
+        except (OverflowError, ValueError) as error:
+            part = jax.tree_util.keystr(path)
+            raise _too_large(f"{where}: the result{part}", leaf, "Return", error) from None
         except TypeError:
             part = jax.tree_util.keystr(path)
             raise TypeError(
@@ -240,6 +241,17 @@ def as_array(value: object) -> Any:
 def or_call(value: object) -> str:
     """Return what else to say of what is no array: that a loop, or another function, is called."""
     return "; if it is to be called, call it: f() in place of f" if callable(value) else ""
+
+
+def _too_large(named: str, leaf: object, verb: str, error: Exception) -> Exception:
+    """Return the error for an integer that no type of JAX's holds; other errors are as they are."""
+    if not isinstance(leaf, int):
+        return error
+    bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
+    unsigned = ", or numpy.uint64 of it where that holds it" if bits == 64 else ""
+    return OverflowError(
+        f"{named} is {shown(leaf)}, which does not fit in {bits} bits. {verb} a float{unsigned}."
+    )
 
 
 def leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:

@@ -9,6 +9,7 @@ import jax
 
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs
+from bellhop.errors import shown
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -162,7 +163,7 @@ def positions(option: str, given: Any) -> tuple[int, ...]:
         return tuple(map(operator.index, given))
     except TypeError as error:
         raise TypeError(
-            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is {given!r}."
+            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is {shown(given)}."
         ) from error
 
 
@@ -179,7 +180,7 @@ def names(option: str, given: Any) -> tuple[str, ...]:
         if all(isinstance(name, str) for name in listed):
             return listed
     raise TypeError(
-        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is {given!r}."
+        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is {shown(given)}."
     )
 
 

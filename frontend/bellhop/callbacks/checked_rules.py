@@ -13,6 +13,7 @@ from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 from bellhop.compiler.target import describe, is_array_like
+from bellhop.errors import shown
 from bellhop.tracing.state import NOT_TRACEABLE
 
 
@@ -62,7 +63,8 @@ def checked_pair(pair: Any, what: str, second: str) -> tuple[Any, Any]:
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(
-            f"{what} must return its result and the {second}, a tuple of two; it returned {pair!r}."
+            f"{what} must return its result and the {second}, a tuple of two; it returned "
+            f"{shown(pair)}."
         )
     return pair
 

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.errors import shown
+
 
 def takes_number(dtype: np.dtype, value: object) -> bool:
     """Tell whether a type takes a Python number's kind."""
@@ -39,8 +41,8 @@ def as_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.nda
     is_inexact = jax.dtypes.issubdtype(dtype, jnp.inexact)
     if isinstance(value, int) and not (is_inexact and _is_float(value)):
         raise OverflowError(
-            f"{returned}: Python integer {value} out of bounds for {dtype.name}. Declare a type "
-            "that holds it."
+            f"{returned}: Python integer {shown(value)} out of bounds for {dtype.name}. Declare "
+            "a type that holds it."
         )
     array = np.asarray(value if isinstance(value, np.ndarray | complex) else float(value))
     with np.errstate(all="ignore"):

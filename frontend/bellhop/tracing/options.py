@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, TextIO, TypedDict
 
 from bellhop.base.config import ENGINES, PRECISIONS
+from bellhop.errors import shown
 from bellhop.passes import pass_names
 from bellhop.tracing.foreign import check_foreign_option
 
@@ -99,7 +100,7 @@ class CompileOptions:
         if self.seed is not None and not (is_integer and 0 <= operator.index(self.seed) < 2**64):
             error = ValueError if is_integer else TypeError
             raise error(
-                f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is {self.seed!r}."
+                f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is {shown(self.seed)}."
             )
         if self.engine not in (None, *ENGINES):
             raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
@@ -111,15 +112,15 @@ class CompileOptions:
         if isinstance(n, bool) or not hasattr(n, "__index__") or operator.index(n) < 1:
             raise ValueError(
                 "qjit: concurrent_callbacks is how many callbacks run at once, an integer from 1 "
-                f"on, not {n!r}. Give 1 to call one after another."
+                f"on, not {shown(n)}. Give 1 to call one after another."
             )
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
         is_binary = isinstance(self.logfile, io.RawIOBase | io.BufferedIOBase)
         if self.logfile is not None and (is_binary or not hasattr(self.logfile, "write")):
             raise TypeError(
-                f"qjit: logfile is where text is written to, not {self.logfile!r}. Give an open "
-                "text file, as open('qjit.log', 'w'), or None for standard error."
+                f"qjit: logfile is where text is written to, not {shown(self.logfile)}. "
+                "Give an open text file, as open('qjit.log', 'w'), or None for standard error."
             )
         check_modules("qjit: autograph_include", self.autograph_include)
         self.intermediate_level  # noqa: B018
@@ -156,7 +157,8 @@ def check_modules(what: str, modules: Any) -> None:
     listed = () if isinstance(modules, str) or not isinstance(modules, Iterable) else (*modules,)
     if (modules and not listed) or not all(isinstance(m, str | ModuleType) for m in listed):
         raise TypeError(
-            f"{what} takes modules and names of modules, as ['package.module'], and is {modules!r}."
+            f"{what} takes modules and names of modules, as ['package.module'], and is "
+            f"{shown(modules)}."
         )
 
 
