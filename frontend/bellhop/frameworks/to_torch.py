@@ -102,7 +102,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         >>> x.grad
         tensor([1., 1.], dtype=torch.float64)
     """
-    torch = import_torch()
+    torch = import_torch("to_torch")
     if not callable(fn):
         raise TypeError(f"to_torch takes a function, got {fn!r} of type {type(fn).__name__}.")
     by_structure: dict[Any, ArrayFunction] = {}

@@ -28,8 +28,11 @@ _BY_NAME = (
 
 
 @functools.cache
-def import_torch() -> Any:
+def import_torch(asked_by: str = "call_torch") -> Any:
     """Return PyTorch.
+
+    Args:
+        asked_by: the function that needs it, for errors.
 
     Raises:
         ImportError: naming the extra that brings it.
@@ -38,7 +41,7 @@ def import_torch() -> Any:
         import torch
     except ImportError as error:
         raise ImportError(
-            "call_torch needs PyTorch, which is not installed. Install it with "
+            f"{asked_by} needs PyTorch, which is not installed. Install it with "
             "pip install 'pennylane-bellhop[torch]'."
         ) from error
     return torch
