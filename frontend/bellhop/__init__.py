@@ -95,6 +95,10 @@ else:
             return globals().setdefault(name, getattr(module, name))
         raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
 
+    def __dir__() -> list[str]:
+        """Return what users use: not what this module imports for itself."""
+        return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
 
 __all__ = [
     "QJIT",

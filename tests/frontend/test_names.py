@@ -25,6 +25,7 @@ def test_errors_have_one_home(name):
 def test_everything_public_is_there():
     assert all(hasattr(bellhop, name) for name in bellhop.__all__)
     assert all(hasattr(bellhop.debug, name) for name in bellhop.debug.__all__)
+    assert [name for name in dir(bellhop) if not name.startswith("__")] == sorted(bellhop.__all__)
 
 
 def test_assertions_see_the_values_of_the_run():
