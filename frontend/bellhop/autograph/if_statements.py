@@ -25,6 +25,7 @@ from bellhop.autograph.variables import (
     is_traced,
     is_undefined,
 )
+from bellhop.base.flat import structure_in_words
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
@@ -290,8 +291,8 @@ class _IfStatement:
                 "both, or expectation values."
             )
         return (
-            f"{what} has the structure {structures[0]} after one branch and {structures[1]} after "
-            "the other. Give it one structure."
+            f"{what} has the structure {structure_in_words(structures[0])} after one branch and "
+            f"{structure_in_words(structures[1])} after the other. Give it one structure."
         )
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
+from bellhop.base.flat import structure_in_words
 from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 
@@ -145,7 +146,8 @@ class Carried:
             if is_array and jax.tree.structure(new) != jax.tree.structure(old):
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes the structure of '{name}': "
-                    f"{jax.tree.structure(old)} before, {jax.tree.structure(new)} after an "
-                    "iteration. Keep one structure, with all its parts before the loop."
+                    f"{structure_in_words(jax.tree.structure(old))} before, "
+                    f"{structure_in_words(jax.tree.structure(new))} after an iteration. Keep "
+                    "one structure, with all its parts before the loop."
                 )
         return jax.tree.leaves(self._arrays(values))

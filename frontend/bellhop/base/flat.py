@@ -90,6 +90,11 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
+def structure_in_words(tree: Any) -> str:
+    """Describe a structure, as in ``(array, {'a': array})``."""
+    return str(tree).removeprefix("PyTreeDef(").removesuffix(")").replace("*", "array")
+
+
 def flat_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """Return arguments, each taken apart where it was not."""
     flat = lambda value: value if isinstance(value, Flat) else Flat.of(value)

@@ -139,7 +139,8 @@ def definition_site(function: Callable[..., Any]) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         return qualified_name(function)
-    return f"{code.co_filename}:{code.co_firstlineno}"
+    file, line = code.co_filename, code.co_firstlineno
+    return generated_line(file, line) or f"{file}:{line}"
 
 
 def named_after(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,6 +150,11 @@ def named_after(function: Callable[..., Any], run: Callable[..., Any]) -> Callab
     return run
 
 
+def named(function: Callable[..., Any]) -> str:
+    """Return how errors name a function of the user's, with its line."""
+    return f"'{function_name(function)}' ({definition_site(function)})"
+
+
 def made_of(what: str, function: Callable[..., Any]) -> str:
     """Return how errors name what is made of a function, such as a derivative."""
-    return f"{what} of '{function_name(function)}' ({definition_site(function)})"
+    return f"{what} of {named(function)}"

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.flat import Flat
+from bellhop.base.flat import Flat, structure_in_words
 from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.callbacks.linear_map import zero_tangent
@@ -77,7 +77,8 @@ def checked_result(result: PyTree, what: str, tree: PyTree, avals: Sequence[Any]
     """
     if (observed := jax.tree.structure(result)) != tree:
         raise TypeError(
-            f"{what} returned a result of structure {observed}; the callback returns {tree}."
+            f"{what} returned a result of structure {structure_in_words(observed)}; the callback "
+            f"returns {structure_in_words(tree)}."
         )
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _is_like(leaf, aval):
@@ -166,7 +167,8 @@ def _checked(tangent: PyTree, tree: PyTree, avals: Sequence[Any], what: str, of:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
         raise TypeError(
-            f"{what} a value of structure {jax.tree.structure(tangent)}; {of} has {tree}."
+            f"{what} a value of structure {structure_in_words(jax.tree.structure(tangent))}; {of} "
+            f"has {structure_in_words(tree)}."
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 from bellhop.base.devices import Target, resolve_target
+from bellhop.base.flat import structure_in_words
 from bellhop.base.source import made_of
 
 
@@ -40,9 +41,9 @@ def result_targets(
         of_each = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
     except ValueError as error:
         raise ValueError(
-            f"{where} has the structure {jax.tree.structure(targets)}, and the result {tree}. "
-            "Give a device for all of it, or a tree as the result's, or the upper part of one, "
-            "with None for what stays on the host."
+            f"{where} has the structure {structure_in_words(jax.tree.structure(targets))}, and the "
+            f"result {structure_in_words(tree)}. Give a device for all of it, or a tree as the "
+            "result's, or the upper part of one, with None for what stays on the host."
         ) from error
     for target, leaf in zip(of_each, leaves, strict=True):
         if isinstance(target, jax.sharding.Sharding):

@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
+from bellhop.base.flat import structure_in_words
 from bellhop.base.source import definition_site, function_name, qualified_name
 from bellhop.base.types import Operand
 from bellhop.base.workers import Startable, Workers
@@ -211,13 +212,13 @@ class CallbackTarget:
         except ValueError as error:
             returned = (
                 f"{self.flavour} '{self.name}' returned a value of structure "
-                f"{jax.tree.structure(result)}"
+                f"{structure_in_words(jax.tree.structure(result))}"
             )
             if self.inferred:
                 raise self._inferred_mismatch(returned, self.out_tree) from error
             raise TypeError(
-                f"{returned}, declared {self.out_tree}. Return what was declared, or declare what "
-                "is returned."
+                f"{returned}, declared {structure_in_words(self.out_tree)}. Return what was "
+                "declared, or declare what is returned."
             ) from error
         return flat[0] if len(flat) == 1 else tuple(flat)
 

@@ -2,18 +2,23 @@
 
 from typing import Any
 
+from bellhop.base.flat import Flat
 from bellhop.base.types import PyTree
-from bellhop.control_flow.steps import classical_result
+from bellhop.control_flow.steps import check_same, classical_result
 
 
 def as_carried(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a body returned as the tuple of arrays that it stands for.
 
     Raises:
-        TypeError: where it stands for another number of values, or one is no array.
+        TypeError: where it stands for another number of values, one is no array, or is of another
+            structure or shape than what was carried.
     """
     values = as_values(construct, result, carried)
-    return tuple(classical_result(construct, "the body", value) for value in values)
+    arrays = tuple(classical_result(construct, "the body", value) for value in values)
+    before, after = map(Flat.of, map(unwrap, (carried, arrays)))
+    check_same(construct, "it carries", before, "returns", after)
+    return arrays
 
 
 def as_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from bellhop.base.source import made_of, named
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.interpretation import is_outcome
 from bellhop.control_flow.operator_arguments import dequeue_arguments
@@ -114,8 +115,9 @@ class Conditional:
         functions: list[Function] = []
         final: tuple[str, Function] | None = None
         for number, (value, function) in enumerate(self._branches):
-            pred = as_predicate("cond", value)
-            name = "the first branch" if number == 0 else f"branch {number + 1} (else_if)"
+            pred = as_predicate(made_of("cond", function), value)
+            which = "the first branch" if number == 0 else f"branch {number + 1} (else_if)"
+            name = f"{which} {named(function)}"
             if pred is True:
                 final = name, function
                 break
@@ -124,7 +126,8 @@ class Conditional:
                 names.append(name)
                 functions.append(function)
         else:
-            final = ("otherwise", self._otherwise) if self._otherwise is not None else None
+            other = self._otherwise
+            final = (f"otherwise {named(other)}", other) if other is not None else None
         if not preds:
             return None if final is None else final[1](*args, **kwargs)
         # Without an else there is a branch that does nothing, and returns nothing.

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.source import made_of
 from bellhop.base.types import Operand
 from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
 from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
@@ -73,15 +74,17 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        what = made_of("for_loop", body)
+
         def loop(*init: Any) -> Any:
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):
-                    carried = as_values("for_loop", body(index, *carried), init)
+                    carried = as_values(what, body(index, *carried), init)
                 return unwrap(carried)
 
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
-                return as_carried("for_loop", body(_index_at(iteration, bounds), *carried), init)
+                return as_carried(what, body(_index_at(iteration, bounds), *carried), init)
 
             circuit = taker_of_gates()
             count = len(range(*bounds)) if is_static else n_iterations(bounds)

@@ -11,7 +11,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
-from bellhop.base.flat import Flat
+from bellhop.base.flat import Flat, structure_in_words
 from bellhop.base.signature import as_array, or_call
 from bellhop.base.types import Operand, PyTree
 from bellhop.tracing.state import current_circuit, taker_of_gates
@@ -99,7 +99,6 @@ def traced_step(
     first = _changed(functools.partial(_first, construct), Flat.of(carried))
     while True:
         closed, (result, rest) = _traced(step, first.restored(), *others)
-        _check_same(construct, "the loop", first, "the body", result)
         widened = _changed(_widened, first, result)
         if all(map(_same_dtype, first.leaves, widened.leaves)):
             break
@@ -132,7 +131,7 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
     if are_gates:
         results = [Flat.of(None)] * len(results)
     for name, result in zip(names, results, strict=True):
-        _check_same(branches.construct, names[0], results[0], name, result)
+        check_same(branches.construct, f"{names[0]} has", results[0], f"{name} returns", result)
     common = _changed(_common_dtype, *results)
 
     def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
@@ -238,22 +237,33 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     return None if is_only_gates else jax.tree.unflatten(tree, checked)
 
 
-def _check_same(construct: str, first: str, one: Flat, second: str, other: Flat) -> None:
+def check_same(construct: str, first: str, one: Flat, second: str, other: Flat) -> None:
+    """Check that two values are of one structure, and of the same shapes.
+
+    Args:
+        construct: where they come together.
+        first: who has the one, and a verb.
+        one: that value.
+        second: who has the other, and a verb.
+        other: that value.
+
+    Raises:
+        TypeError: where they are not.
+    """
     if one.tree != other.tree:
         raise TypeError(
-            f"{construct}: the structures differ: {first} has {one.tree}, and "
-            f"{second} returns {other.tree}. Return the same structure."
+            f"{construct}: the structures differ: {first} {structure_in_words(one.tree)}, and "
+            f"{second} {structure_in_words(other.tree)}. Return the same structure."
         )
-    shapes = [[leaf.shape for leaf in flat.leaves] for flat in (one, other)]
-    if shapes[0] != shapes[1]:
+    if list(map(jnp.shape, one.leaves)) != list(map(jnp.shape, other.leaves)):
         raise TypeError(
-            f"{construct}: the shapes differ: {first} has {_listed(one)}, and {second} returns "
+            f"{construct}: the shapes differ: {first} {_listed(one)}, and {second} "
             f"{_listed(other)}. Return arrays of the same shapes."
         )
 
 
 def _listed(flat: Flat) -> str:
-    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in flat.leaves)
+    return ", ".join(f"{jnp.result_type(x)}{list(jnp.shape(x))}" for x in flat.leaves)
 
 
 def _common_dtype(*leaves: Operand) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from bellhop.base.source import named
 from bellhop.control_flow.predicates import as_integer
 from bellhop.control_flow.steps import run_branch
 
@@ -80,6 +81,7 @@ class Switch:
         for position, case in enumerate(self._cases):
             number = jnp.where(self._index == case, jnp.int32(position), number)
         functions = [*self._cases.values(), self._default]
-        names = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
+        which = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
+        names = [f"{what} {named(of)}" for what, of in zip(which, functions, strict=True)]
         branches = [partial(function, *args, **kwargs) for function in functions]
         return run_branch("switch", number, names, branches)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.source import made_of
 from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
 from bellhop.control_flow.interpretation import is_interpreted
 from bellhop.control_flow.predicates import as_predicate
@@ -53,17 +54,19 @@ def while_loop(
     refuse_resizing("while_loop", allow_array_resizing)
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        what = made_of("while_loop", body)
+
         def loop(*init: Any) -> Any:
             def condition(carried: tuple[Any, ...]) -> Any:
-                return as_predicate("while_loop", cond_fn(*carried))
+                return as_predicate(made_of("while_loop", cond_fn), cond_fn(*carried))
 
             def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-                return as_carried("while_loop", body(*carried), init)
+                return as_carried(what, body(*carried), init)
 
             if is_interpreted():
                 carried = init
                 while condition(carried):
-                    carried = as_values("while_loop", body(*carried), init)
+                    carried = as_values(what, body(*carried), init)
                 return unwrap(carried)
             circuit = taker_of_gates()
             run = repeat_while if circuit is None else circuit.while_loop

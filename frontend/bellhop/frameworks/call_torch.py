@@ -11,6 +11,7 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.base.declared_types import MISSING, array_type, result_avals
+from bellhop.base.flat import structure_in_words
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs, PyTree
@@ -179,7 +180,8 @@ class TorchFunction(PickledByName):
             except ValueError as error:
                 raise TypeError(
                     f"call_torch '{self.__name__}' returned a value of structure "
-                    f"{jax.tree.structure(result)}, and its result type has {out_tree}."
+                    f"{structure_in_words(jax.tree.structure(result))}, and its result type has "
+                    f"{structure_in_words(out_tree)}."
                 ) from error
 
         return PrimalFunction(self.__name__, call, mutates=mutates), avals_out, out_tree

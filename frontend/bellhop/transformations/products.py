@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.base.flat import structure_in_words
 from bellhop.base.source import made_of
 from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
@@ -182,8 +183,9 @@ def _like(tangent: PyTree, primal: PyTree) -> Any:
 def _check_like(name: str, f: Function, what: str, tangent: PyTree, primal: PyTree) -> None:
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
         raise TypeError(
-            f"{made_of(name, f)}: {what} has the structure {jax.tree.structure(tangent)}; it must "
-            f"be {jax.tree.structure(primal)}."
+            f"{made_of(name, f)}: {what} has the structure "
+            f"{structure_in_words(jax.tree.structure(tangent))}; it must be "
+            f"{structure_in_words(jax.tree.structure(primal))}."
         )
     for one, other in zip(jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True):
         if jnp.shape(one) != jnp.shape(other):

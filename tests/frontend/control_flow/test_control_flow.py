@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -222,29 +223,30 @@ def test_carried_pytrees() -> None:
 ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "missing otherwise": (
         lambda x: bellhop.cond(x > 0, lambda: x)(),
-        "cond: the structures differ: the first branch has PyTreeDef(*), and the missing "
-        "otherwise branch (false_fn) returns PyTreeDef(None)",
+        "cond: the structures differ: the first branch '<lambda>' (HERE) has array, and the "
+        "missing otherwise branch (false_fn) returns None",
     ),
     "other structure": (
         lambda x: bellhop.cond(x > 0, lambda: (x, x), lambda: {"a": x})(),
-        "cond: the structures differ: the first branch has PyTreeDef((*, *)), and otherwise "
-        "returns PyTreeDef({'a': *})",
+        "cond: the structures differ: the first branch '<lambda>' (HERE) has (array, array), and "
+        "otherwise '<lambda>' (HERE) returns {'a': array}",
     ),
     "other shape": (
         lambda x: bellhop.cond(x > 0, lambda: x, lambda: jnp.ones(3))(),
-        "cond: the shapes differ: the first branch has float64[], and otherwise returns float64[3]",
+        "cond: the shapes differ: the first branch '<lambda>' (HERE) has float64[], and otherwise "
+        "'<lambda>' (HERE) returns float64[3]",
     ),
     "no scalar": (
         lambda x: bellhop.cond(jnp.stack([x, x]) > 0, lambda: x, lambda: x)(),
-        "cond: a condition must be a scalar; one has the shape (2,)",
+        "cond of '<lambda>' (HERE): a condition must be a scalar; one has the shape (2,)",
     ),
     "no number": (
         lambda x: bellhop.cond("yes", lambda: x, lambda: x)(),
-        "cond: a condition must be a bool or a number; one is a str",
+        "cond of '<lambda>' (HERE): a condition must be a bool or a number; one is a str",
     ),
     "a string": (
         lambda x: bellhop.cond(x > 0, lambda: "yes", lambda: "no")(),
-        "cond: the first branch returns a str, and only arrays and numbers can be returned",
+        "cond: the first branch '<lambda>' (HERE) returns a str, and only arrays and numbers can",
     ),
     "no true_fn": (lambda x: bellhop.cond(x > 0, None, lambda: x), "without a true_fn"),
     "float index": (lambda x: bellhop.switch(x)(lambda: x)(), "the index must be an integer"),
@@ -254,11 +256,17 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "other shape carried": (
         lambda x: bellhop.for_loop(0, 3)(lambda i, y: jnp.ones(2) * y)(x),
-        "for_loop: the shapes differ: the loop has float64[], and the body returns float64[2]",
+        "for_loop of '<lambda>' (HERE): the shapes differ: it carries float64[], and returns "
+        "float64[2]",
+    ),
+    "other structure carried": (
+        lambda x: bellhop.while_loop(lambda y: y > 0)(lambda y: (y, y))(x),
+        "while_loop of '<lambda>' (HERE): the structures differ: it carries array, and returns "
+        "(array, array)",
     ),
     "other count carried": (
         lambda x: bellhop.while_loop(lambda y, z: y > 0)(lambda y, z: y)(x, x),
-        "while_loop: the body must return what it carries, 2 values; it returned",
+        "while_loop of '<lambda>' (HERE): the body must return what it carries, 2 values",
     ),
 }
 
@@ -268,7 +276,8 @@ def test_errors(name: str) -> None:
     program, message = ERRORS[name]
     with pytest.raises(TypeError) as caught:
         bellhop.qjit(program)(0.5)
-    assert message in str(caught.value)
+    here = re.compile(re.escape(f"({__file__}:") + r"\d+\)")
+    assert message in here.sub("(HERE)", str(caught.value))
 
 
 def test_two_branches_of_one_case() -> None:
