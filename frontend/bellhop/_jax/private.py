@@ -164,7 +164,8 @@ def hide_frames(error: BaseException) -> None:
     if mode == "tracebackhide":
         traceback_util._add_tracebackhide_to_hidden_frames(error.__traceback__)
     else:
-        error.__traceback__ = traceback_util.filter_traceback(error.__traceback__)
+        # Not as an attribute: the class may refuse those, as frozen dataclasses do.
+        BaseException.with_traceback(error, traceback_util.filter_traceback(error.__traceback__))
 
 
 def hold_weakly_in_caches(parameter_type: type[Any]) -> None:

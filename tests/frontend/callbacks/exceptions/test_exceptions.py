@@ -29,6 +29,11 @@ class NoNotesError(Exception):
         raise TypeError("no notes here")
 
 
+class FrozenError(Exception):
+    def __setattr__(self, name, value):
+        raise AttributeError(f"no {name}")
+
+
 class SilentError(Exception):
     def __str__(self):
         raise RuntimeError("no text either")
@@ -49,6 +54,7 @@ EXCEPTIONS = [
     OddError(3, detail={"a": 1}),
     SlottedError("x"),
     NoNotesError("x"),
+    FrozenError("x"),
     SilentError(),
     SurrogateError(),
     ExceptionGroup("group", [ValueError("1"), TypeError("2")]),
@@ -79,7 +85,7 @@ def test_same_object_on_first_and_cached_calls(exception, flavour, form, raising
         assert caught.value is exception
         assert caught.value.args == args
     # pytest and this list hold on to it.
-    exception.__traceback__ = None
+    exception.with_traceback(None)
 
 
 def test_note_names_callback_and_line_of_the_call():
@@ -104,7 +110,7 @@ def test_note_is_added_once_to_an_exception_that_is_raised_often(raising):
         with pytest.raises(UserError):
             f(1.0)
     assert len(exception.__notes__) == 1
-    exception.__traceback__ = None
+    exception.with_traceback(None)
 
 
 def test_traceback_shows_the_users_frames():
