@@ -192,6 +192,36 @@ def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -
             )
 
 
+def check_not_deleted(
+    where: str, names: Sequence[str], args: Args, kwargs: Kwargs, failed: Exception
+) -> None:
+    """Refuse arguments whose memory is gone, where a run has failed.
+
+    Args:
+        where: the compiled function and its line.
+        names: of the arguments with a position.
+        args: these arguments.
+        kwargs: arguments by name.
+        failed: how the run failed.
+
+    Raises:
+        RuntimeError: naming the argument, or its part.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+        if _is_deleted(leaf):
+            raise RuntimeError(
+                f"{where}: the argument {_leaf_name(names, path)} is an array that was deleted, or "
+                "that a call was given to overwrite (donate_argnums). Pass what that call "
+                "returned, or donate a copy, x.copy()."
+            ) from failed
+
+
+def _is_deleted(leaf: object) -> bool:
+    if not isinstance(leaf, jax.Array) or isinstance(leaf, jax.core.Tracer):
+        return False
+    return bool(leaf.is_deleted())
+
+
 def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
     """Return the leaves of what a traced function returned, as arrays, and its structure.
 

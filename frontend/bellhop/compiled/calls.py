@@ -149,6 +149,7 @@ class Called(AheadOfTime, CompiledCall):
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:
+                self._traced.refuse_deleted(arguments, named, error)
                 hide_frames(error)
                 raise
         except BaseException as error:

@@ -8,7 +8,13 @@ import jax
 from bellhop._jax.private import refuses_traced_size
 from bellhop.base.devices import Target
 from bellhop.base.flat import restored_arguments
-from bellhop.base.signature import check_arrays, describe, leaf_signature, result_arrays
+from bellhop.base.signature import (
+    check_arrays,
+    check_not_deleted,
+    describe,
+    leaf_signature,
+    result_arrays,
+)
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
@@ -95,6 +101,11 @@ class TracedFunction:
         """Say what is wrong with arguments that JAX refused, where it is their type."""
         names = self.static.names_of_others(self._function)
         check_arrays(f"qjit of {self.where}", names, args, kwargs)
+
+    def refuse_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
+        """Say which argument has no memory any more, where that may be why a run failed."""
+        names = self.static.names_of_others(self._function)
+        check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
     def _explain(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""

@@ -61,6 +61,23 @@ def test_a_cleared_function_compiles_again():
         f.mlir  # noqa: B018
 
 
+@pytest.mark.parametrize("calls", [False, True])
+def test_an_argument_that_was_donated_before_is_named(calls):
+    def double(pair):
+        value = bellhop.pure_callback(lambda x: 2 * x, jnp.zeros(3))(pair["a"])
+        return {"a": value if calls else 2 * pair["a"]}
+
+    f = bellhop.qjit(double, donate_argnums=0)
+    for _ in range(2):
+        given = {"a": jnp.arange(3.0)}
+        np.testing.assert_array_equal(f(given)["a"], [0, 2, 4])
+        with pytest.raises(RuntimeError) as caught:
+            f(given)
+        assert "qjit of 'double'" in str(caught.value)
+        assert f"{__file__}:" in str(caught.value)
+        assert "the argument pair['a'] is an array that was deleted" in str(caught.value)
+
+
 def test_donated_arguments_are_gone():
     f = bellhop.qjit(lambda n, x, y: (x * n, y), static_argnums=0, donate_argnums=1)
     x, y = jnp.ones(1000), jnp.ones(1000)
