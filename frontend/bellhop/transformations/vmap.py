@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from bellhop.base.source import made_of
 from bellhop.transformations.traced import traced
 
 
@@ -48,16 +49,34 @@ def vmap(
     if not callable(fn):
         raise TypeError(f"vmap takes a function, got {fn!r} of type {type(fn).__name__}.")
     axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    function = traced(fn)
-    # JAX's errors name the arguments.
-    function.__wrapped__ = fn  # type: ignore[attr-defined]
-    mapped = jax.vmap(function, in_axes=axes, out_axes=out_axes, axis_size=axis_size)
+    options: dict[str, Any] = {"in_axes": axes, "out_axes": out_axes, "axis_size": axis_size}
+    # What is wrong with the options alone is told at once.
+    jax.vmap(fn, **options)
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return mapped(*args, **kwargs)
+        is_within = False
+
+        # JAX's errors name the arguments.
+        @functools.wraps(fn)
+        def element(*args: Any, **kwargs: Any) -> Any:
+            nonlocal is_within
+            is_within = True
+            result = traced(fn)(*args, **kwargs)
+            is_within = False
+            return result
+
+        try:
+            return jax.vmap(element, **options)(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            if is_within:
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{made_of('vmap', fn)}: {error}") from None
 
     # The annotations are those of one element.
     call.__annotations__ = {}
     del call.__wrapped__  # type: ignore[attr-defined]
+    # Where errors find its line.
+    call.func = fn  # type: ignore[attr-defined]
     return call

@@ -1,5 +1,7 @@
 """vmap: against a loop over the elements."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,6 +123,20 @@ def test_errors():
 
 
 def test_errors_name_the_arguments():
-    mapped = bellhop.vmap(lambda angle, scale: angle * scale)
+    def scaled(angle, scale):
+        return angle * scale
+
+    mapped = bellhop.vmap(scaled)
     with pytest.raises(ValueError, match="of argument angle .*\n.* of argument scale"):
         bellhop.qjit(mapped)(jnp.ones(3), jnp.ones(4))
+    named = re.escape(f"vmap of 'scaled' ({__file__}:")
+    for arguments in ((jnp.ones(3), jnp.ones(4)), (jnp.ones(3), 2.0)):
+        with pytest.raises(ValueError, match=f"^{named}"):
+            bellhop.qjit(mapped)(*arguments)
+    with pytest.raises(ValueError, match=f"^{named}.*out_axes"):
+        bellhop.vmap(scaled, out_axes=None)(jnp.ones(3), jnp.ones(3))
+    # What the function raises is its own.
+    with pytest.raises(ValueError, match="^mine"):
+        bellhop.vmap(lambda x: (_ for _ in ()).throw(ValueError("mine")))(jnp.ones(3))
+    with pytest.raises(TypeError, match=re.escape(f"qjit of 'scaled' ({__file__}:")):
+        bellhop.qjit(mapped)("a", "b")
