@@ -72,9 +72,20 @@ class MixedSimulator(Simulator):
                 f"{self.where}: {op.name} has an array of parameters, and PennyLane has no batches "
                 "of channels. Give it numbers, and let jax.vmap go over the batch."
             )
-        if isinstance(op, qml.operation.Channel | qml.QubitDensityMatrix):
+        if isinstance(op, qml.operation.Channel):
+            if op.batch_size is None and not any(map(is_dynamic, op.data)):
+                self._check_strength(op)
+            return op.batch_size is None
+        if isinstance(op, qml.QubitDensityMatrix):
             return op.batch_size is None
         return isinstance(op, _NOTHING) or is_applied(op)
+
+    def _check_strength(self, op: qml.operation.Channel) -> None:
+        """Let PennyLane check known numbers, while it is known where the user wrote them."""
+        try:
+            op.kraus_matrices()
+        except ValueError as error:
+            raise ValueError(f"{self.where}: {op.name}: {error}") from error
 
     def has_small_matrix(self, op: qml.operation.Operator) -> bool:
         """Tell whether an operation does more than preparing its wires, and anything at all."""

@@ -339,8 +339,10 @@ def test_in_a_region(assert_close: Any) -> None:
 def test_probabilities_out_of_range() -> None:
     """What is known is PennyLane's error; what the program computes gives no number."""
     flips = lambda p: (qml.BitFlip(p, 0), qml.expval(qml.Z(0)))[-1]
-    with pytest.raises(ValueError, match=r"p must be in the interval \[0,1\]"):
+    message = r"the QNode '<lambda>' \(.*:\d+\): BitFlip: p must be in the interval \[0,1\]"
+    with pytest.raises(ValueError, match=message) as caught:
         bellhop.qjit(lambda: on_mixed(flips)(1.5))()
+    assert f"raised at {__file__}:{flips.__code__.co_firstlineno}" in caught.value.__notes__
     assert np.isnan(bellhop.qjit(on_mixed(flips))(1.5))
 
 
