@@ -187,10 +187,18 @@ void add_note_once(PyObject* exception, const Callback& callback) {
       callback.description + ", called from " + callback.place.site;
   try {
     const auto note = nb::steal(PyUnicode_FromFormat("raised in %s", place.c_str()));
-    const nb::object notes = nb::getattr(exception, "__notes__", nb::tuple());
-    if (PySequence_Contains(notes.ptr(), note.ptr()) != 1) {
-      nb::handle(exception).attr("add_note")(note);
+    nb::object notes = nb::getattr(exception, "__notes__", nb::none());
+    if (notes.is_none()) {
+      notes = nb::list();
+      // Not by add_note: the class may refuse attributes, as frozen dataclasses do.
+      const auto name = nb::str("__notes__");
+      if (PyObject_GenericSetAttr(exception, name.ptr(), notes.ptr()) != 0) {
+        nb::raise_python_error();
+      }
     }
+    const int is_there = PySequence_Contains(notes.ptr(), note.ptr());
+    if (is_there < 0) nb::raise_python_error();
+    if (is_there == 0) notes.attr("append")(note);
   } catch (const nb::python_error&) {
   }
 }

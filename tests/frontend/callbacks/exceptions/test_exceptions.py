@@ -103,6 +103,14 @@ def test_note_names_callback_and_line_of_the_call():
     assert caught.value.__notes__ == [f"raised in callback 'broken', called from {__file__}:{line}"]
 
 
+@pytest.mark.parametrize("kind", [FrozenError, NoNotesError])
+def test_note_is_added_to_exceptions_that_refuse_it(kind, raising):
+    with pytest.raises(kind) as caught:
+        bellhop.qjit(raising(kind("x"), "pure"))(1.0)
+    (note,) = caught.value.__notes__
+    assert note.startswith("raised in callback ")
+
+
 def test_note_is_added_once_to_an_exception_that_is_raised_often(raising):
     exception = UserError()
     f = bellhop.qjit(raising(exception, "pure"))
