@@ -11,7 +11,7 @@ from bellhop.base.types import Operand
 from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
 from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
 from bellhop.control_flow.predicates import as_integer
-from bellhop.control_flow.shown import in_one_program, loop_progress
+from bellhop.control_flow.shown import decorated_loop, loop_progress
 from bellhop.control_flow.steps import TracedStep, traced_step
 from bellhop.tracing.state import taker_of_gates
 
@@ -103,7 +103,7 @@ def for_loop(
             bar.end(count)
             return unwrap(last)
 
-        return loop if progress is None else in_one_program(loop)
+        return decorated_loop("for_loop", loop, progress)
 
     return decorate
 

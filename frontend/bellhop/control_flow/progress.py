@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.control_flow.predicates import as_integer
+from bellhop.control_flow.shown import construct_of
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,7 +59,8 @@ def progress(over: Any, desc: str = "") -> Any:
         a decorator of a body with any arguments; or an iterable of the same elements.
 
     Raises:
-        TypeError: where ``over`` is neither.
+        TypeError: where ``over`` is neither, or what is decorated is a ``for_loop`` or
+            ``while_loop``.
         ValueError: where it is negative.
 
     Example:
@@ -107,6 +109,12 @@ def _of_body(over: Any, desc: str) -> Callable[[F], F]:
     loop = LoopProgress(desc)
 
     def decorate(body: F) -> F:
+        if construct := construct_of(body):
+            raise TypeError(
+                f"progress({over!r}) is given a loop, and it counts the calls of a body. Let the "
+                f"loop show how far it is: bellhop.{construct}(..., progress={desc!r})."
+            )
+
         @functools.wraps(body)
         def step(*args: Any, **kwargs: Any) -> Any:
             result = body(*args, **kwargs)

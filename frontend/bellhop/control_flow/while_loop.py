@@ -10,7 +10,7 @@ from bellhop.base.source import made_of
 from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
 from bellhop.control_flow.interpretation import is_interpreted
 from bellhop.control_flow.predicates import as_predicate
-from bellhop.control_flow.shown import in_one_program, loop_progress
+from bellhop.control_flow.shown import decorated_loop, loop_progress
 from bellhop.control_flow.steps import traced_step
 from bellhop.tracing.state import taker_of_gates
 
@@ -85,7 +85,7 @@ def while_loop(
             bar.end(count)
             return unwrap(tuple(last))
 
-        return loop if progress is None else in_one_program(loop)
+        return decorated_loop("while_loop", loop, progress)
 
     return decorate
 

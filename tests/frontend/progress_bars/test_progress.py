@@ -165,3 +165,13 @@ def test_without_64_bit_types(run_script):
     assert bellhop.qjit(counted)(9) == 9
     """
     run_script(script, BELLHOP_X64="0")
+
+
+def test_a_loop_is_no_body():
+    loops = {
+        "for_loop": bellhop.for_loop(0, 3, 1),
+        "while_loop": bellhop.while_loop(lambda x: x > 1, progress="shown twice"),
+    }
+    for name, loop in loops.items():
+        with pytest.raises(TypeError, match=rf"bellhop.{name}\(..., progress='steps'\)"):
+            bellhop.progress(3, "steps")(loop(lambda *x: x[-1]))
