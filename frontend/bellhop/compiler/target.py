@@ -214,11 +214,12 @@ class CallbackTarget:
                 f"{self.flavour} '{self.name}' returned a value of structure "
                 f"{structure_in_words(jax.tree.structure(result))}"
             )
+            declared = structure_in_words(self.out_tree)
             if self.inferred:
-                raise self._inferred_mismatch(returned, self.out_tree) from error
+                raise self._inferred_mismatch(returned, declared) from error
             raise TypeError(
-                f"{returned}, declared {structure_in_words(self.out_tree)}. Return what was "
-                "declared, or declare what is returned."
+                f"{returned}, declared {declared}. Return what was declared, or declare what is "
+                "returned."
             ) from error
         return flat[0] if len(flat) == 1 else tuple(flat)
 
@@ -322,7 +323,7 @@ class CallbackTarget:
             f"{returned}, declared {expected}. Change the declared type or cast the result."
         )
 
-    def _inferred_mismatch(self, returned: str, expected: Any) -> TypeError:
+    def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:
         return TypeError(
             f"{returned}, and for zeros, with result_type=bellhop.infer, {expected}. Declare the "
             "type, or return one type for all values."

@@ -123,8 +123,8 @@ def test_wrong_structure_is_named_with_what_was_declared(value, declared):
         call(value, declared)
     message = str(caught.value)
     assert message.startswith("pure_callback 'simpson' returned a value of structure")
-    declared_tree = jax.tree.structure(declared)
-    assert f"declared {declared_tree}. Return what was declared" in message
+    in_words = repr(declared).replace("<class 'float'>", "array")
+    assert f"declared {in_words}. Return what was declared" in message
 
 
 def test_wrong_leaf_among_many_is_counted():
