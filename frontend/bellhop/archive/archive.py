@@ -218,8 +218,11 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         # Of its number, Python makes the same type.
-        why = f"bellhop.load cannot read what f.save(path) wrote: {error.strerror}"
-        raise OSError(error.errno, why, str(path)) from error
+        raise OSError(
+            error.errno,
+            f"bellhop.load cannot read it: {error.strerror}. Give the path that f.save(path) wrote",
+            str(path),
+        ) from error
 
 
 @contextlib.contextmanager

@@ -264,7 +264,7 @@ def as_array(value: object) -> Any:
     """
     if isinstance(value, str | bytes):
         # JAX asks NumPy, for which some texts are names of types, and others numbers.
-        raise TypeError(f"{value!r} is text")
+        raise TypeError(f"{value!r} is text, and JAX has arrays of numbers only")
     return jnp.asarray(value)
 
 
@@ -273,14 +273,14 @@ def or_call(value: object) -> str:
     return "; if it is to be called, call it: f() in place of f" if callable(value) else ""
 
 
-def _too_large(named: str, leaf: object, verb: str, error: Exception) -> Exception:
+def _too_large(named: str, leaf: object, advice: str, error: Exception) -> Exception:
     """Return the error for an integer that no type of JAX's holds; other errors are as they are."""
     if not isinstance(leaf, int):
         return error
     bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
     unsigned = ", or numpy.uint64 of it where that holds it" if bits == 64 else ""
     return OverflowError(
-        f"{named} is {shown(leaf)}, which does not fit in {bits} bits. {verb} a float{unsigned}."
+        f"{named} is {shown(leaf)}, which does not fit in {bits} bits. {advice} a float{unsigned}."
     )
 
 

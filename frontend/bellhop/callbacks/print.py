@@ -204,7 +204,7 @@ def _check_formats(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         types = [describe(leaf) for leaf in jax.tree.leaves(sample)]
         raise ValueError(
             f"print({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
-            "Ask for what they have, or convert them; {{}} shows everything."
+            "Use a format that they have, or convert them; {{}} shows everything."
         ) from error
 
 

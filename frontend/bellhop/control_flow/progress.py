@@ -111,8 +111,8 @@ def _of_body(over: Any, desc: str) -> Callable[[F], F]:
     def decorate(body: F) -> F:
         if construct := construct_of(body):
             raise TypeError(
-                f"progress({over!r}) is given a loop, and it counts the calls of a body. Let the "
-                f"loop show how far it is: bellhop.{construct}(..., progress={desc!r})."
+                f"progress({over!r}) is given a loop, and it counts the calls of a body. "
+                f"Give the loop a description instead: bellhop.{construct}(..., progress={desc!r})."
             )
 
         @functools.wraps(body)

@@ -88,7 +88,7 @@ def test_donated_arguments_are_gone():
         bellhop.qjit(lambda n, x: x, static_argnums=0, donate_argnums=0)
     with pytest.raises(ValueError, match="donate_argnums has 4, and the function has 1 argument"):
         bellhop.qjit(lambda x: x, donate_argnums=4)
-    with pytest.raises(ValueError, match="donate_argnums has 0 twice"):
+    with pytest.raises(ValueError, match="has 0 twice. Name each argument once"):
         bellhop.qjit(lambda x: x, donate_argnums=(0, 0))
     # As many as there may be.
     assert bellhop.qjit(lambda *xs: xs[1], donate_argnums=1)(1.0, 2.0) == 2.0

@@ -180,7 +180,7 @@ def test_a_line_that_python_repeats_is_one_callback_and_others_are_their_own(cap
 )
 def test_what_a_field_cannot_show_is_an_error_of_the_trace(fmt, value, words):
     args, kwargs = ((), {"x": value}) if "x" in fmt else ((value,), {})
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=f"cannot show values of such types .*{words}"):
         jax.make_jaxpr(lambda *args, **kwargs: bellhop.debug.print(fmt, *args, **kwargs))(
             *args, **kwargs
         )
