@@ -59,6 +59,7 @@ from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
 from bellhop.profiling.profile import profile  # noqa: E402
 from bellhop.profiling.waiting import watch_by_environment  # noqa: E402
+from bellhop.tracing import outcomes  # noqa: E402, F401
 from bellhop.tracing.options import CompileOptions  # noqa: E402
 from bellhop.transformations.grad import grad, jacobian, value_and_grad  # noqa: E402
 from bellhop.transformations.products import jvp, vjp  # noqa: E402

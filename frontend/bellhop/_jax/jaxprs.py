@@ -23,6 +23,8 @@ Each name, what it is for, and why no public name serves:
   stands for.  JAX shows these in error messages only.
 * ``Traced._consts``: the values of other traced functions that a function takes without being given
   them.  Public is only how many inputs its jaxpr has.
+* ``DynamicJaxprTracer``: the class of values while a jaxpr is traced.  The public ``Tracer`` is a
+  base of it.
 * ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
   clears all of its caches or none.
 """
@@ -37,6 +39,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 jvp_jaxpr = ad.jvp_jaxpr
 partial_eval_jaxpr_nounits = partial_eval.partial_eval_jaxpr_nounits
+PROGRAM_TRACER = partial_eval.DynamicJaxprTracer
 
 
 def dce(

@@ -210,10 +210,8 @@ class CallbackTarget:
         try:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
-            returned = (
-                f"{self.flavour} '{self.name}' returned a value of structure "
-                f"{structure_in_words(jax.tree.structure(result))}"
-            )
+            observed = structure_in_words(jax.tree.structure(result))
+            returned = f"{self.flavour} '{self.name}' returned a value of structure {observed}"
             declared = structure_in_words(self.out_tree)
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error

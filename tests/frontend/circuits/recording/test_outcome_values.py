@@ -1,14 +1,45 @@
 """Outcomes as values: their arithmetic, and what a QNode returns of them."""
 
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+import pytest
 
 import bellhop
+
+
+@pytest.mark.subprocess
+def test_the_class_of_outcomes_is_older_than_those_of_users() -> None:
+    """jaxlib knows the classes of arguments by their addresses, and forgets none that is gone."""
+    script = (
+        "import gc, bellhop, jax, numpy as np, pennylane as qml\n"
+        "gone = set()\n"
+        "def use():\n"
+        "    of_user = type('OfUser', (np.ndarray,), {})\n"
+        "    gone.add(id(of_user))\n"
+        "    jax.jit(lambda x: x + 1)(np.ones(2).view(of_user))\n"
+        "for _ in range(20):\n"
+        "    use()\n"
+        "gc.collect()\n"
+        "kinds = []\n"
+        "@bellhop.qjit\n"
+        "@qml.qnode(qml.device('lightning.qubit', wires=1))\n"
+        "def circuit(x):\n"
+        "    qml.RX(x, 0)\n"
+        "    kinds.append(type(bellhop.measure(0)))\n"
+        "    return qml.expval(qml.Z(0))\n"
+        "tracers = jax.core.Tracer.__subclasses__()\n"
+        "known = {id(kind) for tracer in tracers for kind in tracer.__subclasses__()}\n"
+        "circuit(0.1)\n"
+        "assert id(kinds[0]) not in gone and id(kinds[0]) in known, kinds\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_samples_and_counts_of_outcomes(lightning: Any) -> None:

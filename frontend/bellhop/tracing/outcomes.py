@@ -1,0 +1,100 @@
+"""Outcomes of measurements in the middle of a circuit: tracers with operators of their own.
+
+They are boolean tracers whose arithmetic is that of integers.  With the outcomes ``m0`` and
+``m1``, both 1::
+
+              here     of boolean arrays in JAX    of integer arrays in JAX
+    m0 + m1   2        True                        2
+    ~m0       False    False                       -2, which counts as true
+
+The first column is what PennyLane's own outcomes do.  In every other respect an outcome is a
+boolean array.
+"""
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop._jax.jaxprs import PROGRAM_TRACER
+
+_ARITHMETIC = (
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.floordiv,
+    operator.mod,
+    operator.pow,
+)
+_LOGIC = {"and": jnp.bitwise_and, "or": jnp.bitwise_or, "xor": jnp.bitwise_xor}
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+
+def as_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
+    """Make an outcome of a boolean tracer that nothing else refers to yet."""
+    # JAX has no public way to give a tracer other operators.  So the tracer becomes an instance of
+    # a subclass of its class, and is for JAX what it was.
+    tracer_type: Any = type(value)
+    value.__class__ = _outcome_type(tracer_type)
+    return value
+
+
+@functools.cache
+def _outcome_type(tracer_type: Any) -> Any:
+    number = lambda value: _number(value, tracer_type)
+    # PennyLane recognizes JAX's values by the module of their type.
+    methods: dict[str, Any] = {"__slots__": (), "__module__": tracer_type.__module__}
+    for function in _ARITHMETIC:
+        name = function.__name__
+        methods[f"__{name}__"] = _arithmetic(function, number)
+        methods[f"__r{name}__"] = _arithmetic(_swapped(function), number)
+    for name, function in _LOGIC.items():
+        methods[f"__{name}__"] = _logic(function, tracer_type)
+        methods[f"__r{name}__"] = _logic(_swapped(function), tracer_type)
+    for function in _COMPARISONS:
+        methods[f"__{function.__name__}__"] = _comparison(function, number)
+    # A class with a comparison of its own has no hash otherwise; wires are looked up by it.
+    methods["__hash__"] = tracer_type.__hash__
+    methods["__invert__"] = lambda self: as_outcome(jnp.logical_not(self))
+    methods["__neg__"] = lambda self: -number(self)
+    methods["__pos__"] = number
+    methods["__abs__"] = number
+    return type("MidCircuitOutcome", (tracer_type,), methods)
+
+
+def _number(value: object, tracer_type: Any) -> Any:
+    return jnp.asarray(value, int) if type(value) is _outcome_type(tracer_type) else value
+
+
+def _arithmetic(
+    function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    return lambda self, other: function(number(self), number(other))
+
+
+def _comparison(
+    function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    return lambda self, other: as_outcome(function(number(self), number(other)))
+
+
+def _logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
+    def method(self: Any, other: object) -> Any:
+        result = function(self, other)
+        is_outcome = result.dtype == bool and result.ndim == 0 and type(result) is tracer_type
+        return as_outcome(result) if is_outcome else result
+
+    return method
+
+
+def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda one, other: function(other, one)
+
+
+# Now, and not at the first outcome: jaxlib remembers what to do with arguments of a class by the
+# address of the class, also of one that is gone, and the next class may be made there.
+_outcome_type(PROGRAM_TRACER)
