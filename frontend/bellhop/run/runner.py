@@ -1,7 +1,8 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax
 from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop._jax.private import run_compiled
 from bellhop.base.devices import host_device
-from bellhop.base.flat import flat_arguments, restored_arguments
+from bellhop.base.flat import Flat, flat_arguments, restored_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.code import table_handle
@@ -343,7 +344,8 @@ class Runner:
             handle, (args, kwargs) = self.handle, gathered((args, kwargs))
         with on_host():
             first = first_input(handle, static)
-            return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
+            with self._naming_arguments(args, kwargs):
+                return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
 
     def compile(
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
@@ -360,7 +362,17 @@ class Runner:
         args, kwargs = flat_arguments(args, kwargs)
         with on_host():
             first = first_input(self.handle, static)
-            return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))
+            with self._naming_arguments(args, kwargs):
+                return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))
+
+    @contextlib.contextmanager
+    def _naming_arguments(self, args: tuple[Flat, ...], kwargs: dict[str, Flat]) -> Iterator[None]:
+        """Let JAX's error for an argument that is no array be one that names it."""
+        try:
+            yield
+        except (TypeError, OverflowError):
+            self._refuse(*restored_arguments(args, kwargs))
+            raise
 
 
 def _is_raised_here(error: BaseException) -> bool:

@@ -146,3 +146,12 @@ def test_export_takes_a_qjit_function_as_it_takes_a_jit():
     np.testing.assert_allclose(exported.call(jnp.ones(3))["y"], 2 * np.sin(np.ones(3)))
     with pytest.raises(NotImplementedError, match="jax.export"):
         jax.export.export(bellhop.qjit(lambda x: bellhop.pure_callback(abs, float)(x)))(1.0)
+
+
+@pytest.mark.parametrize("stage", ["lower", "trace", "jit_compile"])
+def test_an_argument_that_is_no_array_is_named_before_a_call_too(stage):
+    f = bellhop.qjit(lambda x, options: x)
+    args = (1.0, {"mode": "text"})
+    with pytest.raises(TypeError, match=r"the argument options\['mode'\] is of type str"):
+        getattr(f, stage)(*((args,) if stage == "jit_compile" else args))
+    assert f.lower(jax.ShapeDtypeStruct((3,), float), {}).compile()(np.ones(3), {}).shape == (3,)
