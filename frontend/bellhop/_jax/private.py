@@ -20,6 +20,8 @@ Each name, what it is for, and why no public name serves:
 * ``trace_state_clean``, ``AT_TOP_LEVEL`` and ``is_transformed_eagerly``: whether a call is under a
   transformation, and whether that transformation traces a program.  Public JAX has only the
   deprecated ``unsafe_*`` queries, which miss some transformations.
+* ``trace_context``: what of JAX's state, its default device among it, a program depends on.  JAX
+  keeps programs apart by it, and nothing public tells it.
 * ``lower_by``: lowers one program with lowering rules of its own; ``buffer_callback_p`` needs one.
   The public ``mlir.register_lowering`` sets the rule of every program.
 * ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
@@ -77,6 +79,7 @@ from jax.interpreters import mlir
 
 backends_are_initialized = xla_bridge.backends_are_initialized
 make_cpu_client = xla_bridge.make_cpu_client
+trace_context = config.trace_context
 trace_state_clean = core.trace_state_clean
 # Two objects of JAX's tracing state, each followed by its ``value`` outside of transformations.
 # Where both have these values, no transformation is under way.  Where one has not, there may still

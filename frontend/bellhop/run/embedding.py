@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from bellhop._jax.private import trace_context
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.compiler.code import Code
@@ -18,10 +19,11 @@ from bellhop_runtime import within
 
 
 def signature_of(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
-    """Return what JAX tells the programs of a function apart by, of values or of tracers."""
+    """Return what JAX tells the programs of a function apart by now, of values or of tracers."""
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)
-    return static, tree, tuple((aval.shape, aval.dtype, aval.weak_type) for aval in avals)
+    types = tuple((aval.shape, aval.dtype, aval.weak_type) for aval in avals)
+    return static, tree, types, trace_context()
 
 
 class Traces:

@@ -319,7 +319,8 @@ class Runner:
         call = call.flat
         call = call.taking(gathered((call.args, call.kwargs)))
         static, args, kwargs = call.static, call.args, call.kwargs
-        self._traces.wait_for(signature_of(static, args, kwargs))
+        with on_host():
+            self._traces.wait_for(signature_of(static, args, kwargs))
         # Also where it is an array of NumPy's: without it nothing may say where to run.
         handle = self.handle if device is None else jax.device_put(self.handle, device)
         executable = self.compile(static, args, kwargs, handle)

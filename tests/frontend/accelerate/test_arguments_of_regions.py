@@ -122,6 +122,22 @@ def test_nothing_goes_to_the_host_and_back(name, place, gpu, counts):
 
 
 @pytest.mark.gpu
+def test_which_arguments_are_taken_is_the_default_device_s_matter(gpu):
+    """A region without ``dev`` takes what lies on a GPU by the one, and by the other the host."""
+    host = jax.devices("cpu")[0]
+    f = bellhop.qjit(lambda w, x: 2 * bellhop.accelerate(layer)(w, x))
+    there = jax.device_put(W, gpu)
+    elsewhere = [jax.device_put(X, device) for device in (host, jax.devices("gpu")[-1])]
+    with jax.default_device(host):
+        f(W, X)
+    for default in (gpu, host, gpu):
+        with jax.default_device(default):
+            for w in (W, there):
+                for x in (X, *elsewhere):
+                    np.testing.assert_allclose(f(w, x), 2 * np.tanh(W @ X), rtol=1e-9)
+
+
+@pytest.mark.gpu
 def test_first_call_moves_nothing_either(gpu, counts):
     w, x = jax.block_until_ready(jax.device_put((W, X), gpu))
     f = bellhop.qjit(on(gpu))
