@@ -82,12 +82,12 @@ class WithinEquation:
         self._options = eqn.ctx.manager
 
     def __enter__(self) -> None:
-        self._place.__enter__()
         self._options.__enter__()
+        self._place.__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        self._options.__exit__(*raised)
         self._place.__exit__(*raised)
+        self._options.__exit__(*raised)
 
 
 def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
@@ -191,8 +191,10 @@ def leaked_values(traced: Any) -> list[LeakedValue]:
     """Return the values of other traced functions that a traced function uses."""
     jaxpr = traced.jaxpr.jaxpr
     values = []
-    # JAX hands them over as the first of the arguments.
+    # JAX hands them over as the first of the arguments, and arrays from outside with them.
     for value, variable in zip(traced._consts, jaxpr.invars, strict=False):
+        if not isinstance(value, core.Tracer):
+            continue
         uses = (_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
         made = _line(value._line_info)
         values.append(LeakedValue(jax.typeof(value), made, next(uses, None)))

@@ -24,7 +24,7 @@ from jax.extend.core.primitives import scan_p, while_p
 from bellhop._jax.jaxprs import dce, scan_counts
 from bellhop.base.equations import equations_of, with_inner_jaxprs
 
-_never_dropped: set[Primitive] = set()
+_dropped_by_us: set[Primitive] = set()
 
 
 def drop_where_unused(primitive: Primitive) -> None:
@@ -32,7 +32,7 @@ def drop_where_unused(primitive: Primitive) -> None:
 
     Those with effects stay.
     """
-    _never_dropped.add(primitive)
+    _dropped_by_us.add(primitive)
 
 
 def without_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -47,7 +47,7 @@ def without_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _calls(closed: ClosedJaxpr) -> int:
-    return sum(eqn.primitive in _never_dropped for eqn in equations_of(closed.jaxpr))
+    return sum(eqn.primitive in _dropped_by_us for eqn in equations_of(closed.jaxpr))
 
 
 def without_unused(

@@ -4,6 +4,7 @@ import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 import pytest
 
@@ -23,6 +24,9 @@ def circuit(x):
     return qml.expval(qml.Z(0))
 
 
+# What is captured as well is no value of another trace.
+ARRAYS = jnp.ones(3), np.ones(3)
+
 USES = {
     "function": lambda x: x + kept[-1],
     "result": lambda x: kept[-1],
@@ -30,6 +34,7 @@ USES = {
     "circuit": circuit,
     "region": bellhop.accelerate(lambda x: x + kept[-1]),
     "derivative": bellhop.grad(lambda x: x * kept[-1]),
+    "beside arrays": lambda x: jnp.arange(3.0) @ ARRAYS[0] + kept[-1] * x * jnp.sum(ARRAYS[1]),
 }
 
 
@@ -41,7 +46,12 @@ def test_a_value_that_another_trace_left_behind_is_named(function):
     first, here = keeps.__code__.co_firstlineno, re.escape(__file__)
     made = in_loop.__code__.co_firstlineno + 1 if function is in_loop else first
     # Others use it outside of any equation that a line of the user's wrote.
-    is_at_a_line = function in (USES["function"], USES["derivative"], USES["region"])
+    is_at_a_line = function in (
+        USES["function"],
+        USES["derivative"],
+        USES["region"],
+        USES["beside arrays"],
+    )
     used = rf", at {here}:\d+" if is_at_a_line else ""
     with pytest.raises(
         jax.errors.UnexpectedTracerError,

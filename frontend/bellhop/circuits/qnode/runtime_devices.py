@@ -41,7 +41,7 @@ from bellhop.circuits.recording.recording import Circuit
 from bellhop.passes import passes_of
 from bellhop.tracing.state import current_options, trace_state
 
-# All of them are exact here, and have the same values.
+# All of them are exact here, and have the same values; with shots, by the likelihood of samples.
 _METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _CHOICE = DifferentiationChoice(BEST, by_likelihood=True)
 

@@ -115,7 +115,18 @@ def _uses_traced(function: Any) -> bool:
 # What nothing traced stands in.
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
-_SUMS_OF_WORDS = frozenset((qml.ops.Sum, qml.ops.Prod, qml.ops.SProd, qml.ops.LinearCombination))
+_PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
+
+
+def _is_of_words(op: qml.operation.Operator) -> bool:
+    """Tell whether an operation is made of Paulis, by sums and products, and of nothing else."""
+    kind = type(op)
+    if kind in _PAULIS:
+        return True
+    if kind is qml.ops.SProd:
+        return _is_of_words(op.base)
+    is_sum = kind is qml.ops.Prod or kind is qml.ops.Sum or kind is qml.ops.LinearCombination
+    return is_sum and all(map(_is_of_words, op.operands))
 
 
 def _is_plain(value: Any) -> bool:
@@ -137,7 +148,13 @@ def _is_plain(value: Any) -> bool:
     if kind is qml.pauli.PauliSentence:
         return _PLAIN.issuperset(map(type, value.values())) and all(map(_is_plain, value))
     # A traced number in a sum of Pauli words is in a coefficient; a wire may be in no word.
-    return kind in _SUMS_OF_WORDS and all(map(_is_plain, (value.pauli_rep or [value], value.wires)))
+    return (
+        isinstance(value, qml.operation.Operator)
+        and value.pauli_rep is not None
+        and _is_plain(value.pauli_rep)
+        and _is_plain(value.wires)
+        and _is_of_words(value)
+    )
 
 
 class _Operands:

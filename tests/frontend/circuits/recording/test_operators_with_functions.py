@@ -195,3 +195,25 @@ def test_functions_that_ask_for_numbers_name_the_operator() -> None:
     operator = lambda x: Rotated(lambda: 0.1 if x > 0 else 0.2, 0)
     with pytest.raises(bellhop.CompileError, match=r"Rotated consists of depends on the value"):
         bellhop.qjit(circuit_of(operator, "lightning.qubit"))(X)
+
+
+class Tilted(qml.X):
+    """A Pauli to PennyLane's arithmetic, which holds a number that PennyLane does not know of."""
+
+    has_matrix = False
+
+    def __init__(self, angle, wires):
+        super().__init__(wires)
+        self.angle = angle
+
+    def decomposition(self):
+        return [qml.RX(self.angle, self.wires)]
+
+
+def test_a_product_of_words_with_one_of_the_users():
+    @qml.qnode(qml.device("default.mixed", wires=2))
+    def circuit(x):
+        qml.prod(Tilted(x, 0), qml.Y(1))
+        return qml.expval(qml.Z(0))
+
+    assert bellhop.qjit(circuit)(0.3) == pytest.approx(np.cos(0.3), abs=1e-12)
