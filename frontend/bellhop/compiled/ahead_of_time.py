@@ -105,15 +105,17 @@ class AheadOfTime(Inspectable):
             Array(6., dtype=float64, weak_type=True)
         """
         static, arguments, named = self._separate(args, kwargs)
+        lowered = self._runner.lower(static, arguments, named)
+        operands = self._runner.operands_of_lowered(static, arguments, named)
 
         def pinned(executable: Any) -> Callable[..., Any]:
             function = self._duplicate()
-            function._runner = PinnedRunner(self._runner, static, executable)
+            function._runner = PinnedRunner(self._runner, static, operands, executable)
             function._static = StaticArguments(self.original_function, None, None)
             function._separates = function._declared is not None
             return function
 
-        return Lowered(self._runner.lower(static, arguments, named), self._traced.name, pinned)
+        return Lowered(lowered, self._traced.name, pinned)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Return the program for a signature, as ``jax.jit``'s ``trace`` does.

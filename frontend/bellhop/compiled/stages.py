@@ -139,12 +139,16 @@ class PinnedRunner(Runner):
     Args:
         runner: that of the function.
         static: the static arguments that the executable is for.
+        operands: the numbers of the arguments that it takes; None for all.
         executable: JAX's ``Compiled``.
     """
 
-    def __init__(self, runner: Runner, static: Static, executable: Any) -> None:
+    def __init__(
+        self, runner: Runner, static: Static, operands: tuple[int, ...] | None, executable: Any
+    ) -> None:
         vars(self).update(vars(runner))
         self._static = static
+        self._taken = operands
         self._executable = executable
 
     has_fast_calls = False
@@ -162,6 +166,9 @@ class PinnedRunner(Runner):
         call = self._gathered(call)
         run = lambda first: run_compiled(self._executable, None, first, *call.args, **call.kwargs)
         return self._run_with(run, self.given_handle, call)
+
+    def _operands_of(self, call: GivenCall) -> tuple[int, ...] | None:
+        return self._taken
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
         leaves, tree = jax.tree.flatten((args, kwargs))

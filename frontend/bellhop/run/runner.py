@@ -348,6 +348,11 @@ class Runner:
             with self._naming_arguments(args, kwargs):
                 return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
 
+    def operands_of_lowered(self, static: Static, args: Any, kwargs: Any) -> tuple[int, ...] | None:
+        """Return which arguments are operands of what ``lower`` has made of the same here."""
+        with on_host():
+            return self._operands_of(GivenCall.of(static, args, kwargs).flat)
+
     def compile(
         self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
     ) -> Any:

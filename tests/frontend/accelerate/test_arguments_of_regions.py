@@ -138,6 +138,25 @@ def test_which_arguments_are_taken_is_the_default_device_s_matter(gpu):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("later", ["gpu", "cpu"])
+def test_compiled_ahead_of_time_by_another_default_device(later, gpu, counts):
+    """It is the program of when it was lowered, and takes what that takes."""
+    f = bellhop.qjit(lambda w, x: 2 * bellhop.accelerate(layer)(w, x))
+    w, x = jax.block_until_ready(jax.device_put((W, X), gpu))
+    by_device = {}
+    for name in ("gpu", "cpu"):
+        with jax.default_device(jax.devices(name)[0]):
+            by_device[name] = f.lower(W, X).compile()
+    with jax.default_device(jax.devices(later)[0]):
+        with counts() as counted:
+            result = jax.block_until_ready(by_device["gpu"](w, x))
+        for each in (result, by_device["cpu"](w, x)):
+            np.testing.assert_allclose(each, 2 * np.tanh(W @ X), rtol=1e-9)
+    # Neither argument comes to the host: the region's result alone.
+    assert (counted.to_device, counted.to_host, counted.executions) == (0, 1, 1)
+
+
+@pytest.mark.gpu
 def test_first_call_moves_nothing_either(gpu, counts):
     w, x = jax.block_until_ready(jax.device_put((W, X), gpu))
     f = bellhop.qjit(on(gpu))
