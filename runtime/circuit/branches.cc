@@ -50,9 +50,9 @@ bool Branches::next_outcome(const std::array<double, 2>& probabilities,
   return path_[depth_++].outcome;
 }
 
-void Branches::postselected(double probability) {
+void Branches::all_postselected(double probability) {
   // Not zero, which nothing is less likely than.
-  scale_ = std::max(scale_ * probability, std::numeric_limits<double>::min());
+  scale_ = std::max(probability, std::numeric_limits<double>::min());
 }
 
 bool Branches::advance() {

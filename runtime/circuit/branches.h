@@ -37,7 +37,10 @@ class Branches {
 
   // A postselection holds with this probability: what is unlikely from here on is
   // unlikely beside it.
-  void postselected(double probability);
+  void postselected(double probability) { all_postselected(scale_ * probability); }
+
+  // The same of all postselections of this run so far.
+  void all_postselected(double probability);
 
   // Ends the run. Returns whether there is another one; throws CircuitError where
   // there are too many.

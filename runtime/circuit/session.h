@@ -66,6 +66,7 @@ struct Projection {
   bool outcome = false;
   bool reset = false;  // bring the wire to zero afterwards
   double scale = 1;    // what is left is multiplied by
+  bool is_postselected = false;
 };
 
 // The offset of parameters that are the last of the circuit's, as in the contract: the

@@ -45,19 +45,26 @@ class Group {
         lanes_(walk_.states().lanes()),
         padded_(batch.steps.size()) {}
 
-  // Runs the gates of the rows, and what is measured between them.
-  Walk& forward(std::size_t first, std::size_t count) {
+  // Runs the gates of the rows, and what is measured between them; `before` takes each
+  // step.
+  template <typename Before>
+  void forward(std::size_t first, std::size_t count, const Before& before) {
     rows_ = {first, count};
     walk_.begin(direction());
     for (std::size_t i = 0; i < batch_.steps.size(); ++i) {
+      before(batch_.steps[i]);
       pad(i);
       walk_.forward(batch_.steps[i], inputs_of(i));
     }
-    return walk_;
+  }
+
+  // The probabilities of a wire's outcomes in a lane.
+  std::array<double, 2> probabilities_of(std::int32_t wire, std::size_t lane) {
+    return probabilities(walk_.states(), walk_.ket(), wire, lane);
   }
 
   void run(std::size_t first, std::size_t count) {
-    forward(first, count);
+    forward(first, count, [](const Step&) {});
     if (jacobians_ == nullptr)
       return measure(walk_.states(), measuring_, rows_, sampling_);
     differentiate(bras_of(walk_.states(), measuring_, rows_, *jacobians_, sampling_));
@@ -157,39 +164,44 @@ void run_rows(const Session& batch, const Measuring& measuring,
                  });
 }
 
-using Both = std::array<double, 2>;
+// How likely a run is where a wire is measured.
+struct Likelihood {
+  std::array<double, 2> both;  // with each outcome
+  double postselected = 1;     // its postselections so far, each where it is
+};
 
-std::vector<Both> probabilities_of_rows(const Session& batch, std::int32_t wire,
-                                        const Helpers& helpers) {
-  std::vector<Both> found(batch.rows);
+std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t wire,
+                                            const Helpers& helpers) {
+  std::vector<Likelihood> found(batch.rows);
   const MeasurementList none{std::span<const std::int64_t>()};
   const auto work = [&](Group& group, std::size_t first, std::size_t count) {
-    Walk& walk = group.forward(first, count);
+    const auto rows = std::span(found).subspan(first, count);
+    group.forward(first, count, [&](const Step& step) {
+      const Projection& projection = step.projection;
+      if (step.gates != nullptr || !projection.is_postselected) return;
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        const auto both = group.probabilities_of(projection.wire, lane);
+        const double sum = both[0] + both[1];
+        if (sum > 0) rows[lane].postselected *= both[projection.outcome] / sum;
+      }
+    });
     for (std::size_t lane = 0; lane < count; ++lane) {
-      found[first + lane] = probabilities(walk.states(), walk.ket(), wire, lane);
+      rows[lane].both = group.probabilities_of(wire, lane);
     }
   };
   for_each_group(batch, {none, {}, {}}, nullptr, helpers, work);
   return found;
 }
 
-// The probabilities by which a tree goes on for all rows: an outcome happens where it
-// does in some row. And a postselection is as unlikely as in the row where it is most.
-Both probabilities_for_all(const std::vector<Both>& rows,
-                           const MidMeasurement& measurement) {
-  if (measurement.postselect != MidMeasurement::kNoPostselection) {
-    const bool outcome = measurement.postselect == 1;
-    const auto share = [&](const Both& both) {
-      const double sum = both[0] + both[1];
-      return sum > 0 ? both[outcome] / sum : 1;
-    };
-    return *std::ranges::min_element(rows, {}, share);
-  }
-  Both most = rows.front();
-  for (const Both& both : rows) {
+// That by which a tree goes on for all rows: an outcome happens where it does in some
+// row. And postselections are as unlikely as in the row where they are most.
+Likelihood likelihood_for_all(const std::vector<Likelihood>& rows) {
+  Likelihood most = rows.front();
+  for (const Likelihood& row : rows) {
     for (const bool outcome : {false, true}) {
-      most[outcome] = std::max(most[outcome], both[outcome]);
+      most.both[outcome] = std::max(most.both[outcome], row.both[outcome]);
     }
+    most.postselected = std::min(most.postselected, row.postselected);
   }
   return most;
 }
@@ -214,15 +226,23 @@ bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
     static_cast<void>(
         numbered(batch.qubits)[wire]);  // throws where there is no such wire
     const bool postselects = measurement.postselect != MidMeasurement::kNoPostselection;
-    // What only a plugin can apply goes through all outcomes.
-    Both both{1, 1};
-    if ((postselects || batch.branches.is_new()) && runs_gates(batch)) {
-      both = probabilities_for_all(probabilities_of_rows(batch, wire, helpers),
-                                   measurement);
+    bool outcome = measurement.postselect == 1;
+    if (!postselects) {
+      // What only a plugin can apply goes through all outcomes.
+      Likelihood likelihood{{1, 1}};
+      if (batch.branches.is_new() && runs_gates(batch)) {
+        likelihood = likelihood_for_all(likelihoods_of_rows(batch, wire, helpers));
+        batch.branches.all_postselected(likelihood.postselected);
+      }
+      outcome = next_outcome(batch, measurement, likelihood.both);
     }
-    const bool outcome = next_outcome(batch, measurement, both);
     batch.steps.push_back(
-        {nullptr, 0, 0, {}, {}, Projection{wire, outcome, measurement.reset}});
+        {nullptr,
+         0,
+         0,
+         {},
+         {},
+         Projection{wire, outcome, measurement.reset, 1, postselects}});
     return outcome;
   });
 }

@@ -93,7 +93,7 @@ std::array<double, 2> probabilities(const States& states, const Amplitudes& ket,
 
 void project(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<std::byte>* removed) {
-  const auto [wire, outcome, reset, factor] = projection;
+  const auto [wire, outcome, reset, factor, _] = projection;
   const auto remove = [&, wire = wire,
                        outcome = outcome]<typename Real>(AmplitudesOf<Real> numbers) {
     if (removed != nullptr) {
@@ -120,7 +120,7 @@ void project(const States& states, const Amplitudes& ket, const Projection& proj
 void restore(const States& states, const Amplitudes& ket, const Projection& projection,
              std::vector<std::byte>& removed) {
   const auto put_back = [&]<typename Real>(AmplitudesOf<Real> numbers) {
-    const auto [wire, outcome, reset, factor] = projection;
+    const auto [wire, outcome, reset, factor, _] = projection;
     if (moves(projection)) move(states, numbers, wire, false);
     states.multiply(ket, 1 / factor);
     const std::size_t first = removed.size() - bytes_removed<Real>(states);
