@@ -30,6 +30,8 @@ Each name, what it is for, and why no public name serves:
 * ``run_compiled``: runs a compiled program without JAX's C++ fast path.  That path refuses a
   program that calls itself during its first run, and ``Compiled.__call__`` always takes it.  It
   also makes of a result that ``jax.debug_nans`` refuses what ``jax.jit`` makes of it.
+* ``check_results``: refuses results as ``jax.debug_nans`` asks.  JAX looks at those of its own fast
+  calls by a hook, which a thread that has left a ``jax.debug_nans(False)`` is without.
 * ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
   lowering rule can read only from its context.
 * ``callback_sharding``: how JAX annotates its own callbacks in a module that is partitioned.  The
@@ -65,6 +67,7 @@ from jax._src import (  # noqa: TID251
     config,
     core,
     debugging,
+    dispatch,
     effects,
     sharding_impls,
     source_info_util,
@@ -89,6 +92,9 @@ AT_TOP_LEVEL = (
     *(core.axis_env_state, core.top_axis_env),
 )
 
+
+# JAX's options to have results looked at, each followed by its value where it is not set.
+UNCHECKED = jax.debug_nans, False, jax.debug_infs, False
 
 # JAX's default device, while a program of ours is traced or runs where the user's is on another
 # platform: an object of its own, which JAX takes for the name of the platform that it equals.
@@ -329,10 +335,51 @@ def run_compiled(
         results, *_ = compiled.call(compiled._params, *args, **kwargs)
         return results
     except api_util.InternalFloatingPointError as error:
-        if uncompiled is not None:
-            api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
-        what = f"invalid value ({error.ty}) encountered in {error.name}"
-    raise FloatingPointError(what)
+        refusal = _refusal(error, uncompiled, args, kwargs)
+    raise refusal
+
+
+def _refusal(
+    error: api_util.InternalFloatingPointError,
+    uncompiled: Callable[..., Any] | None,
+    args: Any,
+    kwargs: Any,
+) -> FloatingPointError:
+    """Return what users get; or raise it, where the function says which operation it came of."""
+    if uncompiled is not None:
+        api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
+    return FloatingPointError(f"invalid value ({error.ty}) encountered in {error.name}")
+
+
+def check_results(
+    name: str,
+    results: Any,
+    uncompiled: Callable[..., Any] | None,
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """Refuse results that are not finite, as ``jax.debug_nans`` and ``jax.debug_infs`` ask.
+
+    Args:
+        name: of what has returned them.
+        results: a pytree, also of arrays on devices.
+        uncompiled: as in ``run_compiled``.
+        args: the arguments with a position.
+        kwargs: those with a name.
+
+    Raises:
+        FloatingPointError: where one is not finite.
+    """
+    arrays = [leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)]
+    try:
+        dispatch.check_special(
+            name, [shard.data for array in arrays for shard in array.addressable_shards]
+        )
+        return
+    except api_util.InternalFloatingPointError as error:
+        refusal = _refusal(error, uncompiled, args, kwargs)
+    raise refusal
 
 
 def checks_results() -> bool:

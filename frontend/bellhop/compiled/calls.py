@@ -9,6 +9,8 @@ import numpy as np
 from bellhop._jax.dispatch import ARRAY, NotRun
 from bellhop._jax.private import (
     AT_TOP_LEVEL,
+    UNCHECKED,
+    checks_results,
     hide_frames,
     is_transformed_eagerly,
     trace_state_clean,
@@ -94,7 +96,7 @@ class Called(AheadOfTime, CompiledCall):
         fast = FastCall(
             jit=runner.jit,
             handle=runner.given_handle,
-            contexts=AT_TOP_LEVEL,
+            contexts=AT_TOP_LEVEL + UNCHECKED,
             defaults=defaults,
             settings=settings,
             unless=self._unless,
@@ -145,7 +147,11 @@ class Called(AheadOfTime, CompiledCall):
                 result = self._runner.run(static, arguments, named)
             if self._programs.call_runtime:
                 wait_for(result)
-            return result.finished((args, kwargs)) if type(result) is Unfinished else result
+            if type(result) is Unfinished:
+                result = result.finished((args, kwargs))
+            if checks_results():
+                self._runner.check(static, arguments, named, result)
+            return result
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:

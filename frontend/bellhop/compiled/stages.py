@@ -149,6 +149,7 @@ class PinnedRunner(Runner):
         vars(self).update(vars(runner))
         self._static = static
         self._taken = operands
+        self._uncompiled = None
         self._executable = executable
 
     has_fast_calls = False

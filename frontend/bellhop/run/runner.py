@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from bellhop._jax.dispatch import NotRun, fast_calls
-from bellhop._jax.private import run_compiled
+from bellhop._jax.private import check_results, run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.flat import Flat, flat_arguments, restored_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
@@ -130,10 +130,11 @@ class Runner:
             return uncompiled(first, *args, **kwargs)
 
         uncompiled.__name__ = name
+        self._name = name
         self._traces = Traces()
         make_jit = functools.partial(embedding_jit, self._traces, name, donated)
         self._choice = GeneratorChoice(make_jit, compile_here)
-        self._uncompiled = uncompiled_flat
+        self._uncompiled: Callable[..., Any] | None = uncompiled_flat
         self.needs_call = False
         # The arguments that are operands, of each program.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
@@ -313,6 +314,13 @@ class Runner:
             if is_overwritten and isinstance(taken, jax.Array):
                 leaves[number] = taken.copy()
         return leaves
+
+    def check(self, static: Static, args: Any, kwargs: Any, results: Any) -> None:
+        """Refuse what a run has returned as ``jax.debug_nans`` and ``jax.debug_infs`` ask."""
+        args, kwargs = flat_arguments(args, kwargs)
+        with on_host():
+            first = first_input(self.handle, static)
+            check_results(f"jit({self._name})", results, self._uncompiled, first, *args, **kwargs)
 
     def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""

@@ -377,6 +377,23 @@ def test_results_that_are_refused_after_the_run(other):
         compare(f(W, X + 1), (layer(W, X + 1), np.log(X + 1)))
 
 
+@pytest.mark.parametrize("region", [None, "cpu"])
+@pytest.mark.parametrize(
+    ("function", "expected"), [(jnp.log, np.log(0.25)), (bellhop.grad(jnp.sqrt), 1.0)]
+)
+def test_results_of_the_host_that_are_not_finite(function, expected, region, other):
+    """They are moved, and nothing computes with them there."""
+    function = bellhop.accelerate(function, dev=region) if region else function
+    f = bellhop.qjit(function, out_shardings=other)
+    assert f(0.25) == expected
+    with jax.debug_nans(True):
+        for call in (f, f.lower(0.25).compile()):
+            for _ in range(2):
+                with pytest.raises(FloatingPointError, match="encountered in"):
+                    call(-1.0)
+                assert call(0.25) == expected
+
+
 def test_results_in_threads_of_which_some_are_refused(other):
     f = log_there(other)
 

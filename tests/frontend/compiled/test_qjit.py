@@ -360,6 +360,25 @@ def test_a_first_call_whose_result_is_not_finite(size):
         assert np.all(f(np.ones(size)) == 0)
 
 
+@pytest.fixture
+def nans_looked_for():
+    """Set the option for all threads, and not in a ``with`` block."""
+    jax.config.update("jax_debug_nans", True)
+    yield
+    jax.config.update("jax_debug_nans", False)
+
+
+def test_results_are_looked_at_where_a_look_was_suspended(nans_looked_for):
+    """JAX itself leaves fast calls alone from then on, in the thread where it was."""
+    f = bellhop.qjit(lambda x: 2 * jnp.log(x))
+    with jax.debug_nans(False):
+        assert np.isnan(f(-1.0))
+    for _ in range(2):
+        assert f(1.0) == 0
+        with pytest.raises(FloatingPointError, match="encountered in log"):
+            f(-1.0)
+
+
 def test_a_region_whose_result_is_not_finite():
     plain = bellhop.accelerate(lambda x: jnp.log(x), dev="cpu:1")
     same = bellhop.pure_callback(lambda x: x, float)
