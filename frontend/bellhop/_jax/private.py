@@ -335,20 +335,20 @@ def run_compiled(
         results, *_ = compiled.call(compiled._params, *args, **kwargs)
         return results
     except api_util.InternalFloatingPointError as error:
-        refusal = _refusal(error, uncompiled, args, kwargs)
-    raise refusal
+        what = _what_is_invalid(error, uncompiled, args, kwargs)
+    raise FloatingPointError(what)
 
 
-def _refusal(
+def _what_is_invalid(
     error: api_util.InternalFloatingPointError,
     uncompiled: Callable[..., Any] | None,
     args: Any,
     kwargs: Any,
-) -> FloatingPointError:
-    """Return what users get; or raise it, where the function says which operation it came of."""
+) -> str:
+    """Return JAX's words for an error; or raise another, which says what operation it came of."""
     if uncompiled is not None:
         api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
-    return FloatingPointError(f"invalid value ({error.ty}) encountered in {error.name}")
+    return f"invalid value ({error.ty}) encountered in {error.name}"
 
 
 def check_results(
@@ -378,8 +378,8 @@ def check_results(
         )
         return
     except api_util.InternalFloatingPointError as error:
-        refusal = _refusal(error, uncompiled, args, kwargs)
-    raise refusal
+        what = _what_is_invalid(error, uncompiled, args, kwargs)
+    raise FloatingPointError(what)
 
 
 def checks_results() -> bool:
