@@ -22,7 +22,7 @@ from bellhop.base.devices import (
 )
 from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import check_arrays, result_arrays
-from bellhop.base.source import call_from, definition_site, function_name, line_of
+from bellhop.base.source import call_from, definition_site, function_name, line_of, made_of
 from bellhop.base.static_arguments import StaticArguments
 from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
 from bellhop.compiler.context import lowering_in_progress
@@ -48,11 +48,16 @@ class Accelerated(PickledByName):
         self._methods: weakref.WeakKeyDictionary[Any, Accelerated] = weakref.WeakKeyDictionary()
         # Looking a name up makes JAX's devices, which may not have been configured yet.
         if dev is not None and (backends_are_initialized() or not isinstance(dev, str)):
-            resolve_target(dev)
+            resolve_target(dev, self._where)
+
+    @functools.cached_property
+    def _where(self) -> str:
+        """What it is and of which function, for errors."""
+        return made_of("accelerate", self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
-        target = resolve_target(self._dev)
+        target = resolve_target(self._dev, self._where)
         region = self._regions.get(target)
         if region is None:
             states = axes_of_states(self._dev)

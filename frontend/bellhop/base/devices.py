@@ -107,12 +107,12 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
 
 
 def _device_of_name(name: str, where: str) -> jax.Device:
-    platform, _, number = name.partition(":")
+    platform, has_number, number = name.partition(":")
     try:
         # JAX takes the empty name for its default.
-        devices = {device.id: device for device in jax.local_devices(backend=platform or "''")}
-        return devices[int(number)] if number else next(iter(devices.values()))
-    except (RuntimeError, KeyError, ValueError) as error:
+        devices = {str(each.id): each for each in jax.local_devices(backend=platform or "''")}
+        return devices[number] if has_number else next(iter(devices.values()))
+    except (RuntimeError, KeyError) as error:
         raise ValueError(
             f"{where}: there is no device '{name}'; there are {available_devices()}."
         ) from error
