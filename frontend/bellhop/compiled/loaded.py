@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 
-from bellhop._jax.private import trace_state_clean
+from bellhop._jax.private import checks_results, trace_state_clean
 from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedProgram, read_programs, reading
 from bellhop.base.devices import device_name, host_device
@@ -41,6 +41,12 @@ class LoadedFunction(QJIT[Any, Any]):
         self._saved = programs
 
         def original_function(*_: object, **__: object) -> NoReturn:
+            if checks_results() and not jax.config.jax_disable_jit:
+                # JAX asks for the operation that such a result came of.
+                raise FloatingPointError(
+                    f"{self!r} returned a value that is not finite, which jax.debug_nans or "
+                    "jax.debug_infs looks for. Call the function that was saved, which says where."
+                )
             raise CompileError(
                 f"{self!r} was loaded from a file and cannot be traced. Call it as it is."
             )

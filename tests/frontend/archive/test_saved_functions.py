@@ -319,3 +319,15 @@ def test_what_cannot_be_read_is_named(tmp_path):
         bellhop.load(tmp_path / "nowhere")
     with pytest.raises(IsADirectoryError, match="bellhop.load cannot read "):
         bellhop.load(tmp_path)
+
+
+def test_a_result_that_is_not_finite(path):
+    f = bellhop.qjit(lambda x: 2 * jnp.log(x))
+    f(1.0)
+    f.save(path)
+    loaded = bellhop.load(path, trust=True)
+    with jax.debug_nans(True):
+        for _ in range(2):
+            with pytest.raises(FloatingPointError, match="returned a value that is not finite"):
+                loaded(-1.0)
+            assert loaded(1.0) == 0
