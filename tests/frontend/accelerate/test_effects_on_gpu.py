@@ -249,8 +249,11 @@ def test_callback_computes_with_jax_on_the_host(on):
 
 
 def test_device_of_a_tap_is_refused():
-    tap = lambda x: bellhop.host_callback.id_tap(print, x, tap_with_device=True)
-    with pytest.raises(NotImplementedError, match="id_tap 'print' .* asks for the device"):
+    def look(x, transforms, *, device):
+        """Take what is called for with the device."""
+
+    tap = lambda x: bellhop.host_callback.id_tap(look, x, tap_with_device=True)
+    with pytest.raises(NotImplementedError, match="id_tap 'look' .* asks for the device"):
         bellhop.qjit(bellhop.accelerate(tap, dev="gpu"))(1.0)
 
 
