@@ -25,10 +25,7 @@ void define_values_of_runs(nb::module_& m) {
   m.def("pending_regions", &pending_regions,
         "How many started regions, and arrays on devices, wait now.");
   m.def(
-      "hold",
-      [](nb::object value) {
-        return keep_pending(value.release().ptr());
-      },
+      "hold", [](nb::object value) { return keep_pending(value.release().ptr()); },
       "value"_a,
       "Keep an object for the run whose call this thread makes; return its handle.");
   m.def(
