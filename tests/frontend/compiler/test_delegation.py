@@ -288,6 +288,9 @@ def test_taps_are_left_to_their_thread(form):
 
 
 def test_device_of_a_tap_is_refused(delegated):
-    tap = lambda x: bellhop.host_callback.id_tap(print, x, tap_with_device=True)
-    with pytest.raises(NotImplementedError, match="id_tap 'print' .* asks for the device"):
+    def look(x, transforms, *, device):
+        """Take what is called for with the device."""
+
+    tap = lambda x: bellhop.host_callback.id_tap(look, x, tap_with_device=True)
+    with pytest.raises(NotImplementedError, match="id_tap 'look' .* asks for the device"):
         jax.jit(tap)(1.0)
