@@ -106,7 +106,7 @@ def mesh_scaling(document: dict[str, Any]) -> Figure:
             axes.set_yscale("log")
             axes.set_xticks(devices, devices)
             axes.set_xlabel("devices")
-        left.legend()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=len(lines))
     return figure
 
 
