@@ -22,7 +22,7 @@ from jax.interpreters import ad
 
 from bellhop.base.types import PyTree
 from bellhop.callbacks.flavour import Pure
-from bellhop.circuits.python_devices.called_circuit import CalledCircuit, CircuitFunction
+from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.diff_methods import method_of_order
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import DifferentiableCompileError
@@ -36,8 +36,7 @@ class DeviceTarget(CallbackTarget):
     @property
     def description(self) -> str:
         """What raised, in the note that the run adds to an exception."""
-        circuit = self.function.circuit
-        return f"{circuit.where} on {circuit.device.name}"
+        return f"{self.function.where} on {self.function.device.name}"
 
 
 class _DeviceCall(Pure):
@@ -54,16 +53,16 @@ class _DeviceCall(Pure):
         for number in by:
             if jnp.iscomplexobj(primals[number]):
                 raise DifferentiableCompileError(
-                    f"{function.circuit.where}: it is differentiated by complex parameters of its "
+                    f"{function.where}: it is differentiated by complex parameters of its "
                     "operations, which devices do not do. Use gates with angles."
                 )
-        method = method_of_order(function.circuit, function.order + 1, {*function.by, *by})
+        method = method_of_order(function, function.order + 1, {*function.by, *by})
         differentiated = function.differentiated(by, method)
-        lead = function._leading(primals)
+        lead = function.leading(primals)
         all_results = self.primitive.bind(*primals, target=_target_of(target, differentiated, lead))
-        n_values = len(function.circuit.results)
+        n_values = len(function.results)
         values, derivatives = all_results[:n_values], all_results[n_values:]
-        shapes = function.circuit.shapes
+        shapes = [operand.shape for operand in function.operands]
         columns = _columns(shapes, differentiated.by, by)
         direction = jnp.concatenate(
             [
@@ -84,7 +83,7 @@ class _DeviceCall(Pure):
         tangents_of_lower = [
             _restricted(each, mine, order) for order, each in enumerate(moved[1:], 1)
         ]
-        ends = np.cumsum([math.prod(result.shape) for result in function.circuit.results])[:-1]
+        ends = np.cumsum([math.prod(result.shape) for result in function.results])[:-1]
         tangents_of_values = [
             jnp.reshape(part, value.shape).astype(value.dtype)
             for part, value in zip(jnp.split(moved[0], ends, axis=-1), values, strict=True)
@@ -95,10 +94,9 @@ class _DeviceCall(Pure):
 DEVICE_CALL = _DeviceCall("QNode", primitive="device_call", target_type=DeviceTarget)
 
 
-def call_circuit(circuit: CalledCircuit, operands: Sequence[Any]) -> list[Any]:
+def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any]:
     """Call a circuit; return the arrays of its results."""
-    function = CircuitFunction(circuit)
-    avals = tuple(result.aval for result in circuit.results)
+    avals = tuple(result.aval for result in function.results)
     results = avals, jax.tree.structure([0] * len(avals))
     return DEVICE_CALL.call(function, operands, {}, results, vmap_method="broadcast_all")
 
@@ -107,13 +105,12 @@ def _target_of(
     target: CallbackTarget, function: CircuitFunction, lead: tuple[int, ...]
 ) -> CallbackTarget:
     """Return a target like another, of a function that returns derivatives."""
-    circuit = function.circuit
-    values = target.result_avals[: len(circuit.results)]
+    values = target.result_avals[: len(function.results)]
     real = np.result_type(*(aval.dtype for aval in values))
-    n = sum(math.prod(circuit.shapes[number]) for number in function.by)
+    n = sum(math.prod(function.operands[number].shape) for number in function.by)
+    m = sum(math.prod(result.shape) for result in function.results)
     derivatives = [
-        ShapedArray((*lead, circuit.n_results, *[n] * order), real)
-        for order in range(1, function.order + 1)
+        ShapedArray((*lead, m, *[n] * order), real) for order in range(1, function.order + 1)
     ]
     avals = (*values, *derivatives)
     tree = jax.tree.structure([0] * len(avals))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.devices import ExecutionConfig
 
-from bellhop.circuits.python_devices.called_circuit import CalledCircuit
+from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.errors import DifferentiableCompileError
 
 # What devices compute by themselves, and once.
@@ -18,7 +18,7 @@ _ONCE = ("finite-diff", "spsa")
 _HIGHEST_ORDER = 2
 
 
-def method_of_order(circuit: CalledCircuit, order: int, by: Collection[int]) -> Any:
+def method_of_order(circuit: CircuitFunction, order: int, by: Collection[int]) -> Any:
     """Return PennyLane's ``diff_method`` for derivatives of some order by some operands.
 
     Raises:
@@ -67,7 +67,7 @@ def method_of_order(circuit: CalledCircuit, order: int, by: Collection[int]) -> 
     )
 
 
-def _check_shift_rules(circuit: CalledCircuit, by: Collection[int]) -> None:
+def _check_shift_rules(circuit: CircuitFunction, by: Collection[int]) -> None:
     """Raise for an operation that shifts differentiate by finite differences, which do so once."""
     for part in circuit.template.parts:
         if getattr(part.made, "grad_method", None) == "F" and not set(by).isdisjoint(part.operands):
@@ -79,7 +79,7 @@ def _check_shift_rules(circuit: CalledCircuit, by: Collection[int]) -> None:
             )
 
 
-def _check_hadamard(circuit: CalledCircuit, order: int) -> None:
+def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
     """Raise for what PennyLane's Hadamard tests do not differentiate."""
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _error(
@@ -97,7 +97,7 @@ def _check_hadamard(circuit: CalledCircuit, order: int) -> None:
         )
 
 
-def _of_device(circuit: CalledCircuit, asked: Any) -> Any:
+def _of_device(circuit: CircuitFunction, asked: Any) -> Any:
     """Return the device's own method where it is meant, and what was asked for where it is not.
 
     Raises:
@@ -122,5 +122,5 @@ def _of_device(circuit: CalledCircuit, asked: Any) -> Any:
     )
 
 
-def _error(circuit: CalledCircuit, what: str, instead: str) -> DifferentiableCompileError:
+def _error(circuit: CircuitFunction, what: str, instead: str) -> DifferentiableCompileError:
     return DifferentiableCompileError(f"{circuit.where}: {what}. {instead}")

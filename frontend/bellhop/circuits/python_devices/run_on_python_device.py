@@ -15,7 +15,7 @@ from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
-from bellhop.circuits.python_devices.called_circuit import CalledCircuit
+from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.device_call import call_circuit
 from bellhop.circuits.python_devices.process_results import result_of
 from bellhop.circuits.python_devices.tape_recording import RecordedCircuit
@@ -58,18 +58,18 @@ def run_on_python_device(call: QNodeCall) -> Any:
             ]
             for group in groups
         ]
-        circuit = CalledCircuit(
+        function = CircuitFunction(
             qnode,
             where,
             template,
-            operands,
-            [result for group in results for result in group],
+            tuple(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in operands),
+            tuple(result for group in results for result in group),
             is_seeded=bool(shots.total),
         )
-        circuit.check_allocations()
+        function.check_allocations()
         if shots.total:
             operands.append(jax.random.key_data(random_key(*operands, row)))
-        values = iter(call_circuit(circuit, operands))
+        values = iter(call_circuit(function, operands))
 
         def copy(group: Sequence[Any]) -> Any:
             finished = iter(

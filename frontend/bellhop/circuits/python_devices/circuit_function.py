@@ -6,9 +6,10 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
 import numpy as np
 import pennylane as qml
 from autograd.core import make_vjp
@@ -33,55 +34,46 @@ _SHADOWS = (qml.measurements.ClassicalShadowMP, qml.measurements.ShadowExpvalMP)
 _OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
 
 
-class CalledCircuit:
-    """A QNode's circuit as a device gets it.
+@dataclass(frozen=True)
+class CircuitFunction:
+    """The function of operands that a program calls: a QNode's circuit, as its device gets it.
 
-    Args:
+    Attributes:
         qnode: the QNode.
         where: its name and line, for errors.
         template: its tape without what the program computes.
-        operands: those that stand in the template, or their types.
+        operands: the types of those that stand in the template.
         results: of a tape, one group of shots after another.
         is_seeded: whether an operand more is a seed.
+        by: the operands that it is differentiated by.
+        order: of the highest derivative that it returns after the results.
+        method: PennyLane's ``diff_method``, where there is one.
     """
 
-    def __init__(
-        self,
-        qnode: qml.QNode,
-        where: str,
-        template: Template,
-        operands: Sequence[Any],
-        results: Sequence[ProcessResult],
-        *,
-        is_seeded: bool,
-    ) -> None:
-        self.qnode = qnode
-        self.where = where
-        self.template = template
-        self.shapes = tuple(operand.shape for operand in operands)
-        self._dtypes = tuple(operand.dtype for operand in operands)
-        self.results = tuple(results)
-        self.is_seeded = is_seeded
+    qnode: qml.QNode = field(compare=False)
+    where: str
+    template: Template
+    operands: tuple[jax.ShapeDtypeStruct, ...]
+    results: tuple[ProcessResult, ...]
+    is_seeded: bool
+    by: tuple[int, ...] = ()
+    order: int = 0
+    method: Any = None
+
+    @property
+    def __name__(self) -> str:
+        return str(self.qnode.func.__name__)
 
     @property
     def device(self) -> Any:
         """The device."""
         return self.qnode.device
 
-    @property
-    def n_results(self) -> int:
-        """How many numbers the results of a tape have."""
-        return sum(math.prod(result.shape) for result in self.results)
-
-    def placeholders(self) -> list[np.ndarray]:
-        """Return operands that stand for others."""
-        return [np.zeros(*each) for each in zip(self.shapes, self._dtypes, strict=True)]
-
     def example(self) -> qml.tape.QuantumScript:
         """Return a tape of numbers that are as good as others."""
         # No numbers are meant: amplitudes of zero have no norm.
         with np.errstate(all="ignore"):
-            return self.template.example(self.placeholders())
+            return self.template.example([np.zeros(x.shape, x.dtype) for x in self.operands])
 
     def check_allocations(self) -> None:
         """Refuse a circuit that allocates what it cannot have."""
@@ -95,7 +87,36 @@ class CalledCircuit:
                 "device more wires, and use each between qml.allocate and qml.deallocate."
             ) from error
 
-    def execute(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def differentiated(self, by: Sequence[int], method: Any) -> "CircuitFunction":
+        """Return the function that returns derivatives of one order more."""
+        every = tuple(sorted({*self.by, *by}))
+        return replace(self, by=every, order=self.order + 1, method=method)
+
+    def leading(self, operands: Sequence[Any]) -> tuple[int, ...]:
+        """Return the axes of rows that operands have in front."""
+        if not operands:
+            return ()
+        # Of a circuit without others, the seed.
+        own = len(self.operands[0].shape) if self.operands else 1
+        # Python's numbers are operands where JAX compiles nothing.
+        return np.shape(operands[0])[: np.ndim(operands[0]) - own]
+
+    def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
+        """Execute the circuit, for each row where operands have leading axes."""
+        leaves = list(operands)
+        seed = leaves.pop() if self.is_seeded else None
+        rows = self.leading(operands)
+        flat = [
+            np.reshape(leaf, (math.prod(rows), *like.shape))
+            for leaf, like in zip(leaves, self.operands, strict=True)
+        ]
+        # Without operands there is one row.
+        flat = flat or [np.zeros(math.prod(rows))]
+        with _alone(self.device), _seeded(self.device, seed), qml.QueuingManager.stop_recording():
+            results = self._differentiated(flat) if self.order else self._values(flat)
+        return [result.reshape((*rows, *result.shape[1:])) for result in results]
+
+    def _values(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Execute a tape for each row of the operands; return the results, with rows first."""
         n_rows = len(operands[0])
         tapes = [self._tape([each[row] for each in operands]) for row in range(n_rows)]
@@ -106,30 +127,21 @@ class CalledCircuit:
             for result, column in zip(self.results, columns, strict=True)
         ]
 
-    def differentiate(
-        self, operands: Sequence[np.ndarray], by: Sequence[int], order: int, method: Any
-    ) -> list[np.ndarray]:
-        """Return the results of a tape for each row, and derivatives of all numbers in them.
-
-        Args:
-            operands: with rows first.
-            by: the numbers of those that it is differentiated by.
-            order: of the highest derivative.
-            method: PennyLane's ``diff_method``.
-        """
+    def _differentiated(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the results of a tape for each row, and derivatives of all numbers in them."""
         n_rows = len(operands[0])
-        sizes = [math.prod(self.shapes[number]) for number in by]
+        sizes = [math.prod(self.operands[number].shape) for number in self.by]
         starts = np.cumsum([0, *sizes])
 
         # PennyLane loses the second derivatives of several results: they come out zero.
-        n_parts = len(self.template.measured) if order > 1 else 1
+        n_parts = len(self.template.measured) if self.order > 1 else 1
 
         def function(parameters: Any) -> Any:
             tapes: list[Any] = []
             for row in range(n_rows):
                 values = [each[row] for each in operands]
-                for number, start, size in zip(by, starts, sizes, strict=False):
-                    shape = self.shapes[number]
+                for number, start, size in zip(self.by, starts, sizes, strict=False):
+                    shape = self.operands[number].shape
                     values[number] = (
                         qml.math.reshape(parameters[row, start : start + size], shape)
                         if shape
@@ -143,8 +155,8 @@ class CalledCircuit:
             found = self._executed(
                 tapes,
                 interface="autograd",
-                diff_method=method,
-                max_diff=order,
+                diff_method=self.method,
+                max_diff=self.order,
                 gradient_kwargs=self._gradient_kwargs(),
             )
             flat = [
@@ -153,9 +165,9 @@ class CalledCircuit:
             ]
             return qml.math.stack([qml.math.concatenate(row) for row in flat])
 
-        columns = [np.reshape(operands[number], (n_rows, -1)) for number in by]
+        columns = [np.reshape(operands[number], (n_rows, -1)) for number in self.by]
         parameters = np.concatenate(columns, axis=1).astype(float)
-        flat, *derivatives = with_derivatives(function, parameters, order)
+        flat, *derivatives = with_derivatives(function, parameters, self.order)
         ends = np.cumsum([math.prod(result.shape) for result in self.results])[:-1]
         values = [
             part.reshape(n_rows, *result.shape).astype(result.dtype)
@@ -214,62 +226,6 @@ class CalledCircuit:
         if len(self.template.measured) == 1:
             return list(groups)
         return [value for group in groups for value in group]
-
-
-@dataclass(frozen=True)
-class CircuitFunction:
-    """The function of operands that a program calls.
-
-    Attributes:
-        circuit: the circuit.
-        by: the operands that it is differentiated by.
-        order: of the highest derivative that it returns after the results.
-        method: PennyLane's ``diff_method``, where there is one.
-    """
-
-    circuit: CalledCircuit
-    by: tuple[int, ...] = ()
-    order: int = 0
-    method: Any = None
-
-    @property
-    def __name__(self) -> str:
-        return str(self.circuit.qnode.func.__name__)
-
-    def differentiated(self, by: Sequence[int], method: Any) -> "CircuitFunction":
-        """Return the function that returns derivatives of one order more."""
-        every = tuple(sorted({*self.by, *by}))
-        return replace(self, by=every, order=self.order + 1, method=method)
-
-    def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
-        """Execute the circuit, for each row where operands have leading axes."""
-        circuit = self.circuit
-        leaves = list(operands)
-        seed = leaves.pop() if circuit.is_seeded else None
-        rows = self._leading(operands)
-        flat = [
-            np.reshape(leaf, (math.prod(rows), *shape))
-            for leaf, shape in zip(leaves, circuit.shapes, strict=True)
-        ]
-        # Without operands there is one row.
-        flat = flat or [np.zeros(math.prod(rows))]
-        with (
-            _alone(circuit.device),
-            _seeded(circuit.device, seed),
-            qml.QueuingManager.stop_recording(),
-        ):
-            if self.order:
-                results = circuit.differentiate(flat, self.by, self.order, self.method)
-            else:
-                results = circuit.execute(flat)
-        return [result.reshape((*rows, *result.shape[1:])) for result in results]
-
-    def _leading(self, operands: Sequence[Any]) -> tuple[int, ...]:
-        shapes = [*self.circuit.shapes, *([(2,)] if self.circuit.is_seeded else [])]
-        if not operands:
-            return ()
-        # Python's numbers are operands where JAX compiles nothing.
-        return np.shape(operands[0])[: np.ndim(operands[0]) - len(shapes[0])]
 
 
 @contextlib.contextmanager
