@@ -134,7 +134,7 @@ def unpicked(y):
 
 
 _EXAMPLES = {
-    "circuits.recording.straight_circuit": [(straight, 0.3)],
+    "circuits.recording.recorded_gates": [(straight, 0.3)],
     "circuits.recording.recording": [(long_loop, 0.3), (printing_loop, 0.3), (conditional, 0.3)],
     "circuits.circuit.circuit_primitive": [(straight, 0.3), (jax.grad(straight), 0.3)],
     "circuits.circuit.batch": [(jax.vmap(straight), jnp.arange(3.0))],

@@ -1,6 +1,6 @@
 """A batch: ``vmap`` of a circuit.  Its rows apply the same gates with other parameters.
 
-With the QNode ``g`` of ``straight_circuit`` and three elements in ``x``, ``jax.vmap(g)(x)`` is
+With the QNode ``g`` of ``recorded_gates`` and three elements in ``x``, ``jax.vmap(g)(x)`` is
 traced to a circuit whose body is that of one row::
 
     values = quantum_circuit[body={ lambda ; state x:f64[]. let ... } batch=Batch(3, (True,))] x

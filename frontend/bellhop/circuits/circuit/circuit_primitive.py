@@ -1,6 +1,6 @@
 """The primitive to which a call of a QNode is traced: one circuit, from allocation to release.
 
-A call ``g(x)`` of the QNode in ``straight_circuit`` is traced to ::
+A call ``g(x)`` of the QNode in ``recorded_gates`` is traced to ::
 
     value = quantum_circuit[
       body={ lambda ; state x. let ... quantum_gates ... quantum_measure ... in (state, value) }

@@ -291,7 +291,7 @@ def _trace_once(
             has_score=bool(scores),
             results=results,
         )
-        return [circuit.handle, *asked.weights, *scores, *results.values()]
+        return [circuit.gates.bound().handle, *asked.weights, *scores, *results.values()]
 
     closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
     if once is None:

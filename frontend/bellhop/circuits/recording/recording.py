@@ -32,63 +32,108 @@ padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is
     ] index x offset state
 """
 
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.types import Handle, Operand
-from bellhop.circuits.derivatives.dynamic_count import DynamicCount
+from bellhop.base.types import Handle, Operand, Wire
+from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
+from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
+from bellhop.circuits.derivatives.score import score_of
+from bellhop.circuits.gates.broadcasting import TracedRow
+from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
+from bellhop.circuits.gates.gates import GateList, naming
+from bellhop.circuits.gates.preparations import prepared_together
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.measure.device_measurements import Snapshots
+from bellhop.circuits.measure.measurements import MeasurementList
+from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.memory import check_result_fits
+from bellhop.circuits.operations.measurement_primitives import (
+    MeasureOperands,
+    Measuring,
+    Query,
+    measure_p,
+)
+from bellhop.circuits.operations.shadows_of_one_shot import taken_alone
+from bellhop.circuits.operations.state_primitives import BOOL, HANDLE, call
+from bellhop.circuits.precision import real_type
 from bellhop.circuits.recording.gate_jaxpr import MOST_GATES
+from bellhop.circuits.recording.gate_parts import TracedLoop, run_branches
+from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.iterations import (
     numbers_of,
     stack_iterations,
     use_iterations,
     use_iterations_while,
 )
-from bellhop.circuits.recording.loop_boundaries import (
-    Ends,
-    MergedLoop,
-    merge_ends,
-    merge_iterations,
-)
-from bellhop.circuits.recording.straight_circuit import StraightCircuit
+from bellhop.circuits.recording.loop_boundaries import MergedLoop, merge_iterations
+from bellhop.circuits.recording.played_circuit import PlayedCircuit
+from bellhop.circuits.recording.recorded_gates import RecordedGates
 from bellhop.circuits.recording.unrolled import unrolled
-from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
-from bellhop.passes import MERGE_LOOP_BOUNDARIES
-
-# A loop of more iterations is not one call, which would hold the parameters of all its gates.
-_MOST_IN_ONE_CALL = 1 << 18
+from bellhop.control_flow.steps import Branches
 
 
-class Circuit(StraightCircuit):
-    """A circuit with control flow, which is traced to ``scan``, ``while`` and ``cond``.
+class Circuit(PlayedCircuit):
+    """A circuit of the runtime's, which is traced to ``quantum_gates``, ``scan``, ``cond``, ...
 
     If the body of a loop only applies gates and has no side effects, the program first computes the
     parameters of all iterations, and then calls the runtime once.  If the program computes the
     length of the loop, it does so for a block of iterations at a time.  If the body is itself such
     a loop, the two loops become one call.
+
+    Args:
+        handle: the handle of a fresh state.
+        device: the device, for errors and for what it can measure.
+        gate_set: the gates that the device applies; others are decomposed.
+        wires: gives the qubit of a wire label.
+        where: the QNode and its line, for errors.
+        differentiation: how the QNode is differentiated.
+        rows: the row of the batches of parameters.
+
+    Attributes:
+        gates: what was applied so far.
+        has_mid_circuit: whether it has measured a wire in the middle.
+        postselects: whether one of these measurements postselects.
+        is_tree: whether the circuit runs once for each combination of mid-circuit outcomes.
+        groups: the number of shots of each group over which means are taken.
     """
 
-    def for_loop(
-        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it."""
-        if isinstance(n_iterations, int):
-            return self._static_loop(n_iterations, body, carried)
-        loop = self._dynamic_loop("for_loop", body, carried, jnp.asarray(0))
-        if loop.gates is None:
-            iteration = lambda i, state: loop.step(state, i)[0]
-            return self._run_loop(
-                loop, lambda state: jax.lax.fori_loop(0, n_iterations, iteration, state)
-            )
-        computed, (use, state) = self._classical_body(loop.step), self._in_blocks(loop.gates)
-        after, state = use_iterations(computed, loop.carried, n_iterations, use, state)
-        return self._resume((after, *state))
+    def __init__(
+        self,
+        handle: Handle,
+        device: DeviceSpec,
+        gate_set: GateSet,
+        wires: WireMap,
+        where: str,
+        differentiation: DifferentiationChoice,
+        rows: TracedRow,
+    ) -> None:
+        super().__init__(wires, where, rows)
+        self.gates = RecordedGates(
+            handle, device.passes, self.allocations, keeps_matrices=gate_set.keeps_matrices
+        )
+        self.device = device
+        self.gate_set = gate_set
+        self._differentiation = differentiation
+        self.has_mid_circuit = False
+        self.postselects = False
+        self.is_tree = False
+        self.groups: tuple[int, ...] = ()
+        self._runs_in_engine = device.engine
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Append the gates of operations."""
+        for run in self._runs(operations).runs:
+            if isinstance(run, GateRun):
+                self.gates.add(run)
+            else:
+                Player().play_operation(run)
 
     @property
     def goes_through_nests(self) -> bool:
@@ -101,269 +146,226 @@ class Circuit(StraightCircuit):
         is_straight = gates.is_straight(MOST_GATES)
         for run in gates.runs if is_straight else ():
             assert isinstance(run, GateRun)
-            self._pending.add(run)
+            self.gates.add(run)
         return is_straight
+
+    def _runs(self, operations: Sequence[Any], most: int | None = None) -> GateList:
+        """Return the gates of operations; not of all, where they are more, or no straight run."""
+        gates = GateList(
+            self.gate_set,
+            self.wires,
+            self.where,
+            rows=self.rows,
+            is_first=self.gates.is_fresh,
+            sites=self.site_of,
+            by_differences=self._differentiation.method in BY_DIFFERENCES,
+        )
+        if self.gates.is_fresh and self.gate_set.applies("StatePrep"):
+            operations = prepared_together(operations)
+        for op in operations:
+            with self.at(op), naming(op, self.where):
+                gates.add(op)
+            if most is not None and not gates.is_straight(most):
+                break
+        return gates
+
+    def for_loop(
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose body applies gates; return the carried values after it."""
+        if isinstance(n_iterations, int):
+            return self._static_loop(n_iterations, body, carried)
+        return self._dynamic_loop(
+            TracedLoop.of(self.gates, "for_loop", body, carried, jnp.asarray(0)),
+            lambda step, now: jax.lax.fori_loop(0, n_iterations, lambda i, x: step(x, i)[0], now),
+            functools.partial(use_iterations, n_iterations=n_iterations),
+        )
+
+    def while_loop(
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Run a loop while a condition holds; return the carried values."""
+        goes_on = lambda now: condition(now[0])
+        return self._dynamic_loop(
+            TracedLoop.of(self.gates, "while_loop", body, carried),
+            lambda step, now: jax.lax.while_loop(goes_on, lambda x: step(x)[0], now),
+            functools.partial(use_iterations_while, condition),
+        )
+
+    def _dynamic_loop(
+        self, loop: TracedLoop, run: Callable[..., Any], run_in_blocks: Callable[..., Any]
+    ) -> tuple[Any, ...]:
+        """Run a loop whose length the program computes.
+
+        Args:
+            loop: as traced.
+            run: takes what runs an iteration, and what the first one gets.
+            run_in_blocks: the same, of values that gates use block by block.
+        """
+        if loop.gates is None:
+            return self._run_loop(loop, functools.partial(run, loop.step))
+        computed = loop.classical(self.gates.unread())
+        use, state = self.gates.in_blocks(loop.gates)
+        return self._resume(run_in_blocks(body=computed, carried=loop.carried, use=use, state=state))
 
     def _static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
-        was_one_run, before = self._pending.is_one_run, self._pending.run
+        gates = self.gates
+        was_one_run, before = gates.is_one_run, gates.pending
         # The gates before the loop stay pending, since gates of the loop may join their run.
-        with self._pending.held_back():
-            loop = self._traced_loop(
-                "for_loop",
-                body,
-                carried,
-                jnp.asarray(0),
-                takes_gates_apart=1 < n_iterations <= _MOST_IN_ONE_CALL,
-                max_iterations=_MOST_IN_ONE_CALL // max(n_iterations, 1),
+        with gates.held_back():
+            number = jnp.asarray(0)
+            loop = TracedLoop.of(
+                gates, "for_loop", body, carried, number, n_iterations=n_iterations
             )
         repeated = loop.gates
         if repeated is None:
 
-            def scanned(state: Any) -> Any:
-                state, stacked = jax.lax.scan(loop.step, state, numbers_of(n_iterations))
-                self._params.append(jnp.ravel(stacked))
-                self._frequencies.append(np.tile(loop.frequencies, n_iterations))
-                return state
+            def scanned(now: Any) -> Any:
+                now, stacked = jax.lax.scan(loop.step, now, numbers_of(n_iterations))
+                gates.take(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
+                return now
 
             return self._run_loop(loop, scanned)
-        computed, first = self._classical_body(loop.step), loop.carried
+        computed, first = loop.classical(gates.unread()), loop.carried
         carried, (params, wires) = stack_iterations(computed, first, n_iterations)
         total = n_iterations * repeated.n_iterations
-        if not self.device.passes:
+        if not gates.passes:
             wires_of = lambda number: computed(first, number)[1][1]
             every = RepeatedRun(repeated.run, jnp.ravel(params), jnp.ravel(wires), total)
             straight = unrolled(every, wires_of, n_iterations, self.device.qubits)
-            self._pending.is_one_run = was_one_run
+            gates.is_one_run = was_one_run
             if straight is None:
-                self._pending.wait(every)
+                gates.wait(every)
             else:
-                self._pending.add(straight)
+                gates.add(straight)
             return tuple(carried)
         # The body is one run of gates although it is a loop, so no gates merged where one inner
         # iteration meets the next.  The same gates meet between two outer iterations.
         merged = MergedLoop([], repeated.run, params, [])
-        if self._merges_boundaries and repeated.n_iterations == 1:
+        if gates.merges_boundaries and repeated.n_iterations == 1:
             merged = merge_iterations(repeated.run, params)
         for run in merged.before:
-            self._pending.add(run)
+            gates.add(run)
         if merged.run.gates:
-            self._pending.wait(
-                RepeatedRun(merged.run, jnp.ravel(merged.params), jnp.ravel(wires), total)
-            )
+            gates.wait(RepeatedRun(merged.run, jnp.ravel(merged.params), jnp.ravel(wires), total))
         for run in merged.after:
-            self._pending.add(run)
-        self._pending.is_one_run = (
-            was_one_run and before is None and not (merged.before or merged.after)
-        )
+            gates.add(run)
+        gates.is_one_run = was_one_run and before is None and not (merged.before or merged.after)
         return tuple(carried)
 
-    def while_loop(
-        self,
-        condition: Callable[..., Any],
-        body: Callable[..., Any],
-        carried: tuple[Any, ...],
-    ) -> tuple[Any, ...]:
-        """Run a loop while a condition holds; return the carried values."""
-        loop = self._dynamic_loop("while_loop", body, carried)
-        if loop.gates is None:
-            return self._run_loop(
-                loop,
-                lambda state: jax.lax.while_loop(
-                    lambda state: condition(state[0]), lambda state: loop.step(state)[0], state
-                ),
-            )
-        computed, (use, state) = self._classical_body(loop.step), self._in_blocks(loop.gates)
-        carried, state = use_iterations_while(condition, computed, loop.carried, use, state)
-        return self._resume((carried, *state))
-
-    def _dynamic_loop(
-        self, construct: str, body: Callable[..., Any], carried: tuple[Any, ...], *others: Any
-    ) -> "_TracedLoop":
-        """Trace one iteration of a loop whose length the program computes.
-
-        If one call of the runtime may apply the gates of a block of iterations, they are apart:
-        not where boundaries merge, as the length of the last block is computed.
-        """
-        return self._traced_loop(
-            construct,
-            body,
-            carried,
-            *others,
-            is_dynamic_count=True,
-            takes_gates_apart=not self._merges_boundaries,
-        )
-
-    def _run_loop(self, loop: "_TracedLoop", run: Callable[[Any], Any]) -> tuple[Any, ...]:
+    def _run_loop(self, loop: TracedLoop, run: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Run a traced loop, and what was taken out of its iterations before and after it."""
-        self._pending.add(GateRun(gates=loop.ends.before))
-        carried = self._resume(run(self._circuit_state(loop.carried)))
-        self._pending.add(GateRun(gates=loop.ends.after))
+        self.gates.add(GateRun(gates=loop.ends.before))
+        carried = self._resume(run((loop.carried, self.gates.carried())))
+        self.gates.add(GateRun(gates=loop.ends.after))
         return carried
 
-    @property
-    def _merges_boundaries(self) -> bool:
-        return MERGE_LOOP_BOUNDARIES in self.device.passes
-
-    def _classical_body(self, step: Step) -> Callable[..., tuple[tuple[Any, ...], Any]]:
-        """Return the classical part of the body of a loop that only applies gates.
-
-        Args:
-            step: one iteration, from ``_traced_loop``, which returns parameters and wires instead
-                of applying gates.
-
-        Returns:
-            a function of the carried values and, in a ``for_loop``, of the number of the iteration.
-            It returns the next carried values, and the parameters and wires of the gates.
-        """
-        # ``step`` hands these on and does not read them.  Reading ``handle`` here would bind the
-        # gates that are pending.
-        others = self._state, self._offset, None
-
-        def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
-            (carried, *_), inputs = step((carried, *others), *iteration)
-            return carried, inputs
-
-        return computed
-
-    def _traced_loop(
-        self,
-        construct: str,
-        body: Callable[..., Any],
-        carried: tuple[Any, ...],
-        *others: Any,
-        is_dynamic_count: bool = False,
-        takes_gates_apart: bool = False,
-        max_iterations: float = math.inf,
-    ) -> "_TracedLoop":
-        """Trace one iteration of a loop.
-
-        Args:
-            construct: what the user called, for errors.
-            body: the body; it takes the carried values and ``others``.
-            carried: the carried values of the first iteration.
-            others: the number of the iteration, in a ``for_loop``.
-            is_dynamic_count: whether the program computes how many iterations there are.
-            takes_gates_apart: whether gates may be separated from the classical part of the body.
-            max_iterations: the most iterations of a loop in the body for which they may.
-        """
-        frequencies = np.zeros(0, np.uint8)
-        gates: RepeatedRun | None = None
-
-        def applied(carried: tuple[Any, ...]) -> Any:
-            """Return what an iteration returns that has applied its gates."""
-            nonlocal frequencies
-            handle = self.handle
-            frequencies = self._frequencies_vector()
-            return carried, ((handle, self._offset, self._dynamic_count), self._params_vector())
-
-        def recorded(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
-            nonlocal gates
-            gates = None
-            with self._part(*state, is_dynamic_count=is_dynamic_count):
-                self._pending.is_one_run = True
-                with self.allocations.part():
-                    carried = body(carried, *others)
-                only = self._pending.only_run() if takes_gates_apart else None
-                if only is None or only.n_iterations > max_iterations:
-                    return applied(carried)
-                gates = only.without_values()
-                return carried, (state, (only.params, only.wires))
-
-        self._has_dynamic_count |= is_dynamic_count
-        state = self.handle, self._offset, self._dynamic_count
-        first = carried
-        carried, run = traced_step(construct, recorded, first, state, *others)
-        if gates is not None and run.has_effects:
-            # An iteration's side effect comes after the gates of the iterations before it, so
-            # its gates cannot come later.
-            apart, repeated, gates = run, gates, None
-
-            def together(carried: tuple[Any, ...], state: Any, *others: Any) -> Any:
-                carried, (_, (params, wires)) = apart(carried, state, *others)
-                with self._part(*state, is_dynamic_count=is_dynamic_count):
-                    n = repeated.n_iterations
-                    self._apply(repeated.run, params, wires, n if n > 1 else None)
-                    return applied(carried)
-
-            carried, run = traced_step(construct, together, first, state, *others)
-        ends = Ends()
-        if gates is None and self._merges_boundaries:
-            run, ends = merge_ends(run, place=len(jax.tree.leaves(carried)))
-
-        def step(state: Any, *others: Any) -> tuple[Any, Any]:
-            carried, handle, offset, count = state
-            given = handle, offset, count or self._dynamic_count
-            carried, ((handle, offset, after), params) = run(carried, given, *others)
-            return (carried, handle, offset, count and after), params
-
-        return _TracedLoop(carried, step, frequencies, gates, ends)
+    def _resume(self, now: Any) -> tuple[Any, ...]:
+        """Go on after a loop; return the values that it carried."""
+        carried, state = now
+        self.gates.resume(state)
+        return tuple(carried)
 
     def branch(self, branches: Branches) -> Any:
-        """Run one branch of a conditional, which may apply gates; return its result.
+        """Run one branch of a conditional, which may apply gates; return its result."""
+        return run_branches(self.gates, branches)
 
-        The parameter vectors of the branches are padded to the length of the longest, so that the
-        gates after the conditional have a static offset.  The derivative by the padding is zero.
+    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
+        """Measure a wire, collapse the state, and return the outcome."""
+        if is_dynamic(label):
+            wire = as_int32(self.wires.dynamic(label))
+        else:
+            wire = jnp.int32(self.wires(label))
+        gates = self.gates
+        asked = {"postselect": postselect, "reset": reset, "site": site}
+        handle, outcome = call("mid_measure", [gates.bound().handle, wire], HANDLE, BOOL, **asked)
+        count = gates.count
+        if gates.is_dynamic_count:
+            count, handle, outcome = count.remember(handle, gates.session, outcome)
+        gates.go_on(handle, count)
+        gates.is_fresh = False
+        self.has_mid_circuit = True
+        self.postselects |= postselect >= 0
+        return outcome
+
+    def measure(self, measured: MeasurementList) -> list[Any]:
+        """Measure, and return the values in order."""
+        if not measured.measurements:
+            return []
+        for measurement in measured.measurements:
+            self._runs_in_engine &= measurement.in_engine
+            result = measurement.result(self.device)
+            check_result_fits(result.shape, result.dtype, self.device.qubits, self.where)
+        gates, handle = self.gates, self.gates.bound().handle
+        params, amplitudes = gates.params_vector(), gates.amplitudes
+        frequencies, amplitude_bits = gates.frequencies_vector().tobytes(), gates.amplitude_bits
+        if self.is_one_shot:
+            # What is drawn in it is differentiated as a whole, by its score.
+            params = amplitudes = jnp.zeros(0, real_type())
+            frequencies = amplitude_bits = b""
+        differentiation = self._differentiation.of(
+            measured.measurements,
+            frequencies,
+            gates.dynamic_frequencies,
+            is_replayed=self._is_replayed(),
+            n_values=sum(m.n_values(self.device) for m in measured.measurements),
+            is_counted=not gates.has_dynamic_count,
+            amplitudes=amplitude_bits,
+            in_engine=self._runs_in_engine,
+            has_shots=self.device.shots > 0,
+            may_change_norm=gates.may_change_norm,
+        )
+        operands = MeasureOperands(
+            handle,
+            measured.coefficient_vector(),
+            measured.matrix_vector(),
+            params,
+            amplitudes,
+            None if self.is_one_shot else gates.perturbation,
+        )
+        measuring = Measuring(tuple(measured.measurements), self.device, differentiation)
+        handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
+        gates.go_on(handle)
+        return values
+
+    def score(self) -> list[Any]:
+        """Return the score of all that a run of one shot has drawn; nothing where it has none."""
+        is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
+        gates, handle = self.gates, self.gates.bound().handle
+        if not (is_exact and self._runs_in_engine) or gates.may_change_norm:
+            return []
+        handle, score = score_of(
+            handle, gates.params_vector(), gates.amplitudes, gates.perturbation, self.device
+        )
+        gates.go_on(handle)
+        return [score]
+
+    def _is_replayed(self) -> bool:
+        """Tell whether derivatives need the circuit to run again, with shifted parameters.
+
+        The adjoint method of plugins does not go back through a mid-circuit measurement.  That of
+        the engine does, in each run of a circuit that goes through all outcomes.
         """
-        frequencies: list[np.ndarray] = []
+        if not self.has_mid_circuit:
+            return self.device.shots > 0
+        return not (self.is_tree and self._runs_in_engine)
 
-        def recorded(branch: Callable[[], Any]) -> Step:
-            def run(handle: Handle, dynamic_count: DynamicCount) -> tuple[Any, Any]:
-                with self._part(handle, self._offset, dynamic_count):
-                    with self.allocations.part():
-                        result = branch()
-                    handle = self.handle
-                    frequencies.append(self._frequencies_vector())
-                    return result, (handle, self._dynamic_count, self._params_vector())
+    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+        """Sample once, and return each of the results that are computed from these samples."""
+        snapshots = [what for what in asked if isinstance(what, Snapshots)]
+        if self.runs_alone and snapshots:
+            return taken_alone(self, snapshots)
+        samples = MeasurementList(self)
+        samples.sample(asked)
+        return self.measure(samples)
 
-            return run
+    def mean_of_groups(self, value: Any) -> Any:
+        """Return a value that is the same for all shots, once for each group of shots."""
+        return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
-        runners, rest = traced_branches(
-            branches.changed(recorded), self.handle, self._dynamic_count
-        )
-        n_params = max(params.shape[0] for *_, params in rest)
-
-        def padded(runner: Step) -> Step:
-            def run(handle: Handle, count: DynamicCount | None) -> tuple[Any, Any]:
-                result, (handle, after, params) = runner(handle, count or self._dynamic_count)
-                params = jnp.pad(params, (0, n_params - params.shape[0]))
-                return result, (handle, count and after, params)
-
-            return run
-
-        _, handle, _, count = self._circuit_state(())
-        result, (handle, count, params) = jax.lax.switch(
-            branches.index, [padded(runner) for runner in runners], handle, count
-        )
-        self._resume(((), handle, self._offset, count))
-        self._params.append(params)
-        # An element of the vector is a parameter of whichever branch runs, so its shift rule must
-        # be right for each.
-        shared = np.zeros(n_params, np.uint8)
-        for of_branch in frequencies:
-            shared[: len(of_branch)] |= of_branch
-        self._frequencies.append(shared)
-        self._offset = self._offset + jnp.int32(n_params)
-        return result
-
-
-class _TracedLoop(NamedTuple):
-    """A loop of which one iteration is traced.
-
-    Attributes:
-        carried: the carried values in the types that they have in every iteration.
-        step: runs an iteration, from the carried values and the state of the circuit to the next
-            ones and the parameters of its gates.
-        frequencies: those of these parameters.
-        gates: where the body is one run of gates that may be separated, this run; ``step`` then
-            returns its parameters and wires and applies no gates.
-        ends: the gates that were taken out of the iterations.
-    """
-
-    carried: tuple[Any, ...]
-    step: Step
-    frequencies: np.ndarray
-    gates: RepeatedRun | None
-    ends: Ends
+    def of_each_shot(self, value: Any) -> Any:
+        """Return a value that is the same for all shots, once for each shot."""
+        return jnp.broadcast_to(value, (self.device.shots, *value.shape))
