@@ -34,7 +34,7 @@ from bellhop.circuits.clifford.stim_gates import (
     pauli_of,
     preparation_of,
 )
-from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.derivatives.tangents import undifferentiable
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import (
     DECOMPOSITION_DEPTH,
@@ -46,7 +46,7 @@ from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.shots import frequencies
 from bellhop.circuits.measure.device_measurements import Frequencies, Snapshots
 from bellhop.circuits.measure.sampling import Asked
-from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.control_flow.steps import Branches, choose
 from bellhop.errors import CompileError
 

@@ -35,7 +35,7 @@ from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, sampled_statistics
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
-from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
 

@@ -36,7 +36,7 @@ from bellhop.base.equations import equations_of
 from bellhop.base.types import Handle
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.differentiation_choice import Differentiation
-from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.derivatives.tangents import undifferentiable
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.device_measurements import Score
 from bellhop.circuits.measure.statistics import Statistic

@@ -1,4 +1,4 @@
-"""Tangents: symbolic zeros, and vectors of tangents that are split into arrays.
+"""Tangents: symbolic zeros, those that are errors, and vectors of them that are split into arrays.
 
 ``split(jnp.arange(6.0), [(2,), (2, 2)])`` returns ``[[0. 1.], [[2. 3.], [4. 5.]]]``.
 """
@@ -6,13 +6,17 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import ad
 
+from bellhop.base.types import Operand
 from bellhop.circuits.precision import real_type
+from bellhop.control_flow.marks import Mark, marked
+from bellhop.errors import DifferentiableCompileError
 
 
 def is_given(tangent: Any) -> bool:
@@ -42,3 +46,33 @@ def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
         array[..., start:end].reshape(*array.shape[:-1], *shape)
         for (start, end), shape in zip(itertools.pairwise(ends), shapes, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class Undifferentiable(Mark):
+    """The mark of a value that must not be differentiated, nor what comes with it.
+
+    Attributes:
+        obstacle: why it has no derivative.
+    """
+
+    obstacle: str
+
+    def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+        """Raise the error, unless all tangents are zero."""
+        if any(type(tangent) is not ad.Zero for tangent in tangents):
+            raise DifferentiableCompileError(self.obstacle)
+        return tangents[0]
+
+
+def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
+    """Return ``x``, whose derivative is an error that names the obstacle.
+
+    Args:
+        x: an array.
+        obstacle: why it has none.
+        by: another array, whose derivative is an error too.
+    """
+    if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    return marked(x, *([] if by is None else [by]), mark=Undifferentiable(obstacle))

@@ -1,14 +1,24 @@
-"""What operations consist of that a device does not apply itself."""
+"""What operations consist of that a device does not apply itself.
 
+An exponential of a Pauli word is a rotation: ``exp(-i x P / 2)`` is ``RX(x)`` for the word X,
+``IsingZZ(x)`` for ZZ, and ``PauliRot(x, "XY")`` for XY.  PennyLane finds that by a search through
+all of its gates, which takes milliseconds for each.
+"""
+
+import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.complex_parts import parts_of_number
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.device import GateSet, split
-from bellhop.circuits.gates.pauli_exponentials import is_damping, rotation_of
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # How deep decompositions may nest before they are taken to go on for ever.
@@ -18,6 +28,15 @@ NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 
 # Up to here, an operation that nobody decomposes is applied as its matrix.
 _MATRIX_WIRES = 10
+
+_ROTATIONS = {
+    "X": qml.RX,
+    "Y": qml.RY,
+    "Z": qml.RZ,
+    "XX": qml.IsingXX,
+    "YY": qml.IsingYY,
+    "ZZ": qml.IsingZZ,
+}
 
 
 def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
@@ -142,3 +161,82 @@ def _makes_mixtures(op: qml.operation.Operator) -> bool:
     if isinstance(op, qml.operation.Channel):
         return op.name not in qml.ops.qutrit.__all__
     return isinstance(op, qml.QubitDensityMatrix)
+
+
+def rotation_of(op: qml.operation.Operator) -> Any | None:
+    """Return the rotation that ``qml.exp`` or ``qml.evolve`` of a Pauli word is.
+
+    Args:
+        op: any operation.
+
+    Returns:
+        None for what is no exponential of one word, and for exponentials that are not unitary.
+    """
+    if not isinstance(op, qml.ops.Exp):
+        return None
+    words = op.base.pauli_rep
+    if words is None or len(words) != 1:
+        return None
+    ((word, factor),) = words.items()
+    angle = _angle(op, factor)
+    if angle is None:
+        return None
+    letters = "".join(word.values())
+    if not letters:
+        return qml.GlobalPhase(angle / 2, wires=op.wires)
+    if set(letters) == {"Z"} and len(letters) > 2:
+        return qml.MultiRZ(angle, wires=list(word))
+    if letters in _ROTATIONS:
+        return _ROTATIONS[letters](angle, wires=list(word))
+    return qml.PauliRot(angle, letters, wires=list(word))
+
+
+def is_damping(op: qml.operation.Operator) -> bool:
+    """Tell whether an exponential need not be unitary; such a one is no gate but has a matrix."""
+    return isinstance(op, qml.ops.Exp) and parts_of_number(_exponent(op)).real
+
+
+def _angle(op: qml.operation.Operator, factor: Any) -> Any | None:
+    """Return ``x`` of ``exp(-i x word / 2)``; None where it may not be real."""
+    if isinstance(op, qml.ops.Evolution) and not jnp.iscomplexobj(op.param):
+        # Its generator is Hermitian.
+        return 2 * op.param * np.real(factor)
+    exponent = _exponent(op) * factor
+    if parts_of_number(exponent).real:
+        return None
+    return -2 * (jnp.imag(exponent) if is_dynamic(exponent) else np.imag(exponent))
+
+
+def _exponent(op: qml.operation.Operator) -> Any:
+    """Return what the base of an exponential is multiplied by."""
+    return -1j * op.param if isinstance(op, qml.ops.Evolution) else op.coeff
+
+
+def embedded(op: qml.operation.Operator) -> qml.operation.Operator:
+    """Return the state preparation that an amplitude embedding is, and others as they are."""
+    return _prepared(op.data[0], op.wires) if isinstance(op, qml.AmplitudeEmbedding) else op
+
+
+def prepared_together(operations: Sequence[Any]) -> list[Any]:
+    """Return the operations that a circuit begins with, its preparations as one of all their wires.
+
+    Devices prepare a state once, and what others decompose to has no derivative by an amplitude
+    of zero.
+    """
+    first = list(itertools.takewhile(_is_preparation, operations))
+    wires = [wire for op in first for wire in op.wires]
+    if len(first) < 2 or any(map(is_dynamic, wires)) or len(set(wires)) < len(wires):
+        return list(operations)
+    states = [op.data[0] for op in first]
+    is_traced = any(isinstance(state, jax.core.Tracer) for state in states)
+    state = functools.reduce(jnp.kron if is_traced else np.kron, states)
+    return [_prepared(state, wires), *operations[len(first) :]]
+
+
+def _prepared(state: Any, wires: Any) -> qml.StatePrep:
+    with qml.QueuingManager.stop_recording():
+        return qml.StatePrep(state, wires=wires, validate_norm=False)
+
+
+def _is_preparation(op: qml.operation.Operator) -> bool:
+    return isinstance(op, qml.StatePrep) and op.batch_size is None

@@ -15,6 +15,7 @@ from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.decompositions import (
     NOTHING_TO_APPLY,
+    embedded,
     end_well,
     in_form,
     not_applied,
@@ -23,7 +24,6 @@ from bellhop.circuits.gates.decompositions import (
 )
 from bellhop.circuits.gates.device import GateSet, split
 from bellhop.circuits.gates.gate_run import Derivative, GateRun
-from bellhop.circuits.gates.preparations import embedded
 from bellhop.circuits.gates.shift_rules import (
     AMPLITUDE,
     NO_FREQUENCIES,

@@ -14,8 +14,7 @@ import numpy as np
 from bellhop.base.types import Operand
 from bellhop.circuits.derivatives.diff_method import DIFFERENCES_OF_DIFFERENCES
 from bellhop.circuits.derivatives.differentiation_choice import Differentiation
-from bellhop.circuits.derivatives.tangents import split
-from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.derivatives.tangents import split, undifferentiable
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 

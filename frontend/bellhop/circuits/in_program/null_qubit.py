@@ -27,7 +27,7 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process
-from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
 

@@ -20,7 +20,7 @@ from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.gates import check_is_gate, naming
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.control_flow.for_loop import repeat

@@ -39,10 +39,9 @@ from bellhop.circuits.in_program.summed_outcomes import (
     with_sums,
 )
 from bellhop.circuits.measure.sampling import group_of_shot
-from bellhop.circuits.operations.checked_runs import DrawCheck, checked
+from bellhop.circuits.operations.checked_runs import DrawCheck, WireFaults, checked
 from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
-from bellhop.circuits.operations.wire_faults import WireFaults
 from bellhop.circuits.precision import is_double, real_type
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.vectorize.vectorize import vectorized

@@ -22,16 +22,16 @@ from bellhop.circuits.derivatives.diff_method import (
     HADAMARD,
     PARAMETER_SHIFT,
 )
-from bellhop.circuits.derivatives.undifferentiable import undifferentiable
+from bellhop.circuits.derivatives.tangents import undifferentiable
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import (
     DECOMPOSITION_DEPTH,
     decomposition_inside,
     decomposition_of,
     not_applied,
+    prepared_together,
+    rotation_of,
 )
-from bellhop.circuits.gates.pauli_exponentials import rotation_of
-from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.pure_simulator import has_computed_power
@@ -43,7 +43,7 @@ from bellhop.circuits.measure.processes import as_process, exact_statistics, sam
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
 from bellhop.circuits.memory import held
-from bellhop.circuits.operations.wire_faults import WireFaults
+from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.control_flow.for_loop import repeat, scanned
 from bellhop.control_flow.steps import TracedStep
 from bellhop.errors import CompileError

@@ -218,7 +218,7 @@ def draw(key: Operand, probabilities: Any, shots: int) -> Any:
 def brought_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
     """Bring qubits to the front, of which the program computes some.
 
-    Where one is not there the state is of no use; see ``wire_faults``.
+    Where one is not there the state is of no use; see ``checked_runs``.
 
     Returns:
         the state, and what brings another one of its shape back.

@@ -2,8 +2,13 @@
 
 A check is a pure callback that the results depend on: where nobody uses them, as in branches that
 ``jax.vmap`` computes and drops, it need not run.
+
+That a computed wire does not exist must not be raised inside of such a circuit: under ``jax.vmap``
+branches that are not taken are computed too, and so is what follows impossible outcomes.  So a
+circuit carries its first fault beside its state, and is checked once, after its end.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,9 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.callbacks.pure_callback import PureCallback
+from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CircuitError
 from bellhop.tracing.state import trace_state
+
+# A run through outcomes that are less likely does not happen.
+_IMPOSSIBLE = 1e-15
 
 
 def checked(values: Any, check: OwnFunction, operand: Any, *, fails: Any) -> Any:
@@ -56,3 +65,88 @@ class DrawCheck(OwnFunction):
                 "number."
             )
         return np.ones(np.shape(totals), bool)
+
+
+class WireFaults:
+    """What may be wrong with the wires of a circuit, each at a place in the program.
+
+    A fault is ``i32[2]``: the number of its place, from one, below zero where one wire came twice,
+    and the wire.  Without any, both are zero.
+
+    Args:
+        wires: those that there are.
+        where: the QNode, for errors.
+    """
+
+    def __init__(self, wires: WireMap, where: str) -> None:
+        self._wires = wires
+        self._where = where
+        self._places: list[str] = []
+
+    @staticmethod
+    def none() -> Any:
+        """Return the fault of a circuit without one."""
+        return jnp.zeros(2, jnp.int32)
+
+    def after(self, fault: Any, labels: Sequence[Any], what: str, site: str) -> Any:
+        """Return the first fault when some wires were used, of which the program computes some.
+
+        Args:
+            fault: the one before.
+            labels: the wires.
+            what: what uses them.
+            site: its line, or nothing.
+        """
+        if not any(map(is_dynamic, labels)):
+            return fault
+        self._places.append(f"{what} ({site})" if site else what)
+        wires = jnp.stack([as_int32(jnp.asarray(self._wires.of(label))) for label in labels])
+        is_out = (wires < 0) | (wires >= len(self._wires))
+        is_twice = jnp.sum(wires[:, None] == wires, axis=1) > 1
+        place = jnp.where(jnp.any(is_out), len(self._places), -len(self._places))
+        wire = wires[jnp.argmax(jnp.where(jnp.any(is_out), is_out, is_twice))]
+        here = jnp.where(jnp.any(is_out | is_twice), jnp.stack([place, wire]), 0)
+        return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
+
+    def checked(self, values: Any, faults: Any, weights: Any = None) -> Any:
+        """Return values as they are, or raise the fault of a circuit when it runs.
+
+        Args:
+            values: a pytree of arrays.
+            faults: one, or those of several runs in rows.
+            weights: how likely each of these is.
+        """
+        if not self._places:
+            return values
+        if weights is not None:
+            counts = (faults[:, 0] != 0) & (weights > _IMPOSSIBLE)
+            faults = jnp.where(jnp.any(counts), faults[jnp.argmax(counts)], 0)
+        check = WireCheck(self._where, "\n".join(self._places), str(len(self._wires)))
+        return checked(values, check, faults, fails=jnp.any(faults != 0))
+
+
+def _named(wire: int) -> str:
+    """Return a wire that was taken to 32 bits, in words."""
+    limits = np.iinfo(np.int32)
+    return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
+
+
+class WireCheck(OwnFunction):
+    """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
+
+    __name__ = "wire_check"
+    is_of_circuit = True
+
+    def __call__(self, faults: np.ndarray) -> np.ndarray:
+        """Raise the first of some faults; return that all is well for each."""
+        where, places, n_wires = self.arguments
+        for number, wire in np.reshape(faults, (-1, 2)).tolist():
+            if number:
+                last = int(n_wires) - 1
+                problem = (
+                    f"wire {_named(wire)} is not in the circuit, which has wires 0 to {last}"
+                    if number > 0
+                    else f"expected different wires, got {wire} twice"
+                )
+                raise CircuitError(f"{where}: {places.splitlines()[abs(number) - 1]}: {problem}.")
+        return np.ones(faults.shape[:-1], bool)

@@ -45,10 +45,10 @@ from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, BY_DIFFERENC
 from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
 from bellhop.circuits.derivatives.score import score_of
 from bellhop.circuits.gates.broadcasting import TracedRow
+from bellhop.circuits.gates.decompositions import prepared_together
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
 from bellhop.circuits.gates.gates import GateList, naming
-from bellhop.circuits.gates.preparations import prepared_together
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.measure.device_measurements import Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList

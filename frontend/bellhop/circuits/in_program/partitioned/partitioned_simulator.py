@@ -32,10 +32,12 @@ from bellhop.circuits.in_program.device_wires.exchanges import (
 from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.matrices.evolution import Evolution
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
-from bellhop.circuits.in_program.partitioned.draws import drawn_from_part
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
-from bellhop.circuits.in_program.partitioned.wires_in_front import applied_in_front
-from bellhop.circuits.in_program.partitioned.words_on_parts import applied_to_part
+from bellhop.circuits.in_program.partitioned.parts import (
+    applied_in_front,
+    applied_to_part,
+    drawn_from_part,
+)
 from bellhop.circuits.in_program.pauli_sums import Word, coefficients_of
 from bellhop.circuits.in_program.pure_simulator import PureSimulator, on_qubits
 from bellhop.circuits.memory import check_parts_fit
