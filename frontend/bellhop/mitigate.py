@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bellhop.compiled.qjit import QJIT
+from bellhop.tracing.state import tracing_with
 from bellhop.transformations.traced import traced
 
 # A random choice of gates serves factors between the odd ones: of odd factors all are folded.
@@ -86,11 +87,11 @@ def mitigate_with_zne(
         # Here, since PennyLane is imported where there is a circuit.
         import pennylane as qml
 
-        from bellhop.circuits.qnode.mitigation import Mitigation, mitigating
+        from bellhop.circuits.qnode.mitigation import Mitigation
 
         chosen = extrapolate or qml.noise.richardson_extrapolate
         at_zero = functools.partial(chosen, **(extrapolate_kwargs or {}))
-        with mitigating(Mitigation(scales, at_zero, _FOLDINGS[folding])):
+        with tracing_with(mitigation=Mitigation(scales, at_zero, _FOLDINGS[folding])):
             return traced(fn)(*args, **kwargs)
 
     return run

@@ -17,7 +17,7 @@ from bellhop.base.declared_types import ResultTypeError, result_avals
 from bellhop.base.flat import Flat
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import POSITIONAL
-from bellhop.base.types import Args, Kwargs, PyTree
+from bellhop.base.types import Args, Kwargs, PyTree, structs_of
 from bellhop.errors import shown
 
 
@@ -120,7 +120,7 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
             avals, tree = result_avals(function, hints[parameter.name], narrows=True)
         except ResultTypeError:
             return None
-        specs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
+        specs = structs_of(avals)
         args.append(Flat.of_structure(tree, specs))
     return DeclaredSignature(function_name(function), signature, tuple(args))
 

@@ -3,7 +3,7 @@
 The tracer of an array counts as that array, as in JAX's own annotations.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import jax
@@ -33,6 +33,11 @@ def aval_of(type_: ir.Type) -> jax.core.ShapedArray:
     tensor = ir.RankedTensorType(type_)
     dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
     return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
+
+
+def structs_of(typed: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
+    """Return shapes and dtypes of what has such, and nothing else of them."""
+    return [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in typed]
 
 
 def as_words(value: Any) -> Any:

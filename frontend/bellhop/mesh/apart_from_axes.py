@@ -11,6 +11,7 @@ of both operands of each equation.  So such a function is one equation ::
 whose results differ over all axes over which its operands do, and so do their cotangents.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.jaxprs import dce, jvp_jaxpr
-from bellhop.base.types import Aval, Operand
+from bellhop.base.types import Aval, Operand, structs_of
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 from bellhop.mesh.manual_axes import differ, vary_with, varying_as
 
@@ -75,11 +76,7 @@ def _jvp(
 
 def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxpr) -> list[Any]:
     linear = list(map(ad.is_undefined_primal, operands))
-    likes = [
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype)
-        for aval, yes in zip(closed.in_avals, linear, strict=True)
-        if yes
-    ]
+    likes = structs_of(itertools.compress(closed.in_avals, linear))
 
     def pulled_back(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
         def along(*moving: Any) -> list[Any]:

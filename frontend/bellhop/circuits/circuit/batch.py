@@ -53,7 +53,6 @@ from bellhop.circuits.operations.state_primitives import (
     is_call,
     is_handle,
 )
-from bellhop.compiler.batching import for_each
 
 # The most parameters that are held at once, of all rows together: 64 MiB.
 _NUMBERS_IN_ONE_CALL = 1 << 23
@@ -187,18 +186,6 @@ def rows_at_once(closed: ClosedJaxpr) -> int:
         default=0,
     )
     return max(1, _NUMBERS_IN_ONE_CALL // max(1, numbers))
-
-
-def map_in_parts(function: Any, batch: Batch, inputs: Sequence[Any], rows: int) -> Any:
-    """Call a function of one row for all rows, by ``jax.lax.map``.
-
-    Args:
-        function: takes the inputs of one row.
-        batch: the rows.
-        inputs: the inputs of the batch.
-        rows: the batch size of ``jax.lax.map``: so many rows run together.
-    """
-    return for_each(function, inputs, batch.mapped, batch_size=None if rows == 1 else rows)
 
 
 def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> list[Any]:

@@ -44,7 +44,6 @@ from bellhop.circuits.circuit.batch import (
     Batch,
     batched,
     has_effects_by_row,
-    map_in_parts,
     of_rows,
     rows_at_once,
     rows_together,
@@ -55,7 +54,7 @@ from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE
-from bellhop.compiler.batching import call_one_by_one
+from bellhop.compiler.batching import call_one_by_one, for_each
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
 from bellhop.compiler.plain_jit import lower_alone
 from bellhop.mesh.manual_axes import varying_as
@@ -182,10 +181,11 @@ def _lower(
         together = rows_together(closed, batch)
         at_once = 1 if together is None else rows_at_once(closed)
         if together is None or at_once < batch.rows:
-            one = functools.partial(circuit_p.bind, body=body, batch=None)
-            parts = functools.partial(map_in_parts, one, batch, rows=at_once)
-            in_parts = mlir.lower_fun(lambda *inputs: parts(inputs=inputs), multiple_results=True)
-            return in_parts(ctx, *operands)
+            one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
+            parts = lambda *inputs: for_each(
+                one, inputs, batch.mapped, batch_size=None if size == 1 else size
+            )
+            return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
         closed = together
     allow_our_dialects(ctx)
     is_drawn = randomness.is_drawn

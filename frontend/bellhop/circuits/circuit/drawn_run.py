@@ -24,10 +24,10 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, mlir
 
 from bellhop._jax.jaxprs import dce
-from bellhop.base.types import Handle, Operand
-from bellhop.circuits.circuit.linearized import Linearized, tangents_of
+from bellhop.base.types import Handle, Operand, structs_of
+from bellhop.circuits.circuit.linearized import Linearized
 from bellhop.circuits.derivatives.score import derived_means
-from bellhop.circuits.derivatives.tangents import symbolic_zero
+from bellhop.circuits.derivatives.tangents import symbolic_zero, tangents_of
 from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.postselection import run_until_accepted
@@ -67,7 +67,7 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
             handle, *used.consts, *taken, once=closed, where=where, until_accepted=until_accepted
         )
 
-    return jax.make_jaxpr(run)(*map(_struct, once.in_avals))
+    return jax.make_jaxpr(run)(*structs_of(once.in_avals))
 
 
 def with_constants_as_inputs(closed: ClosedJaxpr, *, leaves_out: int = 0) -> ClosedJaxpr:
@@ -83,10 +83,6 @@ def with_constants_as_inputs(closed: ClosedJaxpr, *, leaves_out: int = 0) -> Clo
     names = jaxpr.debug_info._replace(arg_names=None)
     invars = [handle, *jaxpr.constvars, *inputs]
     return ClosedJaxpr(jaxpr.replace(constvars=[], invars=invars, debug_info=names), ())
-
-
-def _struct(aval: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype)
 
 
 def one_by_one(

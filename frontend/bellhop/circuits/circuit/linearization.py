@@ -41,15 +41,16 @@ from jax.interpreters import ad
 
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
-from bellhop.base.types import Operand
+from bellhop.base.types import Operand, structs_of
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.circuit.batch import Batch
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
-from bellhop.circuits.circuit.linearized import Linearized, tangents_of
+from bellhop.circuits.circuit.linearized import Linearized
 from bellhop.circuits.circuit.randomness import OUTCOMES_ARE_DRAWN, Randomness
 from bellhop.circuits.circuit.sweeps import ended_by_sweeps
 from bellhop.circuits.derivatives.differentiation import undifferentiable_gates
 from bellhop.circuits.derivatives.score import has_score
+from bellhop.circuits.derivatives.tangents import tangents_of
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
     Query,
@@ -130,7 +131,7 @@ def _jvp(
         of={"body": body, "batch": batch},
     )
     if products.along is not None:
-        likes = [jax.ShapeDtypeStruct(dot.shape, dot.dtype) for dot in given]
+        likes = structs_of(given)
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             (found,) = jax.linear_transpose(functools.partial(by_jacobian, saved), likes)(bars)

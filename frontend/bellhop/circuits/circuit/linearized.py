@@ -26,11 +26,10 @@ import jax
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
-from jax.interpreters import ad
 
 from bellhop._jax.jaxprs import jvp_jaxpr, partial_eval_jaxpr_nounits
 from bellhop.base.rewriting import interpret, rewrite
-from bellhop.base.types import Operand
+from bellhop.base.types import Operand, structs_of
 from bellhop.callbacks.linear_map import linear_map_p
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
@@ -131,13 +130,13 @@ class Linearized(NamedTuple):
             def along(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
-            likes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in tangents]
+            likes = structs_of(tangents)
             with reverse_mode_of_loops(where):
                 bars = jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))
             return [handle, *bars]
 
         avals = [*known.in_avals, *linear.out_avals]
-        return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+        return jax.make_jaxpr(run)(*structs_of(avals))
 
     def pushed_forward(self) -> ClosedJaxpr:
         """Return what takes handle, inputs and tangents, and returns handle and tangents."""
@@ -151,7 +150,7 @@ class Linearized(NamedTuple):
             return [handle, *interpret(linear, rules, *residuals, *args[n_known:])]
 
         avals = [*known.in_avals, *linear.in_avals[n:]]
-        return jax.make_jaxpr(run)(*(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals))
+        return jax.make_jaxpr(run)(*structs_of(avals))
 
 
 def _evaluated(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
@@ -167,18 +166,3 @@ def _selected(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
     """
     each = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
     return [jax.lax.select_n(index, *cases) for cases in zip(*each, strict=True)]
-
-
-def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:
-    """Return the tangents of results, zeros among them.
-
-    Args:
-        results: the results.
-        dots: the tangents of those that have one.
-        moved: for each result, whether it has one.
-    """
-    rest = iter(dots)
-    return [
-        next(rest) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
-        for result, yes in zip(results, moved, strict=True)
-    ]

@@ -45,7 +45,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.equations import equations_of
 from bellhop.base.rewriting import interpret_by
-from bellhop.base.types import Handle
+from bellhop.base.types import Handle, structs_of
 from bellhop.circuits.derivatives.dynamic_count import recalling
 from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.operations.measurement_primitives import derivative_p
@@ -81,7 +81,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
         )
         return [handle, *sums]
 
-    return jax.make_jaxpr(runs)(*_structs(once.in_avals))
+    return jax.make_jaxpr(runs)(*structs_of(once.in_avals))
 
 
 def run_with_derivative(
@@ -111,7 +111,7 @@ def run_with_derivative(
         tangent, or two (of real and imaginary part) for a complex one.
     """
     n_residuals = len(linear.in_avals) - n_tangents
-    likes = _structs(linear.in_avals[n_residuals:])
+    likes = structs_of(linear.in_avals[n_residuals:])
     keep = [False] * n_residuals + [True] * n_tangents
     # DCE keeps equations with effects and all that they depend on, which may be gates.  So the
     # effects go first; the first part has them already.
@@ -154,7 +154,7 @@ def run_with_derivative(
         (handle,) = call("after", [handle, *reads], HANDLE)
         return [handle, *values, *found]
 
-    return jax.make_jaxpr(run)(*_structs(known.in_avals))
+    return jax.make_jaxpr(run)(*structs_of(known.in_avals))
 
 
 def _with_all_that_is_read(
@@ -242,7 +242,3 @@ def _joined(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
 
 def _is_complex(value: Any) -> bool:
     return jnp.issubdtype(jax.dtypes.result_type(value), jnp.complexfloating)
-
-
-def _structs(avals: Sequence[Any]) -> list[Any]:
-    return [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]

@@ -29,6 +29,21 @@ def symbolic_zero(value: Any) -> Any:
     return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
+def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:
+    """Return the tangents of results, zeros among them.
+
+    Args:
+        results: the results.
+        dots: the tangents of those that have one.
+        moved: for each result, whether it has one.
+    """
+    rest = iter(dots)
+    return [
+        next(rest) if yes else symbolic_zero(result)
+        for result, yes in zip(results, moved, strict=True)
+    ]
+
+
 def with_amplitudes_last(operands: Any) -> Any:
     """Return operands, or their tangents, whose amplitudes are the last of the parameters.
 

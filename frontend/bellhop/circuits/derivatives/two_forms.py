@@ -30,7 +30,7 @@ from bellhop._jax.jaxprs import dce
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
-from bellhop.circuits.derivatives.tangents import symbolic_zero
+from bellhop.circuits.derivatives.tangents import tangents_of
 
 Form = Callable[..., list[Any]]
 
@@ -134,10 +134,8 @@ def _jvp(
         n,
         tuple(jax.typeof(x).to_tangent_aval() for x in itertools.compress(results, moved)),
     )
-    rest = iter(linear(primals, list(itertools.compress(tangents, given))))
-    return results, [
-        next(rest) if yes else symbolic_zero(x) for x, yes in zip(results, moved, strict=True)
-    ]
+    dots = linear(primals, list(itertools.compress(tangents, given)))
+    return results, tangents_of(results, dots, moved)
 
 
 def _batch(

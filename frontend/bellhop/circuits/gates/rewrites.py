@@ -158,11 +158,6 @@ def with_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], boo
     return [*transforms[: noisy[0]], BoundTransform(fold), *transforms[noisy[0] :]], True
 
 
-def not_folded() -> AbstractContextManager[None]:
-    """Leave the circuits that are traced inside as they are."""
-    return tracing_with(folding=None)
-
-
 def _fold(operations: Operations, folding: Folding) -> Operations:
     # Inverses are gates of their own where they can be, which noise models know by name.
     if not folding.is_global:

@@ -81,7 +81,7 @@ class ShotsOfBranch:
             probability: of this branch.
         """
         weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
-        sums = jnp.zeros(len(self.groups), weights.dtype).at[self._group_of_shot()].add(weights)
+        sums = jnp.zeros(len(self.groups), weights.dtype).at[group_of_shot(self.groups)].add(weights)
         shares = sums / self.n_accepted
         return jnp.tensordot(shares, value, axes=0)
 
@@ -89,9 +89,6 @@ class ShotsOfBranch:
         """Return samples with zeros in place of the shots of other branches."""
         is_here = self.is_here.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
-
-    def _group_of_shot(self) -> Any:
-        return group_of_shot(self.groups)
 
     def _frequencies(self, bits: Any, weights: Any, what: Frequencies) -> Any:
         outcomes, signs = (bits[:, np.array(each, int)] for each in (what.wires, what.signs))

@@ -78,7 +78,7 @@ class Simulator(ABC):
         """
         run: list[tuple[Any, tuple[int, ...]]] = []
         for op in operations:
-            qubits = self.qubits_of(op)
+            qubits = tuple(map(self.wires.of, op.wires))
             is_small = 0 < len(qubits) <= MOST_WIRES and self.has_small_matrix(op)
             if is_small and not any(map(is_dynamic, qubits)):
                 run.append((op, qubits))
@@ -201,10 +201,6 @@ class Simulator(ABC):
             is_mixture: whether it is one of several that are mixed.
             is_divided: whether the result is divided by the state's weight later.
         """
-
-    def qubits_of(self, op: Any) -> tuple[Any, ...]:
-        """Return the qubits of an operation, of which the program may compute some."""
-        return tuple(map(self.wires.of, op.wires))
 
 
 def draw(key: Operand, probabilities: Any, shots: int) -> Any:

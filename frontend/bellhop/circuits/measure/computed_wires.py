@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
-from bellhop.base.types import Wire
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
@@ -116,7 +115,8 @@ def _sum_over_places(
         )
     check(all_wires)
     computed = [wire for wire in all_wires if is_dynamic(wire)]
-    free = [label for label in wires.labels if label not in set(filter(_is_label, all_wires))]
+    known = {wire for wire in all_wires if not is_dynamic(wire)}
+    free = [label for label in wires.labels if label not in known]
     if math.perm(len(free), len(computed)) > _MOST_TERMS:
         raise CompileError(
             f"{where}: an observable stands on {len(computed)} wires that are computed in the "
@@ -132,10 +132,6 @@ def _sum_over_places(
         moved = [_moved(factor, label_of) for factor in factors]
         terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])
     return qml.ops.LinearCombination(coefficients, terms)
-
-
-def _is_label(wire: Wire) -> bool:
-    return not is_dynamic(wire)
 
 
 def _moved(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:

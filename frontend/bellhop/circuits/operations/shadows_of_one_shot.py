@@ -18,12 +18,8 @@ from bellhop.circuits.operations.seeds import random_key
 from bellhop.circuits.precision import real_type
 
 
-def taken_alone(circuit: Any, asked: Sequence[Snapshots]) -> list[Any]:
+def taken_alone(circuit: Any, what: Snapshots) -> Any:
     """Return what is asked of a circuit of one shot, at its end, which goes on as it was."""
-    return [_taken(circuit, what) for what in asked]
-
-
-def _taken(circuit: Any, what: Snapshots) -> Any:
     bases = jax.random.randint(random_key(), (1, len(what.wires)), 0, 3)
     rotations = to_bases(bases[0], [circuit.wires.labels[wire] for wire in what.wires])
     circuit.apply(rotations)

@@ -22,7 +22,6 @@ from bellhop.circuits.gates.gridsynth import taking_computed_angles
 from bellhop.circuits.gates.rewrites import (
     is_piecewise,
     named_in_errors,
-    not_folded,
     transform_name,
     with_folding_before_noise,
 )
@@ -32,7 +31,7 @@ from bellhop.circuits.pennylane.measuring_tapes import apply_tape
 from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.circuits.recording.whole_function import RunOnce
 from bellhop.errors import CompileError
-from bellhop.tracing.state import circuit_scope
+from bellhop.tracing.state import circuit_scope, tracing_with
 
 Call = Callable[..., Any]
 
@@ -166,7 +165,7 @@ def call_on_tape(
             # It tells something about the tape, which nobody runs.
             return finish(tapes)[0]
     # Results come by tape, and one was put in.
-    with not_folded() if is_folded else contextlib.nullcontext():
+    with tracing_with(folding=None) if is_folded else contextlib.nullcontext():
         (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
 
     def as_returned(values: Any) -> Any:

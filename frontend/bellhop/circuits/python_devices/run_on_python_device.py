@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.types import Operand
+from bellhop.base.types import Operand, structs_of
 from bellhop.circuits.circuit.rows_in_program import results_of_rows
 from bellhop.circuits.circuit.traced_circuit import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
@@ -62,7 +62,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
             qnode,
             where,
             template,
-            tuple(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in operands),
+            tuple(structs_of(operands)),
             tuple(result for group in results for result in group),
             is_seeded=bool(shots.total),
         )

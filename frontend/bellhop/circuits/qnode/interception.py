@@ -39,7 +39,6 @@ from bellhop.circuits.pennylane.tape_transforms import (
 )
 from bellhop.circuits.precision import without_precision_warnings
 from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
-from bellhop.circuits.qnode.mitigation import current_mitigation
 from bellhop.circuits.qnode.runtime_devices import (
     engine_may_run,
     run_default_qubit,
@@ -63,7 +62,7 @@ from bellhop.circuits.recording.whole_function import (
     TracedQuantumFunction,
 )
 from bellhop.errors import CompileError
-from bellhop.tracing.state import is_tracing, tracing_with
+from bellhop.tracing.state import is_tracing, trace_state, tracing_with
 
 
 def intercept_qnodes() -> None:
@@ -109,7 +108,7 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
-    function, mitigation = RunOnce(qnode.func), current_mitigation()
+    function, mitigation = RunOnce(qnode.func), trace_state().mitigation
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
 
     def run() -> Any:

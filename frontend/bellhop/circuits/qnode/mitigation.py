@@ -1,7 +1,6 @@
 """Mitigated circuits: run with more noise several times, and extrapolated to none."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.gates.rewrites import folded
-from bellhop.tracing.state import trace_state, tracing_with
+from bellhop.tracing.state import tracing_with
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,3 @@ def _number(extrapolated: Any) -> jax.Array:
             f"factors and values; it returned {extrapolated}."
         )
     return jnp.reshape(extrapolated, ())
-
-
-def current_mitigation() -> Mitigation | None:
-    """Return how QNodes that are called now are mitigated, or None."""
-    mitigation: Mitigation | None = trace_state().mitigation
-    return mitigation
-
-
-def mitigating(mitigation: Mitigation) -> AbstractContextManager[None]:
-    """Mitigate the QNodes that are called inside."""
-    return tracing_with(mitigation=mitigation)

@@ -34,7 +34,6 @@ from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
     WhileLoop,
-    branches_of,
     for_loop_p,
     has_gates,
     has_other_effects,
@@ -192,7 +191,7 @@ class _Evaluation:
 
     def _branch(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
         index, *operands = self._known(given)
-        branches = list(branches_of(eqn))
+        branches = eqn.params["branches"]
 
         def run(number: int, kept: Any) -> Evaluated:
             of_branch = None if kept is None else kept[number]
@@ -322,7 +321,7 @@ def refused_measurement(where: str, site: str) -> CompileError:
 
 def _switch(index: Any, functions: Sequence[Callable[[], Evaluated]]) -> Any:
     """Evaluate one of several branches; return its results, and what is kept of all of them."""
-    parts = [_without_gates(function) for function in functions]
+    parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
 
     def runner(number: int) -> Callable[[], Any]:
@@ -339,10 +338,6 @@ def _switch(index: Any, functions: Sequence[Callable[[], Evaluated]]) -> Any:
         return run
 
     return jax.lax.switch(index, list(map(runner, range(len(functions)))))
-
-
-def _without_gates(function: Callable[[], Evaluated]) -> Callable[[], Any]:
-    return lambda: tuple(function()[:2])
 
 
 def _zeros(like: Any) -> Any:

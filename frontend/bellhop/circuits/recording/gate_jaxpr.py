@@ -27,7 +27,7 @@ again.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -234,8 +234,3 @@ def region_of(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
         GateJaxpr(body, operands[:n]),
         None if controls is None else controls.with_values(operands[n:]),
     )
-
-
-def branches_of(eqn: JaxprEqn) -> Iterator[ClosedJaxpr]:
-    """Yield the branches of a ``cond`` of JAX's."""
-    yield from eqn.params["branches"]

@@ -27,7 +27,6 @@ from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
     GateJaxpr,
     WhileLoop,
-    branches_of,
     for_loop_p,
     has_gates,
     operations_p,
@@ -252,7 +251,7 @@ class Player:
         def played(branch: ClosedJaxpr) -> Callable[[Player], Any]:
             return lambda player: player.play(branch, *operands)
 
-        return self.branch(index, list(map(played, branches_of(eqn))))
+        return self.branch(index, list(map(played, eqn.params["branches"])))
 
 
 @dataclass

@@ -149,10 +149,6 @@ class PlayedCircuit(ABC):
         self.place(check, f"measurement at {site}")
         self.apply([check])
 
-    def on_own_wires(self, process: Any) -> Any:
-        """Return a measurement process with the device's wires for allocated ones."""
-        return self.wires.on_own(process)
-
     # What users' functions ask of the current circuit, in decompositions that are played.
 
     def is_collecting(self) -> bool:

@@ -357,7 +357,7 @@ class Circuit(PlayedCircuit):
         """Sample once, and return each of the results that are computed from these samples."""
         snapshots = [what for what in asked if isinstance(what, Snapshots)]
         if self.runs_alone and snapshots:
-            return taken_alone(self, snapshots)
+            return [taken_alone(self, what) for what in snapshots]
         samples = MeasurementList(self)
         samples.sample(asked)
         return self.measure(samples)

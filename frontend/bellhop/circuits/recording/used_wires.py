@@ -22,7 +22,6 @@ from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
     Unknown,
     WhileLoop,
-    branches_of,
     for_loop_p,
     has_gates,
     operations_of,
@@ -140,7 +139,7 @@ class UsedWires:
         return unknown
 
     def _take_branches(self, eqn: JaxprEqn, _: Any, *operands: Operand) -> list[Any]:
-        for branch in branches_of(eqn):
+        for branch in eqn.params["branches"]:
             self._take(branch, operands)
         return [None] * len(eqn.outvars)
 

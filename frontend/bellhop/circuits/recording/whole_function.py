@@ -177,7 +177,7 @@ class QuantumFunction:
         for made, (site, of_observable) in zip(
             traced.leaves.with_values(operands), traced.sites, strict=True
         ):
-            leaf = circuit.on_own_wires(made) if is_measurement(made) else made
+            leaf = circuit.wires.on_own(made) if is_measurement(made) else made
             observable = getattr(leaf, "obs", None)
             if observable is not None:
                 circuit.precision.take(observable.data)
