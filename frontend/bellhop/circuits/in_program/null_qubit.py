@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.types import Operand
@@ -26,10 +27,19 @@ from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.measure.process_results import result_of
 from bellhop.circuits.measure.processes import as_process
+from bellhop.circuits.measure.statistics import unsupported
 from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
+
+mp = qml.measurements
+
+# What has a number for each outcome of its wires, of which the first is certain.
+_OF_OUTCOMES = (mp.ProbabilityMP, mp.StateMP, mp.CountsMP)
+# More wires are a mistake rather than a wish.
+_MOST_QUBITS = 30
 
 
 class ResourceTracker:
@@ -122,16 +132,45 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
             tracker.begin()
         leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
         circuit.is_one_shot = call.chosen_method(circuit, leaves) == ONE_SHOT
-        processes = [as_process(leaf, circuit) for leaf in leaves]
-        for process in processes:
-            process.check_wires()
+        for leaf in leaves:
+            as_process(leaf, circuit).check_wires()
         if tracker is not None:
             tracker.end(list(filter(is_measurement, leaves)))
 
         def copy(of_copy: int | None) -> Any:
-            return jax.tree.unflatten(tree, [process.null(of_copy) for process in processes])
+            constants = [_constant(leaf, circuit, qnode.device, of_copy) for leaf in leaves]
+            return jax.tree.unflatten(tree, constants)
 
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
         return faults.checked(results, circuit.fault), leaves, tree
 
     return results_of_rows(call, run_row)
+
+
+def _constant(leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None) -> Any:
+    """Return what the device gives for a measurement; another value is as it is, for each shot."""
+    if not is_measurement(leaf):
+        value = jnp.asarray(leaf)
+        return jnp.broadcast_to(value, (shots, *value.shape)) if circuit.is_one_shot else value
+    with circuit.at(leaf), qml.QueuingManager.stop_recording():
+        if leaf.mv is not None:
+            leaf = _on_as_many_wires(leaf, len(as_process(leaf, circuit).outcomes()))
+        n_wires = len(leaf.wires) or len(circuit.wires)
+        if isinstance(leaf, _OF_OUTCOMES) and n_wires > _MOST_QUBITS:
+            what = f"{leaf} with a result of 2**{n_wires} numbers"
+            raise unsupported(circuit.where, what, "Measure fewer wires.")
+        result = result_of(leaf, device, n_wires, shots, circuit.where)
+    array = jnp.zeros(result.shape, result.dtype)
+    if isinstance(leaf, _OF_OUTCOMES) and type(leaf) is not mp.DensityMatrixMP:
+        # The amplitudes of a state too are real numbers there.
+        array = jnp.real(array).at[0].set(shots if isinstance(leaf, mp.CountsMP) else 1)
+    return circuit.precision.of(result.finish(array))
+
+
+def _on_as_many_wires(process: Any, n_outcomes: int) -> Any:
+    """Return a measurement of as many wires as there are outcomes that it was of."""
+    if isinstance(process, mp.ExpectationMP | mp.VarianceMP):
+        return type(process)(obs=qml.Z(0))
+    if isinstance(process, mp.SampleMP) and not isinstance(process.mv, list):
+        return type(process)(obs=qml.Z(0), dtype=int)
+    return type(process)(wires=qml.wires.Wires(range(n_outcomes)))

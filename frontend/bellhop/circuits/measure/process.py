@@ -2,7 +2,6 @@
 
     without_shots   its value, of what a device measures or a state gives   expval: E[A]
     with_shots      its value, of frequencies or of samples                 expval: f @ [1, -1]
-    null            its value on null.qubit                                 expval: 0
 
 and the same where it stands over mid-circuit outcomes.  ``processes`` has the list of them.  Shape,
 type and derivative are those of what devices measure for them, ``device_measurements``.
@@ -24,9 +23,6 @@ from bellhop.errors import CompileError
 # Numbers of one run, and what makes the result of their means over all runs.
 Means = tuple[list[Any], Callable[[Any], Any]]
 
-# On null.qubit, a result of more numbers than these is a mistake rather than a wish.
-_MOST_QUBITS = 30
-
 
 def is_measurement(value: object) -> bool:
     """Tell whether a leaf of a quantum function's result is a measurement."""
@@ -34,7 +30,7 @@ def is_measurement(value: object) -> bool:
 
 
 class Process:
-    """A measurement process at the end of a circuit; as it is, on null.qubit only.
+    """A measurement process at the end of a circuit.
 
     Args:
         name: what users call it.
@@ -63,7 +59,7 @@ class Process:
         with self._circuit.at(self.process):
             if self.process.mv is None:
                 return self._exact(asked)
-            numbers, finish = self._means_of_outcomes(self._outcomes())
+            numbers, finish = self._means_of_outcomes(self.outcomes())
         weight = asked.weight()
         return lambda answers: Statistic([weight(answers) * each for each in numbers], finish)
 
@@ -72,17 +68,8 @@ class Process:
         with self._circuit.at(self.process):
             if self.process.mv is None:
                 return self._sampled(rounds)
-            statistic = self._sampled_outcomes(self._outcomes())
+            statistic = self._sampled_outcomes(self.outcomes())
         return lambda _: statistic
-
-    def null(self, shots: int | None) -> Any:
-        """Return the result on null.qubit."""
-        with self._circuit.at(self.process):
-            if self.process.mv is None:
-                result = self._null(shots)
-            else:
-                result = self._null_of_outcomes(len(self._outcomes()), shots)
-        return self._circuit.precision.of(result)
 
     def check_wires(self) -> None:
         """Check its wires, those that the program computes when it runs."""
@@ -101,10 +88,6 @@ class Process:
             "with shots", f"{instead}, or set shots to None." if has_exact else f"{instead}."
         )
 
-    def _null(self, shots: int | None) -> Any:
-        shape = self.process.shape(shots, len(self._wires))
-        return jnp.zeros(shape, self.process.numeric_type)
-
     def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
         raise self._needs_shots()
 
@@ -112,10 +95,7 @@ class Process:
         numbers, finish = self._means_of_outcomes(outcomes)
         return Statistic([self._circuit.mean_of_groups(number) for number in numbers], finish)
 
-    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
-        return jnp.zeros(())
-
-    def _outcomes(self) -> Sequence[Any]:
+    def outcomes(self) -> Sequence[Any]:
         """Return the mid-circuit outcomes that it is over.
 
         Raises:
@@ -160,14 +140,6 @@ class Process:
         labels = self._labels()
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
 
-    def _all_in_first(self, qubits: int) -> Any:
-        """Return numbers of so many outcomes, of which the first is certain."""
-        return jnp.zeros(self._n_outcomes(qubits)).at[0].set(1.0)
-
-    def _n_outcomes(self, qubits: int) -> int:
-        if qubits > _MOST_QUBITS:
-            raise self._unsupported(f"with a result of 2**{qubits} numbers", "Measure fewer wires.")
-        return 2**qubits
 
 
 def as_index(outcomes: Sequence[Any]) -> Any:

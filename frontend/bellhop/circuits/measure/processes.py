@@ -114,15 +114,9 @@ class Probabilities(Process):
         add_up = of_groups(probabilities_on_known_wires(self._circuit, self.process))
         return lambda answers: Statistic(add_up(take(answers)))
 
-    def _null(self, shots: int | None) -> Any:
-        return self._all_in_first(len(self._labels()))
-
     def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
         frequencies = jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float)
         return [frequencies], lambda means: means[0]
-
-    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
-        return self._all_in_first(n)
 
 
 class OfState(Process):
@@ -152,9 +146,6 @@ class StateProcess(OfState):
 
     def _of(self, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
         return state if state.ndim == 2 else super()._of(process, state, order)
-
-    def _null(self, shots: int | None) -> Any:
-        return self._all_in_first(len(self._labels()))
 
 
 class OfDensityMatrix(Process):
@@ -197,13 +188,6 @@ class Classical(Process):
         else:
             values = jnp.broadcast_to(value, (len(circuit.groups), *value.shape))
         return lambda _: Statistic(values, is_of_shots=circuit.is_one_shot, is_measured=False)
-
-    def null(self, shots: int | None) -> Any:
-        """Return it, or one for each shot."""
-        value = self.process
-        return (
-            jnp.broadcast_to(value, (shots, *value.shape)) if self._circuit.is_one_shot else value
-        )
 
     def check_wires(self) -> None:
         """It has none."""

@@ -74,20 +74,10 @@ class Sample(_OfShots):
         dtype = getattr(self.process, "_dtype", None) or default
         return Statistic(values.astype(dtype), is_of_shots=True)
 
-    def _null(self, shots: int | None) -> Any:
-        if shots is None:
-            raise self._needs_shots()
-        return super()._null(shots)
-
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         several = isinstance(self.process.mv, list)
         value = as_number(jnp.stack(outcomes) if several else outcomes[0])
         return Statistic(self._circuit.of_each_shot(value), is_of_shots=True)
-
-    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
-        if shots is None:
-            raise self._needs_shots()
-        return jnp.zeros((shots, n) if isinstance(self.process.mv, list) else shots, int)
 
 
 class Counts(_OfShots):
@@ -107,11 +97,6 @@ class Counts(_OfShots):
         columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
         return _counts(packed(bits[:, columns]), np.real(eigenvalues))
 
-    def _null(self, shots: int | None) -> Any:
-        if self.process.obs is None:
-            return self._null_of_outcomes(len(self._labels()), shots)
-        return self._all_in_first_value(shots, np.unique(np.round(self.process.eigvals(), 12)))
-
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
             raise self._unsupported(
@@ -120,14 +105,6 @@ class Counts(_OfShots):
             )
         index = self._circuit.of_each_shot(as_index(outcomes))
         return _counts(index, np.arange(2 ** len(outcomes)))
-
-    def _null_of_outcomes(self, n: int, shots: int | None) -> Any:
-        return self._all_in_first_value(shots, np.arange(self._n_outcomes(n)))
-
-    def _all_in_first_value(self, shots: int | None, values: np.ndarray) -> Any:
-        if shots is None:
-            raise self._needs_shots()
-        return jnp.asarray(values), jnp.zeros(len(values), int).at[0].set(shots)
 
 
 def _counts(samples: Any, values: np.ndarray) -> Statistic:

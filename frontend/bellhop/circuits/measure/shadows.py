@@ -52,9 +52,6 @@ class ClassicalShadow(_OfSnapshots):
             take(answers).astype(jnp.int8), _bits_first, is_of_shots=True
         )
 
-    def _null(self, shots: int | None) -> Any:
-        return super()._null(shots).astype(jnp.int8)
-
 
 class ShadowExpval(_OfSnapshots):
     """Expectation values: the median of means over ``k`` parts of the shots, for each word."""

@@ -9,19 +9,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.types import Handle
+from bellhop.circuits.measure.process_results import FILL
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import restarted
 from bellhop.errors import CompileError
-
-# In place of a sample that was dropped, as PennyLane has it.
-FILL = np.iinfo(np.int32).min
 
 
 def drops_shots(qnode: qml.QNode) -> bool:

@@ -20,7 +20,7 @@ from bellhop._pennylane.patches.shadow_seeds import given_seed
 from bellhop.base.difference_step import difference_step
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of
 from bellhop.circuits.gates.device import is_in_single_precision
-from bellhop.circuits.python_devices.process_results import ProcessResult
+from bellhop.circuits.measure.process_results import ProcessResult
 from bellhop.circuits.python_devices.template import Template
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.errors import CompileError

@@ -17,7 +17,7 @@ from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.device_call import call_circuit
-from bellhop.circuits.python_devices.process_results import result_of
+from bellhop.circuits.measure.process_results import result_of
 from bellhop.circuits.python_devices.tape_recording import RecordedCircuit
 from bellhop.circuits.python_devices.template import Template
 from bellhop.circuits.recording.gate_replay import Player

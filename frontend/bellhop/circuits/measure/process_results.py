@@ -1,4 +1,4 @@
-"""What a device returns for a measurement process: its type, and the array of it."""
+"""What PennyLane's devices return for a measurement process: its type, and the array of it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +10,12 @@ from jax.core import ShapedArray
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.device import is_in_single_precision
-from bellhop.circuits.operations.postselection import FILL
 from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
+
+# In place of a sample that was dropped, as PennyLane has it.
+FILL = np.iinfo(np.int32).min
 
 # Whose states are density matrices.
 _MIXED = ("default.mixed", "default.qutrit.mixed")
