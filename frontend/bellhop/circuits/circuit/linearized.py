@@ -37,21 +37,6 @@ from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length, revers
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 
 
-class WithResiduals(NamedTuple):
-    """A jaxpr whose results have tangents that are computed after it.
-
-    Attributes:
-        closed: takes handle and inputs; returns handle, values and residuals.
-        tangents: takes residuals and the given tangents; returns the tangents of values.
-        again: None, or a function that returns a jaxpr with the same results, which is
-            differentiated in the place of ``closed``.
-    """
-
-    closed: ClosedJaxpr
-    tangents: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-    again: Callable[[], ClosedJaxpr] | None = None
-
-
 class Linearized(NamedTuple):
     """A jaxpr from handle and inputs to handle and values, split by what is known.
 
@@ -86,13 +71,19 @@ class Linearized(NamedTuple):
 
     def with_residuals(
         self, where: str, *, is_summed: bool = False, is_mapped: bool = False
-    ) -> WithResiduals:
+    ) -> tuple[ClosedJaxpr, Callable[..., Sequence[Any]], Callable[[], ClosedJaxpr] | None]:
         """Return the jaxpr of the values and of what their tangents need.
 
         Args:
             where: the QNode and its line, for errors.
             is_summed: whether the results of several runs are added up.
             is_mapped: whether the tangents are those of a batch, which are mapped by ``vmap``.
+
+        Returns:
+            what takes handle and inputs, and returns handle, values and residuals; what takes
+            residuals and the given tangents, and returns the tangents of values; and None, or a
+            function that returns a jaxpr with the same results as the first, which is
+            differentiated in its place.
         """
         known, linear, n_residuals, moved = self
         if is_mapped:
@@ -102,16 +93,14 @@ class Linearized(NamedTuple):
             def tangents_by(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
 
-            return WithResiduals(known, tangents_by)
+            return known, tangents_by, None
         # Runs that are summed have residuals of their own, and in loops of dynamic length residuals
         # have no static shape. So a run itself computes its derivative, and returns that.
         n_out, n_tangents = len(known.out_avals) - n_residuals, len(linear.in_avals) - n_residuals
         derived = functools.partial(run_with_derivative, known, linear, n_out, n_tangents, where)
         closed = derived()
         again = functools.partial(derived, forward=True) if reads_the_session(closed) else None
-        return WithResiduals(
-            closed, functools.partial(apply_derivative, n_values=sum(moved)), again
-        )
+        return closed, functools.partial(apply_derivative, n_values=sum(moved)), again
 
     def transposed(self, where: str) -> ClosedJaxpr:
         """Return what takes handle, inputs and cotangents, and returns those of the inputs.
@@ -119,38 +108,42 @@ class Linearized(NamedTuple):
         Args:
             where: the QNode and its line, for errors.
         """
-        known, linear, n, _ = self
-        ends = len(known.in_avals), len(known.in_avals) + len(linear.out_avals)
-        tangents = linear.in_avals[n:]
+        linear = self.linear
 
-        def run(*args: Any) -> list[Any]:
-            handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[: ends[0]])
-            residuals = results[len(results) - n :]
-
+        def pulled_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
             def along(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
-            likes = structs_of(tangents)
+            likes = structs_of(linear.in_avals[self.n_residuals :])
             with reverse_mode_of_loops(where):
-                bars = jax.linear_transpose(along, *likes)(list(args[ends[0] : ends[1]]))
-            return [handle, *bars]
+                return jax.linear_transpose(along, *likes)(list(bars))
 
-        avals = [*known.in_avals, *linear.out_avals]
-        return jax.make_jaxpr(run)(*structs_of(avals))
+        return self._ended_by(pulled_back, linear.out_avals)
 
     def pushed_forward(self) -> ClosedJaxpr:
         """Return what takes handle, inputs and tangents, and returns handle and tangents."""
-        known, linear, n, _ = self
+        rules = {linear_map_p: _evaluated}
+
+        def pushed(residuals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+            return interpret(self.linear, rules, *residuals, *tangents)
+
+        return self._ended_by(pushed, self.linear.in_avals[self.n_residuals :])
+
+    def _ended_by(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
+        """Return what takes handle, inputs and others, and returns handle and what an end does.
+
+        Args:
+            end: takes residuals and the others.
+            avals: the types of these.
+        """
+        known = self.known
         n_known = len(known.in_avals)
 
         def run(*args: Any) -> list[Any]:
             handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[:n_known])
-            residuals = results[len(results) - n :]
-            rules = {linear_map_p: _evaluated}
-            return [handle, *interpret(linear, rules, *residuals, *args[n_known:])]
+            return [handle, *end(results[len(results) - self.n_residuals :], args[n_known:])]
 
-        avals = [*known.in_avals, *linear.in_avals[n:]]
-        return jax.make_jaxpr(run)(*structs_of(avals))
+        return jax.make_jaxpr(run)(*structs_of([*known.in_avals, *avals]))
 
 
 def _evaluated(eqn: JaxprEqn, *operands: Operand) -> list[Any]:

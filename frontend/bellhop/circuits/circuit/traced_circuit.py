@@ -165,25 +165,28 @@ class TracedCircuit:
             consts: in place of those that it was traced with.
             inputs: in place of those of the call.
         """
-        function = self.call.qnode.func
         consts = self.closed.consts if consts is None else consts
         inputs = self.call.inputs if inputs is None else inputs
         has_rows = self.rows.size is not None
-        body = CircuitBody(
-            with_constants_as_inputs(self.closed, leaves_out=0 if has_rows else 1),
+
+        def run(row: Any) -> Any:
+            operands = [*consts, *([row] if has_rows else []), *inputs]
+            return self._finish(linearization.bind(self._body, operands))
+
+        differ = self.once.method is not None
+        return self.rows.run(run, lambda all_: self.once.results.of_all_rows(all_, differ=differ))
+
+    @functools.cached_property
+    def _body(self) -> CircuitBody:
+        function = self.call.qnode.func
+        return CircuitBody(
+            with_constants_as_inputs(self.closed, leaves_out=0 if self.rows.size is not None else 1),
             function_name(function),
             self.call.where,
             definition_site(function),
             self.once.device,
             self.randomness,
         )
-
-        def run(row: Any) -> Any:
-            operands = [*consts, *([row] if has_rows else []), *inputs]
-            return self._finish(linearization.bind(body, operands))
-
-        differ = self.once.method is not None
-        return self.rows.run(run, lambda all_: self.once.results.of_all_rows(all_, differ=differ))
 
     def _finish(self, values: Sequence[Any]) -> Any:
         """Return the results in their structure."""

@@ -218,9 +218,8 @@ def is_applied(op: Any) -> bool:
 
 
 def initial_amplitudes(preparation: Any, wires: WireMap) -> Any:
-    """Return the amplitudes of what an operation prepares, or of all zeros."""
-    on_wires = None if preparation is None else on_qubits(preparation, wires)
-    return create_initial_state(range(len(wires)), on_wires)
+    """Return the amplitudes of what an operation prepares."""
+    return create_initial_state(range(len(wires)), on_qubits(preparation, wires))
 
 
 def on_qubits(part: Any, wires: WireMap) -> Any:
