@@ -100,11 +100,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
-    result = _call(qnode, args, kwargs, as_tapes=_runs_as_tapes(qnode))
-    return _call(qnode, args, kwargs, as_tapes=True) if result is None else result
+    result = _call(qnode, args, kwargs, _runner_of(qnode))
+    return _call(qnode, args, kwargs, run_on_python_device) if result is None else result
 
 
-def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
+def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Any) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
@@ -113,15 +113,15 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, *, as_tapes: bool) -> Any:
 
     def run() -> Any:
         with _named_in_errors(where):
-            return _run(qnode, function, args, kwargs, where, as_tapes=as_tapes)
+            return _run(qnode, function, args, kwargs, where, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
-    with tracing_with(unrolls=needs_tape(qnode) or as_tapes):
+    with tracing_with(unrolls=needs_tape(qnode) or runner is run_on_python_device):
         return run() if mitigation is None else mitigation.run(run)
 
 
 def _run(
-    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, *, as_tapes: bool
+    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: Any
 ) -> Any:
     check_number_of_shots(qnode, where)
     if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
@@ -133,17 +133,9 @@ def _run(
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     traced_call = QNodeCall(qnode, once, inputs, where)
-    if as_tapes:
+    if runner is run_on_python_device:
         return run_on_python_device(traced_call)
-    if type(qnode.device) is qml.devices.DefaultQubit:
-        run: Any = run_default_qubit
-    elif is_in_program(qnode.device):
-        run = run_traced
-    elif is_sampled_by_stim(qnode):
-        run = run_clifford
-    else:
-        run = run_null if is_null_device(qnode.device) else run_on_plugin
-    result = run(traced_call, _wire_map(qnode, once, inputs, where))
+    result = runner(traced_call, _wire_map(qnode, once, inputs, where))
     if result is None and not _has_outcomes(once.traced(where, inputs)):
         return run_on_python_device(traced_call)
     return result
@@ -171,19 +163,28 @@ def _named_in_errors(where: str) -> Iterator[None]:
         raise
 
 
-def _runs_as_tapes(qnode: qml.QNode) -> bool:
-    """Tell whether a program calls the device: it is neither compiled nor part of programs.
+def _runner_of(qnode: qml.QNode) -> Any:
+    """Return what runs the circuits of a QNode.
 
-    So it does for states in single precision that the engine does not run, since compiled
-    interfaces have states in double precision alone, and for Hadamard tests, which are other
-    circuits, that PennyLane makes of tapes.
+    A program calls a device that is neither compiled nor part of programs.  So it does for states
+    in single precision that the engine does not run, since compiled interfaces have states in
+    double precision alone, and for Hadamard tests, which are other circuits, that PennyLane makes
+    of tapes.
     """
     device = qnode.device
-    if is_in_program(device) or is_null_device(device) or is_sampled_by_stim(qnode):
-        return False
-    if not hasattr(device, "get_c_interface") or method_of(qnode) == HADAMARD:
-        return True
-    return is_in_single_precision(device) and not (has_engine(device) and engine_may_run())
+    if type(device) is qml.devices.DefaultQubit:
+        return run_default_qubit
+    if is_in_program(device):
+        return run_traced
+    if is_sampled_by_stim(qnode):
+        return run_clifford
+    if is_null_device(device):
+        return run_null
+    is_compiled = hasattr(device, "get_c_interface") and method_of(qnode) != HADAMARD
+    is_too_precise = is_in_single_precision(device) and not (
+        has_engine(device) and engine_may_run()
+    )
+    return run_on_plugin if is_compiled and not is_too_precise else run_on_python_device
 
 
 def _wire_map(
