@@ -20,7 +20,7 @@ from bellhop.circuits.gates.complex_parts import is_hermitian
 from bellhop.circuits.gates.decompositions import not_applied
 from bellhop.circuits.gates.device import split
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.device_wires.qubit_order import permuted
+from bellhop.circuits.in_program.device_wires.exchanges import permuted
 from bellhop.circuits.in_program.pauli_sums import Word, applied, coefficients_of
 from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, NamedFactor, terms_of

@@ -15,18 +15,19 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.bases import (
-    Diagonal,
-    as_diagonals,
-    computational,
-    diagonalized,
-    rotated_as_in_pennylane,
-)
 from bellhop.circuits.measure.computed_wires import on_known_wires, probabilities_on_known_wires
 from bellhop.circuits.measure.observables import terms_of
 from bellhop.circuits.measure.process import Means, Process, as_index, as_number, is_measurement
 from bellhop.circuits.measure.samples import Counts, Sample
-from bellhop.circuits.measure.sampling import Rounds, product_mean
+from bellhop.circuits.measure.sampling import (
+    Diagonal,
+    Rounds,
+    as_diagonals,
+    computational,
+    diagonalized,
+    product_mean,
+    rotated_as_in_pennylane,
+)
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, of_moments, variance
 from bellhop.circuits.memory import check_state_fits

@@ -10,9 +10,15 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.bases import Diagonal, as_diagonals, computational
 from bellhop.circuits.measure.process import Process, as_index, as_number
-from bellhop.circuits.measure.sampling import Rounds, all_eigenvalues, packed
+from bellhop.circuits.measure.sampling import (
+    Diagonal,
+    Rounds,
+    all_eigenvalues,
+    as_diagonals,
+    computational,
+    packed,
+)
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 
 

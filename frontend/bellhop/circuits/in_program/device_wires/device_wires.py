@@ -20,8 +20,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from bellhop.base.devices import StateAxes
-from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange
-from bellhop.circuits.in_program.device_wires.qubit_order import permuted
+from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange, permuted
 
 _AXIS = "bellhop_wire_"
 

@@ -27,9 +27,9 @@ from bellhop.circuits.in_program.device_wires.exchanges import (
     Footprint,
     PlacedExchange,
     exchanges_between,
+    permuted,
     planned,
 )
-from bellhop.circuits.in_program.device_wires.qubit_order import permuted
 from bellhop.circuits.in_program.matrices.evolution import Evolution
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.circuits.in_program.partitioned.footprints import footprint_of
