@@ -162,7 +162,8 @@ def _moved_by_adjoint_method(
     """Return the handle and the tangents of values, of which the device gave the Jacobian."""
     # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
     own = jvp.measuring.of(jvp.measuring.measurements[: len(values)])
-    by_gates, by_data = jvp.apart_from_data._replace(measuring=own), jvp.by_data_alone
+    by_data = jvp.with_tangents_of("coefficients", "matrices")
+    by_gates = jvp.with_tangents_of("params", "amplitudes", "perturbation")._replace(measuring=own)
     handle, dots = _moved_values(handle, by_gates, values, jacobian, _BY_ADJOINT_METHOD)
     if by_data.moves:
         handle, more = _moved_values(handle, by_data, values, None)

@@ -216,7 +216,8 @@ class MeasurementJvp(NamedTuple):
         linear = LinearMap(transpose, evaluate, len(known), (result,))
         return linear(list(known.values()), [directions])[0]
 
-    def _with_tangents_of(self, *names: str) -> "MeasurementJvp":
+    def with_tangents_of(self, *names: str) -> "MeasurementJvp":
+        """Return the same, if only these operands had tangents."""
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
             name: symbolic_zero(primal)
@@ -224,16 +225,6 @@ class MeasurementJvp(NamedTuple):
             if name not in names and primal is not None
         }
         return self._replace(tangents=MeasureOperands(**{**tangents, **zeros}))
-
-    @property
-    def by_data_alone(self) -> "MeasurementJvp":
-        """The same, if only coefficients and matrices had tangents."""
-        return self._with_tangents_of("coefficients", "matrices")
-
-    @property
-    def apart_from_data(self) -> "MeasurementJvp":
-        """The same, if coefficients and matrices had no tangents."""
-        return self._with_tangents_of("params", "amplitudes", "perturbation")
 
     def changes(self) -> tuple[list[Change], "MeasurementJvp"]:
         """Return how values change by the tangents of coefficients and of matrices.
