@@ -15,10 +15,8 @@ from bellhop.circuits.gates.decompositions import decomposition_of
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.python_devices.template import (
     Choice,
-    Measured,
     Step,
     TemplatePart,
-    part_of,
     with_computed_wires,
 )
 from bellhop.circuits.recording.gate_replay import Player
@@ -59,23 +57,21 @@ class RecordedCircuit(TapeCircuit):
         else:
             self.steps.append(self._part(self.rows.of(op)))
 
-    def measured(self, process: Any) -> Measured:
+    def measured(self, process: Any) -> TemplatePart:
         """Return a measurement process at the end of the circuit."""
         with self.at(process):
-            if process.obs is None:
-                return Measured(with_computed_wires(process, self._wire), None)
-            return Measured(process, self._part(process.obs))
+            return self._part(process)
 
-    def _part(self, op: qml.operation.Operator) -> TemplatePart:
-        if isinstance(op, qml.ops.MidMeasure) and any(map(is_dynamic, op.wires)):
+    def _part(self, made: Any) -> TemplatePart:
+        if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
             raise CompileError(
                 f"{self.where}: a wire that is measured in the middle is computed in the program, "
                 "and a device that Python calls measures known ones. Make it a number of "
                 "Python's, by qjit(static_argnums=...), or use lightning.qubit."
             )
-        op = with_computed_wires(op, self._wire)
-        self._check_known(op)
-        return part_of(op, self._operand)
+        made = with_computed_wires(made, self._wire)
+        self._check_known(made if getattr(made, "obs", None) is None else made.obs)
+        return TemplatePart.of(made, self._operand)
 
     def _wire(self, wire: Wire) -> int:
         """Return the number of the operand that a computed wire becomes."""
@@ -86,7 +82,7 @@ class RecordedCircuit(TapeCircuit):
             )
         return self._operand(self.wires.dynamic(wire))
 
-    def _check_known(self, made: qml.operation.Operator) -> None:
+    def _check_known(self, made: Any) -> None:
         """Refuse what a tape has no parameter for."""
         if any(map(is_dynamic, _inner_values(made))):
             raise CompileError(

@@ -1,10 +1,9 @@
 """Tapes without the numbers that the program computes, and with them.
 
-For ``qml.RX(x, 0)`` a template has a copy of the operation whose parameter is an operand's number;
+For ``qml.RX(x, 0)`` a template has what makes the operation of a number, and which operand that is;
 a tape of it has an operation with a number.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,11 @@ import jax
 import numpy as np
 import pennylane as qml
 from pennylane.devices.preprocess import device_resolve_dynamic_wires
-from pennylane.ops.functions import bind_new_parameters
 from pennylane.wires import DynamicWire
 
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.allocation import is_allocation, number_needed
+from bellhop.circuits.recording.traced_operators import TracedOperator
 from bellhop.errors import CircuitError
 
 
@@ -30,27 +29,36 @@ class ComputedWire:
 
 @dataclass(frozen=True, eq=False)
 class TemplatePart:
-    """An operation, or an observable.
+    """An operation, or a measurement process.
 
     Attributes:
-        made: with placeholders for the parameters and wires that the program computes.
-        operands: for each of its parameters the number of the operand that it is; None for a
-            constant.
+        made: with zeros in the place of what the program computes.
+        operator: what makes it.
+        operands: the numbers of those that it is made of, beside wires.
     """
 
     made: Any
-    operands: tuple[int | None, ...] = ()
+    operator: TracedOperator
+    operands: tuple[int, ...]
 
-    def of(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
+    @classmethod
+    def of(cls, made: Any, operand: Callable[[Any], int]) -> "TemplatePart":
+        """Return the part of a template for an operation or measurement process.
+
+        Args:
+            made: it, with tracers for what the program computes, but for wires.
+            operand: takes an array, and returns the number of the operand that it becomes.
+        """
+        operator, values = TracedOperator.of(made, jax.Array)
+        zeros = [np.zeros(value.shape, value.dtype) for value in values]
+        return cls(operator.with_values(zeros), operator, tuple(map(operand, values)))
+
+    def with_values(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
         """Return it with the values of operands, on any of the wires ``free`` where there are."""
-        made = _on_wires(self.made, values, free)
-        if all(number is None for number in self.operands):
-            return made
-        data = [
-            constant if number is None else values[number]
-            for constant, number in zip(made.data, self.operands, strict=True)
-        ]
-        made = bind_new_parameters(made, data)
+        if not self.operands:
+            return _on_wires(self.made, values, free)
+        given = self.operator.with_values([values[number] for number in self.operands])
+        made = _on_wires(given, values, free)
         if isinstance(made, qml.ops.Conditional):
             return ConditionalOperation(made.meas_val, made.base)
         return made
@@ -73,22 +81,6 @@ Step = TemplatePart | Choice
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """A measurement process, and its observable if it has one."""
-
-    process: Any
-    observable: TemplatePart | None
-
-    def of(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
-        """Return the process with the values of operands, as an operation's ``of`` does."""
-        if self.observable is None:
-            return _on_wires(self.process, values, free)
-        process = copy.copy(self.process)
-        process.obs = self.observable.of(values, free)
-        return process
-
-
-@dataclass(frozen=True, eq=False)
 class Template:
     """A tape without the numbers that the program computes.
 
@@ -100,7 +92,7 @@ class Template:
     """
 
     steps: tuple[Step, ...]
-    measured: tuple[Measured, ...]
+    measured: tuple[TemplatePart, ...]
     shots: Any
     device_wires: Any = None
 
@@ -111,7 +103,7 @@ class Template:
     def tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
         """Return a tape with the values of operands; computed wires are any of ``free``, if any."""
         operations = _chosen(self.steps, values, free)
-        measurements = [each.of(values, free) for each in self.measured]
+        measurements = [each.with_values(values, free) for each in self.measured]
         tape = qml.tape.QuantumScript(operations, measurements, shots=self.shots)
         if not any(map(is_allocation, tape.operations)):
             return tape
@@ -132,7 +124,7 @@ class Template:
         if self.device_wires:
             return len(self.device_wires)
         operations = [part.made for part in self.parts]
-        used = [*operations, *(each.process for each in self.measured)]
+        used = [*operations, *(each.made for each in self.measured)]
         named = {wire for each in used for wire in each.wires if not isinstance(wire, DynamicWire)}
         return len(named) + number_needed(operations)
 
@@ -184,32 +176,6 @@ def with_computed_wires(made: Any, operand: Callable[[Any], int]) -> Any:
         return made.map_wires(found)
 
 
-def part_of(made: Any, operand: Callable[[Any], int]) -> TemplatePart:
-    """Return the part of a template for an operation or observable.
-
-    Args:
-        made: it, with tracers for what the program computes.
-        operand: takes a tracer, and returns the number of the operand that it becomes.
-    """
-    if not any(isinstance(value, jax.Array) for value in made.data):
-        return TemplatePart(made)
-    operands = tuple(
-        operand(value) if isinstance(value, jax.core.Tracer) else None for value in made.data
-    )
-    data = tuple(map(_without_tracer, made.data))
-    with qml.QueuingManager.stop_recording():
-        # Templates of PennyLane's hold their parameters in attributes too.
-        copied = copy.deepcopy(made, dict(zip(map(id, made.data), data, strict=True)))
-        copied.data = data
-    return TemplatePart(copied, operands)
-
-
-def _without_tracer(value: object) -> Any:
-    if isinstance(value, jax.core.Tracer):
-        return np.zeros(value.shape, value.dtype)
-    return np.asarray(value) if isinstance(value, jax.Array) else value
-
-
 def _chosen(steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]) -> list[Any]:
     operations = []
     for step in steps:
@@ -218,7 +184,7 @@ def _chosen(steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]) -
             number = min(max(int(values[step.index]), 0), len(step.branches) - 1)
             operations += _chosen(step.branches[number], values, free)
         else:
-            operations.append(step.of(values, free))
+            operations.append(step.with_values(values, free))
     return operations
 
 

@@ -46,13 +46,14 @@ class TracedOperator:
         self.is_closed = is_closed
 
     @classmethod
-    def of(cls, made: Any) -> tuple["TracedOperator", list[Any]]:
+    def of(cls, made: Any, taken: type = jax.core.Tracer) -> tuple["TracedOperator", list[Any]]:
         """Return objects without what is traced, and that.
 
         Args:
             made: operations, measurements or wires: one, or tuples of such.
+            taken: the type of what is taken out, if that is not what is traced alone.
         """
-        parts = _Operands()
+        parts = _Operands(taken)
         make = parts.make_of(made) or (lambda *_: made)
         is_closed = not any(map(_uses_traced, parts.functions))
         return cls(_name(made), make, is_closed=is_closed), parts.operands
@@ -160,12 +161,16 @@ def _is_plain(value: Any) -> bool:
 class _Operands:
     """Goes through objects, and takes out what is traced.
 
+    Args:
+        taken: the type of that.
+
     Attributes:
         operands: what was, each once.
         functions: what else can be called, in which nothing was looked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken: type) -> None:
+        self._taken = taken
         self.operands: list[Any] = []
         self.functions: list[Any] = []
         # By identity, with the object, lest another one gets its number.
@@ -187,7 +192,7 @@ class _Operands:
             # Those of Pauli words have wires for keys, and sums of words have words.
             pairs = list(value.items())
             return self._of_parts(enumerate(pairs), lambda makes: _pairs(type(value), pairs, makes))
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, self._taken):
             place = len(self.operands)
             self.operands.append(value)
             return lambda values, _: values[place]
