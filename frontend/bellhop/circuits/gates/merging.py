@@ -142,10 +142,12 @@ def merged(run: GateRun, passes: Sequence[str]) -> GateRun:
         run: the run; it stays as it is.
         passes: what is asked for, in order.
     """
+    meetings = [_MEETINGS[name] for name in passes if name in _MEETINGS]
+    if not meetings:
+        return run
     gates = list(map(AdjacentGate, run.gates))
-    for name in passes:
-        if name in _MEETINGS:
-            gates = _simplified(gates, _MEETINGS[name])
+    for meet in meetings:
+        gates = _simplified(gates, meet)
     if len(gates) == len(run.gates):
         return run
     result = run.without_gates()

@@ -39,7 +39,7 @@ from bellhop.circuits.vectorize.pack import pack
 from bellhop.circuits.vectorize.pick import pick
 
 # Fewer scalars than this are not vectorized.
-_FEWEST = 4
+FEWEST = 4
 
 # A plan is at most this deep: deeper expressions are cut, and their pieces are planned separately.
 _DEPTH = 64
@@ -232,10 +232,8 @@ class Planner:
         """Return how to compute a list of atoms of the same type as a vector.
 
         Returns:
-            the plan; None if there are few atoms, or if they have nothing in common.
+            the plan; None if they have nothing in common.
         """
-        if len(atoms) < _FEWEST:
-            return None
         plan = self._plan(atoms)
         return None if isinstance(plan, _Scalars) else plan
 
@@ -257,7 +255,7 @@ class Planner:
         rest: list[int] = []
         for kind, positions in groups.items():
             members = [atoms[position] for position in positions]
-            if kind != _CONSTANT and len(members) < _FEWEST:
+            if kind != _CONSTANT and len(members) < FEWEST:
                 rest += positions
                 continue
             parts.append(

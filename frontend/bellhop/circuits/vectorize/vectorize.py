@@ -30,7 +30,7 @@ from bellhop.base.equations import with_inner_jaxprs
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand
 from bellhop.circuits.vectorize.pack import pack_p
-from bellhop.circuits.vectorize.vector_plans import Planner
+from bellhop.circuits.vectorize.vector_plans import FEWEST, Planner
 
 
 def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -44,11 +44,16 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     """
     jaxpr = closed.jaxpr
     equations = [_with_vectorized_parts(eqn) for eqn in jaxpr.eqns]
-    planner = Planner(equations)
+    packs = {
+        number: eqn.invars
+        for number, eqn in enumerate(equations)
+        if eqn.primitive is pack_p and len(eqn.invars) >= FEWEST
+    }
+    planner = Planner(equations if packs else ())
     plans = {
         number: plan
-        for number, eqn in enumerate(equations)
-        if eqn.primitive is pack_p and (plan := planner.plan(eqn.invars)) is not None
+        for number, atoms in packs.items()
+        if (plan := planner.plan(atoms)) is not None
     }
     if not plans:
         if all(map(lambda new, old: new is old, equations, jaxpr.eqns)):
