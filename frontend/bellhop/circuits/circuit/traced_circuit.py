@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.jaxprs import dce, without_high_primitives
@@ -15,15 +14,14 @@ from bellhop.base.types import Handle
 from bellhop.circuits.circuit import linearization
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
 from bellhop.circuits.circuit.drawn_run import as_drawn_run, one_by_one, with_constants_as_inputs
+from bellhop.circuits.circuit.qnode_call import ONE_SHOT, TREE, QNodeCall
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.results import Results, Shots
 from bellhop.circuits.derivatives.score import scored
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
-from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
-from bellhop.circuits.memory import check_shots_fit
 from bellhop.circuits.operations.postselection import (
     drops_shots,
     may_differ,
@@ -32,88 +30,7 @@ from bellhop.circuits.operations.postselection import (
 from bellhop.circuits.operations.seeds import offer_seed_of
 from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT
 from bellhop.circuits.vectorize.vectorize import vectorized
-from bellhop.errors import CompileError
 from bellhop.mesh.explicit_mesh import apart_from_mesh
-
-ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
-
-
-@dataclasses.dataclass(frozen=True)
-class QNodeCall:
-    """A call of a QNode in a program.
-
-    Attributes:
-        qnode: the QNode, for its options.
-        function: its quantum function, of the inputs, which is played on circuits.
-        inputs: the arguments that are arrays of the program.
-        where: the QNode and its line, for errors.
-        obstacle: why no engine runs it, where the program does.
-    """
-
-    qnode: qml.QNode
-    function: Any
-    inputs: Sequence[Any]
-    where: str
-    obstacle: str = ""
-
-    @functools.cached_property
-    def shots(self) -> Shots:
-        """How many shots it has."""
-        shots = self.qnode.shots
-        if not shots.total_shots:
-            return Shots((), False)
-        copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
-        return Shots(copies, shots.has_partitioned_shots)
-
-    def chosen_method(self, circuit: Any, leaves: Sequence[Any]) -> str | None:
-        """Return how a circuit with mid-circuit measurements is run; None for one without.
-
-        Whatever it is called, with shots each of them is a run whose outcomes are drawn.
-
-        Args:
-            circuit: the circuit, at its end.
-            leaves: what the quantum function returned.
-        """
-        if not circuit.has_mid_circuit:
-            return None
-        is_classical = not all(map(is_measurement, leaves))
-        method = self.qnode.execute_kwargs.get("mcm_method")
-        if method == SINGLE_BRANCH:
-            return SINGLE_BRANCH
-        if self.shots.total:
-            return ONE_SHOT
-        if method == ONE_SHOT:
-            raise CompileError(
-                f"{self.where}: mcm_method='one-shot' needs shots. Use mcm_method='tree-traversal'."
-            )
-        if is_classical and method is not None:
-            raise CompileError(
-                f"{self.where}: it returns values that are no measurements, which "
-                f"mcm_method={method!r} makes several times. Return qml.sample or qml.expval of "
-                f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
-            )
-        return SINGLE_BRANCH if is_classical else TREE
-
-
-# Of 32 bits with a sign are the sizes that XLA's operations take.
-MOST_SHOTS = 2**31 - 1
-
-
-def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Refuse a number of shots that the program computes, or that XLA or no memory holds."""
-    if isinstance(qnode.shots.total_shots, jax.core.Tracer):
-        raise CompileError(
-            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
-            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
-        )
-    shots = qnode.shots.total_shots or 0
-    check_shots_fit(shots, where)
-    if shots > MOST_SHOTS:
-        raise CompileError(
-            f"{where}: {shots} shots are more than the {MOST_SHOTS} that XLA counts outcomes of. "
-            "Run the circuit several times, with fewer shots each."
-        )
-
 
 class Once(NamedTuple):
     """One run of a circuit, as traced.

@@ -25,8 +25,7 @@ from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.rewriting import interpret_by
 from bellhop.base.source import named_after
 from bellhop.circuits.circuit.results import Results
-from bellhop.circuits.circuit.rows_in_program import results_of_rows
-from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
@@ -129,7 +128,7 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
         results = faults.checked(once.results.finish(values), fault)
         return results, once.leaves, once.results.tree
 
-    return results_of_rows(call, run_row)
+    return call.results_of_rows(run_row)
 
 
 def _measured(

@@ -20,8 +20,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.callbacks.io_callback import io_callback
-from bellhop.circuits.circuit.rows_in_program import results_of_rows
-from bellhop.circuits.circuit.traced_circuit import ONE_SHOT, QNodeCall
+from bellhop.circuits.circuit.qnode_call import ONE_SHOT, QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
@@ -144,7 +143,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
         return faults.checked(results, circuit.fault), leaves, tree
 
-    return results_of_rows(call, run_row)
+    return call.results_of_rows(run_row)
 
 
 def _constant(leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None) -> Any:

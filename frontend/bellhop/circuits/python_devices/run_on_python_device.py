@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand, structs_of
-from bellhop.circuits.circuit.rows_in_program import results_of_rows
-from bellhop.circuits.circuit.traced_circuit import QNodeCall
+from bellhop.circuits.circuit.qnode_call import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.measure.process import is_measurement
@@ -83,4 +82,4 @@ def run_on_python_device(call: QNodeCall) -> Any:
         copies = tuple(map(copy, results))
         return copies if shots.is_vector else copies[0], leaves, tree
 
-    return results_of_rows(call, run_row)
+    return call.results_of_rows(run_row)

@@ -18,7 +18,7 @@ from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
 from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
-from bellhop.circuits.circuit.traced_circuit import QNodeCall, check_number_of_shots
+from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
 from bellhop.circuits.clifford.run_clifford import is_sampled_by_stim, run_clifford
 from bellhop.circuits.derivatives.diff_method import HADAMARD, method_of
 from bellhop.circuits.gates.computed_controls import take_computed_values

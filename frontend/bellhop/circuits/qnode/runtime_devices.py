@@ -16,7 +16,8 @@ from typing import Any
 import pennylane as qml
 
 from bellhop.base.config import engine_of_environment
-from bellhop.circuits.circuit.traced_circuit import QNodeCall, TracedCircuit, trace_circuit
+from bellhop.circuits.circuit.qnode_call import QNodeCall
+from bellhop.circuits.circuit.traced_circuit import TracedCircuit, trace_circuit
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
