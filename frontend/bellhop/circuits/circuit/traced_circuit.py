@@ -32,6 +32,7 @@ from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT
 from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 
+
 class Once(NamedTuple):
     """One run of a circuit, as traced.
 
@@ -97,7 +98,9 @@ class TracedCircuit:
     def _body(self) -> CircuitBody:
         function = self.call.qnode.func
         return CircuitBody(
-            with_constants_as_inputs(self.closed, leaves_out=0 if self.rows.size is not None else 1),
+            with_constants_as_inputs(
+                self.closed, leaves_out=0 if self.rows.size is not None else 1
+            ),
             function_name(function),
             self.call.where,
             definition_site(function),

@@ -24,8 +24,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.rewriting import interpret_by
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
@@ -33,8 +33,8 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, sampled_statistics
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
-from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.operations.checked_runs import WireFaults
+from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
 

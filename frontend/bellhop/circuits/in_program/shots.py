@@ -81,7 +81,9 @@ class ShotsOfBranch:
             probability: of this branch.
         """
         weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
-        sums = jnp.zeros(len(self.groups), weights.dtype).at[group_of_shot(self.groups)].add(weights)
+        sums = (
+            jnp.zeros(len(self.groups), weights.dtype).at[group_of_shot(self.groups)].add(weights)
+        )
         shares = sums / self.n_accepted
         return jnp.tensordot(shares, value, axes=0)
 

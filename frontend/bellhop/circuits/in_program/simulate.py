@@ -16,8 +16,8 @@ from jax.sharding import AxisType
 from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.backend import sized
-from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.noise_models import noise_of

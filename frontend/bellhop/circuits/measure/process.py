@@ -141,7 +141,6 @@ class Process:
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
 
 
-
 def as_index(outcomes: Sequence[Any]) -> Any:
     """Return the number that outcomes are the bits of."""
     index: Any = jnp.zeros((), int)

@@ -12,11 +12,11 @@ from bellhop.circuits.circuit.qnode_call import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.measure.process import is_measurement
+from bellhop.circuits.measure.process_results import result_of
 from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.device_call import call_circuit
-from bellhop.circuits.measure.process_results import result_of
 from bellhop.circuits.python_devices.tape_recording import RecordedCircuit
 from bellhop.circuits.python_devices.template import Template
 from bellhop.circuits.recording.gate_replay import Player

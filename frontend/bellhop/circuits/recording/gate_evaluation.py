@@ -24,23 +24,17 @@ import jax.numpy as jnp
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
-from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.known_values import known_or_bound
-from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
+    GateInterpreter,
     WhileLoop,
-    for_loop_p,
-    has_gates,
     has_other_effects,
-    operations_p,
-    outcome_p,
     region_of,
-    region_p,
 )
 from bellhop.circuits.recording.iterations import numbers_of
 from bellhop.errors import CompileError
@@ -96,7 +90,7 @@ _LOST = _Lost()
 
 
 @dataclass
-class _Evaluation:
+class _Evaluation(GateInterpreter):
     """``evaluate`` under way."""
 
     where: str
@@ -105,20 +99,10 @@ class _Evaluation:
     actions: list[Any] = field(default_factory=list)
 
     def of(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> Evaluated:
-        results = interpret_by(closed, self._rule_of, *inputs)
-        return Evaluated(results, self.kept, self.actions)
+        return Evaluated(self.interpret(closed, *inputs), self.kept, self.actions)
 
-    def _rule_of(self, eqn: JaxprEqn) -> Rule:
-        if has_gates(eqn):
-            return {
-                operations_p: self._operations,
-                outcome_p: self._outcome,
-                region_p: self._region,
-                for_loop_p: self._for_loop,
-                while_p: self._while_loop,
-                cond_p: self._branch,
-            }[eqn.primitive]
-        return self._call if eqn.effects else self._value
+    def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        return (self._call if eqn.effects else self._value)(eqn, *operands)
 
     def _keep(self, make: Callable[[Any], Any]) -> Any:
         """Return what is kept of an equation: made now, or the time before.

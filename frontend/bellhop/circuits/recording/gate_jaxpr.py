@@ -27,6 +27,7 @@ again.
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ from typing import Any
 import numpy as np
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
+from jax.extend.core.primitives import cond_p, while_p
 from jax.lax import iota_p
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
@@ -41,6 +43,7 @@ from bellhop._jax.private import register_effect
 from bellhop.base.equations import equations_of
 from bellhop.base.flat import flat_jaxpr
 from bellhop.base.known_values import known_or_traced
+from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 
 
@@ -234,3 +237,35 @@ def region_of(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
         GateJaxpr(body, operands[:n]),
         None if controls is None else controls.with_values(operands[n:]),
     )
+
+
+class GateInterpreter(ABC):
+    """Goes through the equations of a jaxpr with gates, one after another."""
+
+    def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
+        """Evaluate a jaxpr with gates; return its results."""
+        rules: dict[Primitive, Rule] = {
+            operations_p: self._operations,
+            outcome_p: self._outcome,
+            region_p: self._region,
+            for_loop_p: self._for_loop,
+            while_p: self._while_loop,
+            cond_p: self._branch,
+        }
+        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else self._classical
+        return interpret_by(closed, rule_of, *inputs)
+
+    @abstractmethod
+    def _classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _operations(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _outcome(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _region(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    @abstractmethod
+    def _branch(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 import pennylane as qml
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
-from jax.extend.core.primitives import cond_p, while_p
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 from bellhop.base.known_values import known_or_bound
-from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import not_in_half
@@ -25,14 +23,10 @@ from bellhop.circuits.recording.gate_evaluation import evaluate
 from bellhop.circuits.recording.gate_jaxpr import (
     MOST_GATES,
     ForLoop,
+    GateInterpreter,
     GateJaxpr,
     WhileLoop,
-    for_loop_p,
-    has_gates,
-    operations_p,
-    outcome_p,
     region_of,
-    region_p,
 )
 from bellhop.control_flow.steps import Branches
 from bellhop.tracing.state import current_circuit
@@ -50,7 +44,7 @@ def as_they_are(operations: Sequence[Any]) -> Sequence[Any]:
 
 
 @dataclass(frozen=True)
-class Player:
+class Player(GateInterpreter):
     """Applies gates to the current circuit.
 
     Args:
@@ -166,17 +160,10 @@ class Player:
 
         return self.changed(change)
 
-    def play(self, closed: ClosedJaxpr, *inputs: Operand) -> list[Any]:
-        """Evaluate a jaxpr with gates, and apply these; return its results."""
-        rules = self._rules
-        return interpret_by(
-            closed, lambda eqn: rules[eqn.primitive] if has_gates(eqn) else known_or_bound, *inputs
-        )
-
     def play_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Apply the adjoint of a function, or the function with controls."""
         if controls is not None:
-            self.controlled(*controls).play(gates.closed, *gates.operands)
+            self.controlled(*controls).interpret(gates.closed, *gates.operands)
         else:
             evaluate(gates.closed, gates.operands, self.circuit.where).apply(self, backwards=True)
 
@@ -197,21 +184,13 @@ class Player:
         again = self.changed(lambda operations: [op for op in operations if not _prepares(op)])
         for _ in range(times):
             again.play_region(gates, None)
-            again.play(gates.closed, *gates.operands)
-
-    @property
-    def _rules(self) -> dict[Primitive, Rule]:
-        return {
-            operations_p: self._operations,
-            outcome_p: self._outcome,
-            region_p: self._region,
-            for_loop_p: self._for_loop,
-            while_p: self._while_loop,
-            cond_p: self._branch,
-        }
+            again.interpret(gates.closed, *gates.operands)
 
     def end(self, leaves: Sequence[Any]) -> None:
         """Take note of the leaves of what the function returned."""
+
+    def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        return known_or_bound(eqn, *operands)
 
     def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         operations = eqn.params["operator"].with_values(operands)
@@ -234,7 +213,7 @@ class Player:
 
         def body(player: Player) -> Callable[..., Any]:
             return lambda carried, number: tuple(
-                player.play(loop.body, *loop.constants, number, *carried)
+                player.interpret(loop.body, *loop.constants, number, *carried)
             )
 
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
@@ -243,13 +222,15 @@ class Player:
         loop = WhileLoop.of(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
-            return lambda carried: tuple(player.play(loop.body, *loop.constants, *carried))
+            return lambda carried: tuple(player.interpret(loop.body, *loop.constants, *carried))
 
         return self.while_loop(loop.goes_on, body, loop.carried)
 
-    def _branch(self, eqn: JaxprEqn, index: Any, *operands: Operand) -> Sequence[Any]:
+    def _branch(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        index, *operands = given
+
         def played(branch: ClosedJaxpr) -> Callable[[Player], Any]:
-            return lambda player: player.play(branch, *operands)
+            return lambda player: player.interpret(branch, *operands)
 
         return self.branch(index, list(map(played, eqn.params["branches"])))
 

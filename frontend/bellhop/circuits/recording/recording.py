@@ -206,7 +206,9 @@ class Circuit(PlayedCircuit):
             return self._run_loop(loop, functools.partial(run, loop.step))
         computed = loop.classical(self.gates.unread())
         use, state = self.gates.in_blocks(loop.gates)
-        return self._resume(run_in_blocks(body=computed, carried=loop.carried, use=use, state=state))
+        return self._resume(
+            run_in_blocks(body=computed, carried=loop.carried, use=use, state=state)
+        )
 
     def _static_loop(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]

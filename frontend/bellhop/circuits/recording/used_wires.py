@@ -10,28 +10,22 @@ import jax
 import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
-from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop.base.known_values import known, known_or_none
-from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.recording.allocation import number_needed
 from bellhop.circuits.recording.gate_jaxpr import (
     ForLoop,
+    GateInterpreter,
     Unknown,
     WhileLoop,
-    for_loop_p,
-    has_gates,
     operations_of,
-    operations_p,
-    outcome_p,
-    region_p,
 )
 
 
-class UsedWires:
+class UsedWires(GateInterpreter):
     """The wires that operations and measurements in the middle name.
 
     Args:
@@ -45,7 +39,7 @@ class UsedWires:
 
     def __init__(self, closed: ClosedJaxpr, *, goes_through_loops: bool = False) -> None:
         self._goes_through_loops = goes_through_loops
-        self._operations: list[Any] = []
+        self._applied: list[Any] = []
         # Of one operation after another.
         self._named: list[list[Any]] = []
         self.results = _values(self._take(closed, [None] * len(closed.in_avals)))
@@ -67,30 +61,24 @@ class UsedWires:
     @property
     def n_allocated(self) -> int:
         """How many wires are allocated beside these."""
-        return number_needed(self._operations)
+        return number_needed(self._applied)
 
     def _take(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Take note of wires; return the results, None for those that are not known."""
-        rules: dict[Any, Rule] = {
-            operations_p: self._take_operations,
-            outcome_p: self._take_outcome,
-            region_p: self._take_region,
-            for_loop_p: self._take_for_loop,
-            while_p: self._take_while_loop,
-            cond_p: self._take_branches,
-        }
         plain = ClosedJaxpr(closed.jaxpr, list(map(known, closed.consts)))
-        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else known_or_none
-        return interpret_by(plain, rule_of, *inputs)
+        return self.interpret(plain, *inputs)
 
-    def _take_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        return known_or_none(eqn, *operands)
+
+    def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         for op in operations_of(eqn, _values(operands)):
             self._take_operation(op)
         return []
 
     def _take_operation(self, op: qml.operation.Operator) -> None:
         if not is_control_flow(op):
-            self._operations.append(op)
+            self._applied.append(op)
             self._named.append(list(op.wires))
             return
         start = len(self._named)
@@ -102,11 +90,11 @@ class UsedWires:
             is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
             self._take(gates, [known(each) if is_number(each) else None for each in operands])
 
-    def _take_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         self._named.append(eqn.params["operator"].with_values(_values(operands)))
         return [None]
 
-    def _take_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, start = len(body.in_avals), len(self._named)
         self._take(body, operands[:n])
@@ -121,7 +109,7 @@ class UsedWires:
             reversed(named) if controls is None else [[*controls, *wires] for wires in named]
         )
 
-    def _take_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+    def _for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = ForLoop.of(eqn, operands)
         if isinstance(loop.length, int) and self._goes_through_loops:
             carried: Sequence[Any] = loop.carried
@@ -132,13 +120,14 @@ class UsedWires:
         self._take(loop.body, [*loop.constants, None, *unknown])
         return unknown
 
-    def _take_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+    def _while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         loop = WhileLoop.of(eqn, operands)
         unknown = [None] * len(loop.carried)
         self._take(loop.body, [*loop.constants, *unknown])
         return unknown
 
-    def _take_branches(self, eqn: JaxprEqn, _: Any, *operands: Operand) -> list[Any]:
+    def _branch(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
+        _, *operands = given
         for branch in eqn.params["branches"]:
             self._take(branch, operands)
         return [None] * len(eqn.outvars)

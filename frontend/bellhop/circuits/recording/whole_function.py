@@ -171,7 +171,7 @@ class QuantumFunction:
         traced = self.traced(circuit.where, inputs, circuit)
         player = (player or Player()).player_of(traced.closed.jaxpr)
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
-            operands = player.play(traced.closed, *inputs)
+            operands = player.interpret(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._folds)
         leaves = []
         for made, (site, of_observable) in zip(

@@ -51,9 +51,7 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     }
     planner = Planner(equations if packs else ())
     plans = {
-        number: plan
-        for number, atoms in packs.items()
-        if (plan := planner.plan(atoms)) is not None
+        number: plan for number, atoms in packs.items() if (plan := planner.plan(atoms)) is not None
     }
     if not plans:
         if all(map(lambda new, old: new is old, equations, jaxpr.eqns)):
