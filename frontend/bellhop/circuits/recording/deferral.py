@@ -240,13 +240,13 @@ def _outcomes_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def _may_be_deferred(jaxpr: Jaxpr) -> bool:
-    """Tell whether the measurements of a jaxpr with gates may be deferred, if it has any.
+    """Tell whether a jaxpr with gates has measurements, and they may be deferred.
 
     What branches compute must do no harm where they are not taken.
     """
     measured = list(_outcomes_of(jaxpr))
     is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
-    return not measured or (
+    return bool(measured) and (
         # One in a part may be made several times, or not.
         len(measured) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
         and all(map(is_plain, measured))
