@@ -10,18 +10,22 @@ on few qubits are multiplied before they meet the state::
 The products of all blocks are made together, side by side.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 
+from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
 from bellhop.circuits.in_program.matrices.real_products import multiplied
 
 # The product of more is made by more blocks.
 _LONGEST = 16
+
+# The factors of a block, which of them is computed, on which places of the block, and what it is.
+_Computed = tuple[list[Entry], int, tuple[int, ...], Any]
 
 
 @dataclass
@@ -80,8 +84,8 @@ def grouped(
 def products(
     blocks: Sequence[Block],
     base: int,
-    dtype: DTypeLike,
-    rows_of: Callable[[int, Sequence[Any]], Any],
+    dtype: np.dtype,
+    taken: Callable[[int, Sequence[Any]], Any],
 ) -> Any:
     """Return the products of blocks on equally many qubits, one after the other.
 
@@ -89,50 +93,38 @@ def products(
         blocks: of which some may be known; NumPy's where all are.
         base: how many entries a qubit has.
         dtype: that of the numbers.
-        rows_of: takes a number of qubits and what matrices on so many are; returns these.
+        taken: takes a number of qubits and what matrices on so many are; returns these.
     """
     k = len(blocks[0].qubits)
-    known = [_known_product(block, base) for block in blocks if block.is_known]
-    if len(known) == len(blocks):
-        return np.stack(known)
-    embedded: list[Any] = [np.stack([np.eye(base**k), *known]).astype(dtype)]
-    are_known = [b for b, block in enumerate(blocks) if block.is_known]
-    number_of = {(b, 0): 1 + row for row, b in enumerate(are_known)}
-    n_made = 1 + len(known)
-    computed = [(b, block.factors) for b, block in enumerate(blocks) if not block.is_known]
-    sizes = sorted({len(qubits) for _, factors in computed for qubits, _ in factors})
-    for size in sizes:
-        some = [
-            (b, f)
-            for b, factors in computed
-            for f, (qubits, _) in enumerate(factors)
-            if len(qubits) == size
-        ]
-        factors = [blocks[b].factors[f] for b, f in some]
-        places = [
-            tuple(blocks[b].qubits.index(qubit) for qubit in qubits)
-            for (b, _), (qubits, _) in zip(some, factors, strict=True)
-        ]
-        embedded.append(_embedded(rows_of(size, [what for _, what in factors]), places, base, k))
-        number_of |= {each: n_made + row for row, each in enumerate(some)}
-        n_made += len(some)
-    length = 1 << (max(len(factors) for _, factors in computed) - 1).bit_length()
-    numbers = np.array(
-        [[number_of.get((b, f), 0) for f in range(length)] for b in range(len(blocks))]
-    )
-    together = jnp.concatenate(embedded)[numbers]
-    while together.shape[1] > 1:
-        together = multiplied(together[:, 1::2], together[:, ::2])
-    return together[:, 0]
-
-
-def _known_product(block: Block, base: int) -> np.ndarray:
-    """Return the product of a block whose matrices are known."""
-    product = np.eye(base ** len(block.qubits))
-    for qubits, matrix in block.factors:
-        place = tuple(map(block.qubits.index, qubits))
-        product = _embedded(matrix[None], [place], base, len(block.qubits))[0] @ product
-    return product
+    table = MatrixTable(dtype)
+    factors: list[list[Entry]] = [[] for _ in blocks]
+    # By the number of qubits, and whether these are all of the block's: where they stand.
+    computed: dict[tuple[int, bool], list[_Computed]] = defaultdict(list)
+    known: dict[Any, np.ndarray] = {}
+    for block, own in zip(blocks, factors, strict=True):
+        for qubits, what in block.factors:
+            places = tuple(map(block.qubits.index, qubits))
+            if not isinstance(what, np.ndarray):
+                computed[len(qubits), places == tuple(range(k))].append(
+                    (own, len(own), places, what)
+                )
+                own.append(what)
+                continue
+            key = what.tobytes(), places
+            if key not in known:
+                known[key] = _embedded(what[None], [places], base, k)[0]
+            if own and isinstance(own[-1], np.ndarray):
+                own[-1] = known[key] @ own[-1]
+            else:
+                own.append(known[key])
+    for (size, is_whole), some in computed.items():
+        matrices = taken(size, [what for *_, what in some])
+        if not is_whole:
+            matrices = _embedded(matrices, [places for _, _, places, _ in some], base, k)
+        row = table.append(matrices)
+        for number, (own, place, _, _) in enumerate(some):
+            own[place] = row + number
+    return table.taken(table.products(factors))
 
 
 def _embedded(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) -> Any:

@@ -194,17 +194,15 @@ class MatrixRun:
                 by_size[len(block.qubits)].append(block)
         return {
             size: jnp.asarray(
-                _as_real(products(some, self.base, self.dtype, self._rows_of), len(state)),
+                _as_real(products(some, self.base, self.dtype, self._taken), len(state)),
                 state.dtype,
             )
             for size, some in by_size.items()
         }
 
-    def _rows_of(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
+    def _taken(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
         """Return matrices of equally many qubits, one after the other."""
-        table = self._table(n_qubits)
-        rows = np.array([table.row(entry) for entry in entries])
-        return table.array()[rows]
+        return self._table(n_qubits).taken(entries)
 
     def _made(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
         """Make the matrices of operations, those that differ by parameters alone together."""
@@ -246,6 +244,11 @@ class MatrixRun:
             if len(others) == _LONGEST_PRODUCT:
                 self._flush(qubits)
         elif len(qubits) == 2:
+            if isinstance(entry, np.ndarray) and qubits[0] > qubits[1]:
+                # As blocks have them.
+                sides = (self.base,) * 4
+                entry = entry.reshape(sides).transpose(1, 0, 3, 2).reshape(entry.shape)
+                qubits = qubits[::-1]
             first, second = (_Product(self._pending.pop(qubit, ())) for qubit in qubits)
             is_alone = not first.entries and not second.entries
             self._steps.append((qubits, entry if is_alone else _Pair(entry, first, second)))
@@ -255,7 +258,7 @@ class MatrixRun:
 
     def _flush(self, qubits: Sequence[int]) -> None:
         """Apply what waits on wires, on two at once."""
-        waiting = [qubit for qubit in qubits if qubit in self._pending]
+        waiting = sorted(qubit for qubit in qubits if qubit in self._pending)
         for place in range(0, len(waiting), 2):
             some = tuple(waiting[place : place + 2])
             products = [_Product(self._pending.pop(qubit)) for qubit in some]
@@ -292,25 +295,8 @@ class MatrixRun:
 
     def _products(self, products: Sequence[_Product]) -> list[Entry]:
         """Return products of matrices of one wire."""
-        done: dict[int, Entry] = {}
-        several: list[int] = []
-        for number, product in enumerate(products):
-            if len(product.entries) > 1:
-                several.append(number)
-            else:
-                done[number] = product.entries[0] if product.entries else np.eye(self.base)
-        if several:
-            table = self._table(1)
-            length = 1 << max(len(products[n].entries) - 1 for n in several).bit_length()
-            unit = table.row(np.eye(self.base))
-            rows = [[table.row(entry) for entry in products[n].entries] for n in several]
-            padded = np.array([row + [unit] * (length - len(row)) for row in rows])
-            factors = table.array()[padded]
-            while factors.shape[1] > 1:
-                factors = multiplied(factors[:, 1::2], factors[:, ::2])
-            first = table.append(factors[:, 0])
-            done |= {number: first + row for row, number in enumerate(several)}
-        return [done[number] for number in range(len(products))]
+        unit = (np.eye(self.base),)
+        return self._table(1).products([product.entries or unit for product in products])
 
     def _pairs(self, pairs: Sequence[_Pair], rows: dict[int, Entry]) -> list[Entry]:
         """Return the matrices of pairs."""
@@ -324,14 +310,15 @@ class MatrixRun:
                 computed.append(number)
         if computed:
             ones, twos = self._table(1), self._table(2)
-            first, second = (
-                np.array([ones.row(rows[id(getattr(pairs[n], side))]) for n in computed])
+            one, other = (
+                ones.taken([rows[id(getattr(pairs[n], side))] for n in computed])
                 for side in ("first", "second")
             )
-            last = np.array([twos.row(self._entry(pairs[n])) for n in computed])
-            one, other = ones.array()[first, :, None, :, None], ones.array()[second, None, :, None]
-            both = (one * other).reshape(len(last), self.base**2, -1)
-            place = twos.append(multiplied(twos.array()[last], both))
+            both = one[:, :, None, :, None] * other[:, None, :, None]
+            both = both.reshape(len(computed), self.base**2, -1)
+            if any(pairs[n].entry is not None for n in computed):
+                both = multiplied(twos.taken([self._entry(pairs[n]) for n in computed]), both)
+            place = twos.append(both)
             done |= {number: place + row for row, number in enumerate(computed)}
         return [done[number] for number in range(len(pairs))]
 

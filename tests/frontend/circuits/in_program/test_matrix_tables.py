@@ -1,0 +1,68 @@
+"""Matrices that are taken from tables and multiplied, against NumPy's."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bellhop.base.equations import equations_of
+from bellhop.circuits.in_program.matrices.blocks import Block, products
+from bellhop.circuits.in_program.matrices.matrix_table import MatrixTable
+
+RANDOM = np.random.default_rng(5)
+BLOCKS = [RANDOM.normal(size=(n, 3, 3)) for n in (6, 3, 4)]
+ROWS = np.concatenate(BLOCKS)
+KNOWN = list(RANDOM.normal(size=(2, 3, 3)))
+
+ENTRIES = {
+    "a block": [6, 7, 8],
+    "every second": [0, 2, 4],
+    "the same": [1, 1, 1],
+    "backwards": [5, 4, 3],
+    "of two blocks": [4, 5, 6, 7],
+    "known": KNOWN,
+    "known between": [2, *KNOWN, 3],
+    "of a block in any order": [5, 0, 3, 1, 4, 2, 0, 5, 1, 3, 5],
+    "in any order": [12, 0, KNOWN[1], 7, 3, KNOWN[0], 9, 1, KNOWN[1], 2, 11],
+}
+
+
+def table(blocks):
+    made = MatrixTable(np.dtype(float))
+    for block in blocks:
+        made.append(block)
+    return made
+
+
+def value(entry):
+    return entry if isinstance(entry, np.ndarray) else ROWS[entry]
+
+
+@pytest.mark.parametrize("entries", ENTRIES.values(), ids=ENTRIES)
+def test_matrices_are_taken(entries):
+    taken = jax.jit(lambda *blocks: table(blocks).taken(entries))(*map(jnp.asarray, BLOCKS))
+    np.testing.assert_array_equal(taken, np.stack(list(map(value, entries))))
+
+
+def test_products_of_any_lengths():
+    factors = [[0], [KNOWN[0]], [7, 3, KNOWN[1], 12, 5], [1, 2], [8, KNOWN[0], 9], [4] * 8]
+
+    def of_all(*blocks):
+        made = table(blocks)
+        return made.taken(made.products(factors))
+
+    found = jax.jit(of_all)(*map(jnp.asarray, BLOCKS))
+    for matrix, product in zip(found, factors, strict=True):
+        expected = functools.reduce(np.matmul, map(value, reversed(product)))
+        np.testing.assert_allclose(matrix, expected, rtol=1e-12)
+
+
+def test_a_matrix_on_all_qubits_of_its_block_is_no_product():
+    blocks = [Block(False, [0, 1], [((0, 1), 0)]), Block(False, [1, 2], [((1, 2), 1)])]
+    of_blocks = lambda given: products(blocks, 2, np.dtype(float), lambda *_: given)
+    given = jnp.asarray(RANDOM.normal(size=(2, 4, 4)))
+    traced = jax.make_jaxpr(of_blocks)(given)
+    assert not [eqn for eqn in equations_of(traced.jaxpr) if eqn.primitive.name == "dot_general"]
+    np.testing.assert_array_equal(of_blocks(given), given)
