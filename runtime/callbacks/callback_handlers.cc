@@ -51,7 +51,7 @@ XLA_FFI_Error* calling(XLA_FFI_CallFrame* frame, Body&& body) {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
     timer.has_gil();
-    const CallingRun run(run_id(*frame), program_call(*frame));
+    const CallingRun run(*frame, program_call(*frame));
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr) return no_such_callback(*frame);

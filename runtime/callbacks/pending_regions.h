@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "callbacks/program_call.h"
+#include "ffi/call_frame.h"
 
 namespace bellhop {
 
@@ -32,17 +33,24 @@ struct KnownRun {
 // The run that this thread makes a call for, while this lives.
 class CallingRun {
  public:
-  CallingRun(int64_t run_id, const ProgramCall& call)
-      : before_(std::exchange(current, KnownRun{run_id, &call})) {}
-  ~CallingRun() { current = before_; }
+  CallingRun(const XLA_FFI_CallFrame& frame, const ProgramCall& call)
+      : frame_(frame), call_(call), before_(std::exchange(innermost_, this)) {}
+  ~CallingRun() { innermost_ = before_; }
   CallingRun(const CallingRun&) = delete;
   CallingRun& operator=(const CallingRun&) = delete;
 
-  static const KnownRun& run() { return current; }
+  // XLA is asked for its number only where somebody needs it.
+  static KnownRun run() {
+    if (innermost_ == nullptr) return {};
+    return {run_id(innermost_->frame_), &innermost_->call_};
+  }
 
  private:
-  static thread_local constinit inline KnownRun current;
-  KnownRun before_;
+  static thread_local constinit inline CallingRun* innermost_ = nullptr;
+
+  const XLA_FFI_CallFrame& frame_;
+  const ProgramCall& call_;
+  CallingRun* const before_;
 };
 
 // Drops what a failed execution left. Any thread may call it, with the GIL or without.

@@ -13,13 +13,41 @@ namespace bellhop {
 
 class Gil {
  public:
-  Gil() : state_(sleeps_if_ended(PyGILState_Ensure)) {}
-  ~Gil() { PyGILState_Release(state_); }
+  Gil() : Gil(PyGILState_GetThisThreadState()) {}
+  // For a caller who knows Python's state of this thread, or null where it has none. In
+  // the place of PyGILState_Ensure, which asks for it again, as does the release.
+  explicit Gil(PyThreadState* thread) {
+    if (thread == nullptr) {
+      own_ = sleeps_if_ended(PyGILState_Ensure);
+      end_ = End::kReleaseOwn;
+    } else if (thread != current()) {
+      sleeps_if_ended([thread] { PyEval_RestoreThread(thread); });
+      end_ = End::kSave;
+    }
+  }
+  ~Gil() {
+    if (end_ == End::kSave) {
+      PyEval_SaveThread();
+    } else if (end_ == End::kReleaseOwn) {
+      PyGILState_Release(own_);
+    }
+  }
   Gil(const Gil&) = delete;
   Gil& operator=(const Gil&) = delete;
 
  private:
-  PyGILState_STATE state_;
+  enum class End : char { kNothing, kSave, kReleaseOwn };
+
+  static PyThreadState* current() {
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+  }
+
+  End end_ = End::kNothing;
+  PyGILState_STATE own_;
 };
 
 class NoGil {

@@ -16,55 +16,37 @@ constexpr std::chrono::milliseconds kForThreadsOfPython{250};
 // them.
 constexpr std::chrono::seconds kAtMost{5};
 
-// A call counts itself before it looks at the other, and the end of the process closes
-// before it looks at the count: one of them sees the other.
+// Calls on threads of XLA's.
 std::atomic<int64_t> under_way{0};
-std::atomic<bool> closed{false};
 // The thread that closed, and does what is left.
-thread_local bool closes = false;
-
-// The same of threads of Python's, and how many calls this one is in.
-std::atomic<int64_t> under_way_there{0};
-thread_local int calls_of_thread = 0;
-
-bool begin() {
-  under_way.fetch_add(1);
-  if (!closed.load()) return true;
-  under_way.fetch_sub(1);
-  return false;
-}
-
-void begin_there() {
-  if (calls_of_thread++ > 0) return;
-  under_way_there.fetch_add(1);
-  if (!closed.load() || closes) return;
-  under_way_there.fetch_sub(1);
-  std::this_thread::sleep_for(kAtMost);
-  under_way_there.fetch_add(1);
-}
+thread_local constinit bool closes = false;
 
 }  // namespace
 
-PythonCall::Count::Count()
-    : is_thread_of_python_(PyGILState_GetThisThreadState() != nullptr),
-      may_call_(is_thread_of_python_ || begin()) {
-  if (is_thread_of_python_) begin_there();
+bool PythonCall::begin() {
+  under_way.fetch_add(1);
+  if (!closed_.load()) return true;
+  end();
+  return false;
 }
 
-PythonCall::Count::~Count() {
-  if (!is_thread_of_python_) {
-    if (may_call_) under_way.fetch_sub(1);
-  } else if (--calls_of_thread == 0) {
-    under_way_there.fetch_sub(1);
-  }
+void PythonCall::end() { under_way.fetch_sub(1); }
+
+void PythonCall::wait_for_end() {
+  if (closes) return;
+  count_here(-1);
+  gil_.reset();
+  std::this_thread::sleep_for(kAtMost);
+  gil_.emplace(thread_);
+  count_here(1);
 }
 
 bool close_calls() {
   closes = true;
-  closed.store(true);
+  PythonCall::closed_.store(true);
   const auto since = std::chrono::steady_clock::now();
   while (under_way.load() > 0 ||
-         (under_way_there.load() > 0 &&
+         (PythonCall::threads_.load() > 0 &&
           std::chrono::steady_clock::now() - since < kForThreadsOfPython)) {
     {
       NoGil no_gil;
@@ -77,7 +59,7 @@ bool close_calls() {
 
 void forget_calls() {
   under_way.store(0);
-  under_way_there.store(calls_of_thread > 0);
+  PythonCall::threads_.store(PythonCall::calls_here_ > 0);
 }
 
 }  // namespace bellhop

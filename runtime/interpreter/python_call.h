@@ -1,6 +1,8 @@
 // interpreter/python_call.h: calling Python from XLA's threads, until the process ends.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 
 #include "interpreter/gil.h"
@@ -17,31 +19,61 @@ namespace bellhop {
 // while no others begin.
 class PythonCall {
  public:
-  PythonCall() {
-    if (count_.may_call()) gil_.emplace();
+  PythonCall() : thread_(PyGILState_GetThisThreadState()) {
+    if (thread_ == nullptr && !begin()) return;
+    gil_.emplace(thread_);
+    if (thread_ != nullptr && calls_here_++ == 0) begin_here();
+  }
+  ~PythonCall() {
+    if (!gil_) return;
+    if (thread_ != nullptr && --calls_here_ == 0) count_here(-1);
+    gil_.reset();
+    if (thread_ == nullptr) end();
   }
   PythonCall(const PythonCall&) = delete;
   PythonCall& operator=(const PythonCall&) = delete;
 
-  explicit operator bool() const { return count_.may_call(); }
+  explicit operator bool() const { return gil_.has_value(); }
 
  private:
-  // Among the calls under way, from before the GIL is held until after.
-  class Count {
-   public:
-    Count();
-    ~Count();
-    Count(const Count&) = delete;
-    Count& operator=(const Count&) = delete;
+  friend bool close_calls();
+  friend void forget_calls();
 
-    bool may_call() const { return may_call_; }
+  // Of a thread of XLA's: counts the call, before it asks for the GIL; false where none
+  // may begin.
+  static bool begin();
+  static void end();
 
-   private:
-    bool is_thread_of_python_;
-    bool may_call_;
-  };
+  // The same of one of Python's, with the GIL.
+  void begin_here() {
+    count_here(1);
+    if (closed_.load(kWithGil)) [[unlikely]]
+      wait_for_end();
+  }
+  void wait_for_end();
+  static void count_here(int change) {
+#ifdef Py_GIL_DISABLED
+    threads_.fetch_add(change);
+#else
+    threads_.store(threads_.load(kWithGil) + change, kWithGil);
+#endif
+  }
 
-  Count count_;
+#ifdef Py_GIL_DISABLED
+  static constexpr auto kWithGil = std::memory_order_seq_cst;
+#else
+  // The GIL is the lock.
+  static constexpr auto kWithGil = std::memory_order_relaxed;
+#endif
+
+  // A call counts itself before it looks at the other, and the end of the process
+  // closes before it looks at the count: one of them sees the other.
+  static inline std::atomic<bool> closed_{false};
+  // How many threads of Python's are in calls, and in how many this one is.
+  static inline std::atomic<int64_t> threads_{0};
+  static thread_local constinit inline int calls_here_ = 0;
+
+  PyThreadState* const thread_;  // Python's state of this thread, if it has one
   std::optional<Gil> gil_;
 };
 

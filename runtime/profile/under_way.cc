@@ -1,37 +1,10 @@
 // profile/under_way.cc: what each thread is in the middle of, for others to ask.
 #include "profile/under_way.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <mutex>
 
-#include "threads/spin_mutex.h"
-
 namespace bellhop {
-
-#ifdef Py_GIL_DISABLED
-using StepsMutex = SpinMutex;
-#else
-// The GIL is the lock.
-struct StepsMutex {
-  void lock() {}
-  void unlock() {}
-};
-#endif
-
-struct ThreadUnderWay {
-  ThreadUnderWay();
-  ~ThreadUnderWay();
-  ThreadUnderWay(const ThreadUnderWay&) = delete;
-  ThreadUnderWay& operator=(const ThreadUnderWay&) = delete;
-
-  const unsigned long thread;
-  StepsMutex mutex;
-  const UnderWay* innermost = nullptr;
-  SpinMutex circuit_mutex;
-  const CircuitUnderWay* circuit = nullptr;
-};
 
 namespace {
 
@@ -43,23 +16,6 @@ struct Threads {
   std::vector<ThreadUnderWay*> all;
 };
 Threads* threads = new Threads;
-
-ThreadUnderWay& this_thread() {
-  thread_local ThreadUnderWay thread;
-  return thread;
-}
-
-// Nanoseconds, exact to some milliseconds: a quarter of what the exact time costs.
-int64_t coarse_clock() {
-#ifdef CLOCK_MONOTONIC_COARSE
-  constexpr clockid_t kClock = CLOCK_MONOTONIC_COARSE;
-#else
-  constexpr clockid_t kClock = CLOCK_MONOTONIC;
-#endif
-  timespec now;
-  clock_gettime(kClock, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 }  // namespace
 
@@ -73,23 +29,17 @@ ThreadUnderWay::~ThreadUnderWay() {
   std::erase(threads->all, this);
 }
 
-UnderWay::UnderWay(PyObject* what)
-    : what_(what), began_(coarse_clock()), thread_(this_thread()) {
-  const std::lock_guard lock(thread_.mutex);
-  around_ = thread_.innermost;
-  thread_.innermost = this;
-}
-
-UnderWay::~UnderWay() {
-  const std::lock_guard lock(thread_.mutex);
-  thread_.innermost = around_;
+ThreadUnderWay& ThreadUnderWay::first_here() {
+  thread_local ThreadUnderWay thread;
+  known_here_ = &thread;
+  return thread;
 }
 
 CircuitUnderWay::CircuitUnderWay(const std::string& circuit, const std::string& device)
     : circuit_(circuit),
       device_(device),
       began_(coarse_clock()),
-      thread_(this_thread()) {
+      thread_(ThreadUnderWay::here()) {
   const std::lock_guard lock(thread_.circuit_mutex);
   around_ = thread_.circuit;
   thread_.circuit = this;
@@ -143,7 +93,7 @@ std::vector<StepsOfThread> steps_under_way() {
 void forget_steps() {
   // The old one is left as it is: a thread that is no more may hold its mutex.
   threads = new Threads;
-  threads->all.push_back(&this_thread());
+  threads->all = {&ThreadUnderWay::here()};
 }
 
 }  // namespace bellhop

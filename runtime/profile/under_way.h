@@ -2,14 +2,64 @@
 #pragma once
 
 #include <Python.h>
+#include <time.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "threads/spin_mutex.h"
 
 namespace bellhop {
 
-struct ThreadUnderWay;
+#ifdef Py_GIL_DISABLED
+using StepsMutex = SpinMutex;
+#else
+// The GIL is the lock.
+struct StepsMutex {
+  void lock() {}
+  void unlock() {}
+};
+#endif
+
+class CircuitUnderWay;
+class UnderWay;
+
+struct ThreadUnderWay {
+  ThreadUnderWay();
+  ~ThreadUnderWay();
+  ThreadUnderWay(const ThreadUnderWay&) = delete;
+  ThreadUnderWay& operator=(const ThreadUnderWay&) = delete;
+
+  static ThreadUnderWay& here() {
+    return known_here_ != nullptr ? *known_here_ : first_here();
+  }
+
+  const unsigned long thread;
+  StepsMutex mutex;
+  const UnderWay* innermost = nullptr;
+  SpinMutex circuit_mutex;
+  const CircuitUnderWay* circuit = nullptr;
+
+ private:
+  static ThreadUnderWay& first_here();
+
+  static thread_local constinit inline ThreadUnderWay* known_here_ = nullptr;
+};
+
+// Nanoseconds, exact to some milliseconds: a quarter of what the exact time costs.
+inline int64_t coarse_clock() {
+#ifdef CLOCK_MONOTONIC_COARSE
+  constexpr clockid_t kClock = CLOCK_MONOTONIC_COARSE;
+#else
+  constexpr clockid_t kClock = CLOCK_MONOTONIC;
+#endif
+  timespec now;
+  clock_gettime(kClock, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
 
 // A step of this thread, for as long as it lasts: a call of a compiled function, or of
 // Python in one. Steps nest. It begins and ends with the GIL, and costs no lock but
@@ -17,8 +67,15 @@ struct ThreadUnderWay;
 class UnderWay {
  public:
   // Of an object that outlives it, and says what it is.
-  explicit UnderWay(PyObject* what);
-  ~UnderWay();
+  explicit UnderWay(PyObject* what)
+      : what_(what), began_(coarse_clock()), thread_(ThreadUnderWay::here()) {
+    const std::lock_guard lock(thread_.mutex);
+    around_ = std::exchange(thread_.innermost, this);
+  }
+  ~UnderWay() {
+    const std::lock_guard lock(thread_.mutex);
+    thread_.innermost = around_;
+  }
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
 
