@@ -28,6 +28,8 @@ from bellhop.base.types import Operand
 _MOST_EQUATIONS = 200
 _MOST_ELEMENTS = 1 << 12
 
+_NUMPY = (np.ndarray, np.generic)
+
 
 class _UnknownError(Exception):
     """A value depends on what is not known, or is computed in a way that is not."""
@@ -77,7 +79,7 @@ def known_or_traced(value: object) -> Any:
 
 def known_or_bound(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation: by NumPy, where arrays of NumPy's are given that decide the results."""
-    is_known = [isinstance(operand, np.ndarray | np.generic) for operand in operands]
+    is_known = [isinstance(operand, _NUMPY) for operand in operands]
     if any(is_known):
         is_traced = any(isinstance(operand, Tracer) for operand in operands)
         if is_traced and eqn.primitive is lax.dynamic_slice_p and all(is_known[1:]):

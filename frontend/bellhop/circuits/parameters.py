@@ -8,6 +8,7 @@ coefficients of what evolves too::
     with_parameters(op, (-0.6j, 0.5))         # exp(-0.6j * 0.5 X)
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,13 +34,23 @@ def with_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> An
 def _in_full(op: qml.operation.Operator) -> Any:
     """Return an operator with exponentials, whose data is all of it, in place of evolutions."""
     # Most are words, or gates that have numbers alone: to flatten them takes longer.
-    has_numbers_alone = op.pauli_rep is not None or op._flatten()[0] is op.data
-    if has_numbers_alone or not any(map(_hides_data, jax.tree.leaves(op, is_leaf=_hides_data))):
+    kind: Any = type(op)
+    if not op.data or _has_numbers_alone(kind) or op.pauli_rep is not None:
+        return op
+    if op._flatten()[0] is op.data or not any(
+        map(_hides_data, jax.tree.leaves(op, is_leaf=_hides_data))
+    ):
         return op
     with qml.QueuingManager.stop_recording():
         return jax.tree.map(
             lambda leaf: _exponential(leaf) if _hides_data(leaf) else leaf, op, is_leaf=_hides_data
         )
+
+
+@functools.cache
+def _has_numbers_alone(kind: Any) -> bool:
+    """Tell of a class of operators that nothing else is in them, as PennyLane has it."""
+    return kind._flatten is qml.operation.Operator._flatten
 
 
 def _hides_data(leaf: Any) -> bool:

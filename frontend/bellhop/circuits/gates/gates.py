@@ -2,8 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop._jax.jaxprs import PROGRAM_TRACER
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.decompositions import (
@@ -46,6 +46,9 @@ _OBSERVABLES = (
     qml.ops.SProd,
     qml.ops.Sum,
 )
+# Wires are given by these, mostly, and angles by the others.
+_INTEGERS = frozenset((int,))
+_NUMBERS = frozenset((float, int, np.float64))
 _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
@@ -76,40 +79,6 @@ def check_is_gate(
             "it is measured, after all loops, or outside the QNode; what projects a wire is "
             "bellhop.measure(wire, postselect=...)."
         )
-
-
-# What JAX raises where PennyLane asks a gate for the value of a number.
-_ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
-
-
-@contextmanager
-def naming(op: qml.operation.Operator, where: str) -> Iterator[None]:
-    """Name an operation in the error of what asks inside for the value of a number."""
-    try:
-        yield
-    except _ASKS_FOR_NUMBER as error:
-        power = _computed_power(op)
-        if power is not None:
-            raise CompileError(
-                f"{where}: qml.pow raises {power.base.name} to a power that the program computes, "
-                "and what such a power consists of depends on its value. Of a rotation it is the "
-                "rotation by that times its angle, qml.RX(z * x, wires); for other gates make it "
-                "static, qjit(static_argnums=...), or apply them so many times in a for_loop."
-            ) from error
-        raise CompileError(
-            f"{where}: what {type(op).__name__} consists of depends on the value of a number that "
-            "the program computes. Make it static: qjit(static_argnums=...); or write gates "
-            "instead."
-        ) from error
-
-
-def _computed_power(op: qml.operation.Operator) -> qml.ops.Pow | None:
-    """Return the operator of which an operation is made, if that is a power by a traced number."""
-    while isinstance(op, qml.ops.SymbolicOp):
-        if isinstance(op, qml.ops.Pow) and is_dynamic(op.z):
-            return op
-        op = op.base
-    return None
 
 
 class GateList:
@@ -143,7 +112,12 @@ class GateList:
         self._is_first = is_first
         self._sites = sites
         self._by_differences = by_differences
-        self._site = self._written = ""
+        self._real = real_type()
+        # What the user wrote, of which parts are added.
+        self._written: Any = None
+        # What was found out of operations, by what decides it.
+        self._kinds: dict[Any, Derivative] = {}
+        self._known_qubits: dict[tuple[int, ...], tuple[int, ...]] = {}
         # Control flow stands between them.
         self.runs: list[GateRun | qml.operation.Operator] = []
 
@@ -158,10 +132,17 @@ class GateList:
         Raises:
             CompileError: for what the device does not apply and PennyLane does not decompose.
         """
-        if isinstance(op, NOTHING_TO_APPLY) and not any(map(is_dynamic, op.wires)):
-            return
         if depth == 0:
-            self._site, self._written = self._sites(op), op.name
+            self._written = op
+        wires = op.wires.labels
+        kind = _kind(op, len(wires), depth)
+        known = self._kinds.get(kind)
+        if known is not None:
+            self._append(op, wires, False, (), known)
+            return
+        is_nothing, given = isinstance(op, NOTHING_TO_APPLY), op
+        if is_nothing and not any(map(is_dynamic, wires)):
+            return
         if is_control_flow(op):
             self.runs.append(op)
             return
@@ -184,7 +165,9 @@ class GateList:
             derivative = self._derivative(base, bool(controls))
         has_derivative = derivative is not Derivative.NONE
         if applies and ((has_derivative and self._can_record(base)) or self._is_whole(base)):
-            self._append(base, adjoint, controls, derivative)
+            if kind is not None and base is given and not (adjoint or controls or is_nothing):
+                self._kinds[kind] = derivative
+            self._append(base, base.wires.labels, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
             for part in phase_of_controls(base, adjoint, controls):
@@ -197,16 +180,16 @@ class GateList:
             self._check_idle_wires(base, parts, depth)
             self._add_parts(parts, adjoint, controls, depth + 1)
         elif applies:
-            self._append(base, adjoint, controls, derivative)
+            self._append(base, base.wires.labels, adjoint, controls, derivative)
         else:
-            raise not_applied(op, self._where, self._written)
+            raise not_applied(op, self._where, self._written.name)
 
     def _of_complex_numbers(self, gate: qml.operation.Operator) -> qml.operation.Operator:
         """Return the matrix of a gate that is no rotation, where PennyLane applies that."""
         if not self._gate_set.applies_matrices:
             raise CompileError(
-                f"{self._where}: {self._written} is given a complex number, and the parameters of "
-                f"{gate.name} are real. Give jnp.real(x) where it is."
+                f"{self._where}: {self._written.name} is given a complex number, and the "
+                f"parameters of {gate.name} are real. Give jnp.real(x) where it is."
             )
         # A global phase may stand on no wire.
         wires = gate.wires or self._wires.labels[:1]
@@ -298,24 +281,24 @@ class GateList:
     def _append(
         self,
         base: qml.operation.Operator,
+        wires: tuple[Any, ...],
         adjoint: bool,
         controls: Sequence[tuple[Any, Any]],
         derivative: Derivative,
     ) -> None:
         run = self._run(derivative)
-        wires = base.wires
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()
         if base.data:
             bits = _frequencies(base, len(wires), bool(controls))
-            slots, constants = _parameters(base, run, bits)
-        qubits = self._qubits([*wires, *(wire for wire, _ in controls)], run)
+            slots, constants = _parameters(base, run, bits, self._real)
+        qubits = self._qubits((*wires, *(wire for wire, _ in controls)), run)
         gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
         can_fail = min(gate_wires + control_wires, default=0) < 0
         can_fail |= base.name == "BasisState" and max(slots) >= 0
         run.gates.append(
             Gate(
-                name=_name(base) + (f"@{self._site}" if can_fail else ""),
+                name=_name(base) + (f"@{self._sites(self._written)}" if can_fail else ""),
                 wires=gate_wires,
                 slots=slots,
                 constants=constants,
@@ -325,8 +308,15 @@ class GateList:
             )
         )
 
-    def _qubits(self, wires: Sequence[Any], run: GateRun) -> tuple[int, ...]:
+    def _qubits(self, wires: tuple[Any, ...], run: GateRun) -> tuple[int, ...]:
         """Return the qubits of a gate, or what stands for those that the program computes."""
+        if not _INTEGERS.issuperset(map(type, wires)):
+            return self._new_qubits(wires, run)
+        if wires not in self._known_qubits:
+            self._known_qubits[wires] = self._new_qubits(wires, run)
+        return self._known_qubits[wires]
+
+    def _new_qubits(self, wires: Sequence[Any], run: GateRun) -> tuple[int, ...]:
         found = [self._wires.qubit(wire) for wire in wires]
         if len({*found} - {None}) < len(found) - found.count(None):
             # What is wrong with a computed wire, the run says.
@@ -335,6 +325,24 @@ class GateList:
             run.take_wire(self._wires.dynamic(wire)) if qubit is None else qubit
             for wire, qubit in zip(wires, found, strict=True)
         )
+
+
+def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
+    """Return what decides how an operation of numbers is applied; None for one of more.
+
+    Circuits have many gates, of few kinds, and to find that out takes longer than all else.
+    """
+    types = []
+    for value in op.data:
+        if isinstance(value, PROGRAM_TRACER):
+            if value.ndim:
+                return None
+            types.append(value.dtype)
+        elif type(value) in _NUMBERS:
+            types.append(None)
+        else:
+            return None
+    return type(op), op.name, n_wires, depth > 0, tuple(types)
 
 
 def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:
@@ -350,15 +358,15 @@ def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool
 
 
 def _parameters(
-    op: qml.operation.Operator, run: GateRun, bits: int
+    op: qml.operation.Operator, run: GateRun, bits: int, real: np.dtype
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
-    for value in op.parameters:
-        is_complex = op.name in _COMPLEX_DATA
+    is_complex = op.name in _COMPLEX_DATA
+    for value in op.data:
         if isinstance(value, jax.core.Tracer):
-            taken = run.take(_doubles(value, is_complex=is_complex), bits)
+            taken = run.take(_doubles(value, real, is_complex=is_complex), bits)
             if is_complex and not jnp.iscomplexobj(value):
                 run.frequencies[taken.start + 1 : taken.stop : 2] = [NO_FREQUENCIES] * value.size
             slots += taken
@@ -378,11 +386,10 @@ def _is_complex(value: Any) -> bool:
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 
-def _doubles(value: Any, *, is_complex: bool) -> Any:
+def _doubles(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
     """Return the real numbers that a traced parameter is made of."""
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
-    real = real_type()
     return value if value.dtype == real else value.astype(real)
 
 

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.circuits.gates.asked_numbers import naming
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.gates import check_is_gate, naming
+from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.operations.checked_runs import WireFaults
 from bellhop.circuits.recording.gate_replay import Player

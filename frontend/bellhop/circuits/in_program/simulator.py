@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.gates import naming
+from bellhop.circuits.gates.asked_numbers import naming
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES, MatrixRun

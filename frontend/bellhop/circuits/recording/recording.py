@@ -44,11 +44,12 @@ from bellhop.base.types import Handle, Operand, Wire
 from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
 from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
 from bellhop.circuits.derivatives.score import score_of
+from bellhop.circuits.gates.asked_numbers import naming
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import prepared_together
 from bellhop.circuits.gates.device import DeviceSpec, GateSet
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
-from bellhop.circuits.gates.gates import GateList, naming
+from bellhop.circuits.gates.gates import GateList
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.measure.device_measurements import Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
@@ -162,11 +163,15 @@ class Circuit(PlayedCircuit):
         )
         if self.gates.is_fresh and self.gate_set.applies("StatePrep"):
             operations = prepared_together(operations)
-        for op in operations:
-            with self.at(op), naming(op, self.where):
+        try:
+            for op in operations:
                 gates.add(op)
-            if most is not None and not gates.is_straight(most):
-                break
+                if most is not None and not gates.is_straight(most):
+                    break
+        except Exception:
+            # Of what fails alone: to enter these for each gate takes time.
+            with self.at(op), naming(op, self.where):
+                raise
         return gates
 
     def for_loop(

@@ -20,9 +20,9 @@ import numpy as np
 import pennylane as qml
 
 from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.circuits.gates.asked_numbers import naming
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, in_form, parts_of
 from bellhop.circuits.gates.device import split
-from bellhop.circuits.gates.gates import naming
 
 # Takes the values of operands, and what was made so far, by what makes it.
 _Make = Callable[[Sequence[Any], dict[Any, Any]], Any]
@@ -116,6 +116,10 @@ def _uses_traced(function: Any) -> bool:
 # What nothing traced stands in.
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
+# Most gates are of these, and nothing in them but numbers and wires is traced.
+_GATES_OF_NUMBERS = frozenset((qml.RX, qml.RY, qml.RZ, qml.PhaseShift, qml.Rot))
+_GATES_OF_NOTHING = frozenset((qml.H, qml.S, qml.T, qml.SX, qml.SWAP, qml.CNOT, qml.CZ))
+
 _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 
 
@@ -144,6 +148,10 @@ def _is_plain(value: Any) -> bool:
         return _PLAIN.issuperset(map(type, value.labels))
     if kind is dict:
         return _PLAIN.issuperset(map(type, value)) and all(map(_is_plain, value.values()))
+    if kind in _GATES_OF_NOTHING:
+        return _is_plain(value.wires)
+    if kind in _GATES_OF_NUMBERS:
+        return _is_plain(value.data) and _is_plain(value.wires)
     if kind is qml.pauli.PauliWord:
         return _PLAIN.issuperset(map(type, value))
     if kind is qml.pauli.PauliSentence:
@@ -200,6 +208,8 @@ class _Operands:
         is_ours = isinstance(value, qml.operation.Operator | qml.measurements.MeasurementProcess)
         if is_ours or kind.__module__.startswith("pennylane."):
             parts = getattr(value, "__dict__", {})
+            if kind in _GATES_OF_NUMBERS:
+                parts = {name: parts[name] for name in ("data", "_wires")}
             return self._of_parts(parts.items(), lambda makes: _object(value, makes))
         if callable(value) and not isinstance(value, type):
             self.functions.append(value)
