@@ -15,6 +15,9 @@ from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES, MatrixRun
 from bellhop.circuits.memory import check_state_fits
 
+# A matrix has one qubit for so many of the state.
+_QUBITS_FOR_EACH = 4
+
 
 class Simulator(ABC):
     """The operations on a state, and what is measured of it.
@@ -32,7 +35,7 @@ class Simulator(ABC):
         base: how many entries a qubit has.
         parts: how many real numbers an entry is.
         sides: how many axes of two these entries are: two for a density matrix.
-        most_at_once: how many qubits the matrices have that operations are merged into.
+        most_at_once: how many qubits the matrices have that operations are merged into, at most.
         holds_mixtures: whether the sum of two states is one.
         is_orthogonal: whether all that was applied so far is, as a matrix on the state.
     """
@@ -106,9 +109,11 @@ class Simulator(ABC):
             with naming(op, self.where):
                 return self.matrix(op)
 
-        return MatrixRun(
-            self.base, matrix, self.number_type, self.most_at_once, self.is_unitary, devices
-        )
+        most = self.most_at_once
+        if devices is None:
+            # To multiply matrices takes longer than a state of few qubits does.
+            most = min(most, max(2, -(-len(self.wires) // _QUBITS_FOR_EACH)))
+        return MatrixRun(self.base, matrix, self.number_type, most, self.is_unitary, devices)
 
     def as_carried(self, state: Any, like: Any = None) -> Any:
         """Return a state as loops and conditionals carry it.
