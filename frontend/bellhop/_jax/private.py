@@ -280,13 +280,8 @@ def calls_python(effect: Any) -> bool:
     return is_ours(effect) or isinstance(effect, _EFFECTS_OF_JAX)
 
 
-def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> None:
-    """Let JAX lower and transform programs that have an effect of this type.
-
-    Args:
-        effect_type: the type.
-        in_checkpoint: whether ``jax.checkpoint`` may compute such an equation a second time.
-    """
+def register_effect(effect_type: type[Any]) -> None:
+    """Let JAX lower and transform programs that have an effect of this type."""
     global _our_effects
     _our_effects += (effect_type,)
     for allowed in (
@@ -294,10 +289,9 @@ def register_effect(effect_type: type[Any], *, in_checkpoint: bool = True) -> No
         effects.control_flow_allowed_effects,
         effects.custom_derivatives_allowed_effects,
         effects.partial_eval_kept_effects,
+        effects.remat_allowed_effects,
     ):
         allowed.add_type(effect_type)
-    if in_checkpoint:
-        effects.remat_allowed_effects.add_type(effect_type)
 
 
 def register_ordered_effect(effect_type: type[Any]) -> None:

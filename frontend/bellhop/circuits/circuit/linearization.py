@@ -39,6 +39,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
+from bellhop._jax.patches.draws_of_checkpoints import draw_once_in_checkpoints
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
 from bellhop.base.types import Operand, structs_of
@@ -56,6 +57,7 @@ from bellhop.circuits.operations.measurement_primitives import (
     Query,
     measure_p,
 )
+from bellhop.circuits.operations.seeds import random_effect
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.apart_from_axes import apart_from_axes
 from bellhop.mesh.manual_axes import vary_with
@@ -79,6 +81,7 @@ def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = 
     # abstract value.
     keep_effects_in_loops()
     differentiate_loops()
+    draw_once_in_checkpoints(random_effect)
     return circuit_p.bind(*vary_with(inputs, inputs), body=body, batch=batch)
 
 

@@ -8,6 +8,7 @@ from jax.core import ShapedArray
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, mlir
 
+from bellhop._jax.patches.draws_of_checkpoints import draw_once_in_checkpoints
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.private import register_effect
 from bellhop.base.types import PyTree
@@ -24,6 +25,8 @@ class _RandomEffect(Effect):
     def __str__(self) -> str:
         return "Random"
 
+    __repr__ = __str__
+
 
 def offer_seed_of(device: Any) -> None:
     """Offer the program a seed from a device's generator, which ``seed=`` of the device seeds."""
@@ -32,8 +35,8 @@ def offer_seed_of(device: Any) -> None:
         offer_seed(lambda: int(generator.integers(2**63)))
 
 
-# Not in jax.checkpoint, which would draw other outcomes when it runs a circuit again.
-register_effect(_RandomEffect, in_checkpoint=False)
+# Under jax.checkpoint what was drawn is saved, and only what follows is computed again.
+register_effect(_RandomEffect)
 random_effect = _RandomEffect()
 
 # seed: anchors... -> ui32[4]
@@ -47,6 +50,7 @@ def random_key(*anchors: Any) -> Any:
     Args:
         anchors: what the key is for; mapped over these, each element has a key of its own.
     """
+    draw_once_in_checkpoints(random_effect)
     (words,) = _seed_p.bind(*anchors)
     key = jax.random.wrap_key_data(words[:2], impl="threefry2x32")
     return jax.random.fold_in(jax.random.fold_in(key, words[2]), words[3])
