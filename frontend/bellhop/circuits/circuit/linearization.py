@@ -17,8 +17,9 @@ the engine has their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
 Until it is transposed, the linear part is a ``LinearMap``.  In forward mode it is computed by the
 Jacobian after all.
 
-The derivative of one expectation value is linearized in the same way, in both modes: the product of
-its Hessian with a vector is one sweep too, so ``jax.jvp(jax.grad(f), (x,), (v,))`` becomes ::
+The derivative of expectation values is linearized in the same way: the product of their Hessians
+with a vector is one sweep too, of one value in both modes, so ``jax.jvp(jax.grad(f), (x,), (v,))``
+becomes ::
 
     gradient_dot = quantum_circuit[
       body={ lambda ; state x v. let
@@ -134,18 +135,20 @@ def _jvp(
         of={"body": body, "batch": batch},
     )
     if products.along is not None:
+        # That of several values is along as many directions: their Hessians cost less.
         likes = structs_of(given)
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             (found,) = jax.linear_transpose(functools.partial(by_jacobian, saved), likes)(bars)
             return found
 
+        as_matrix = replace(linear, transpose=transpose)
         linear = replace(
-            linear,
+            as_matrix if products.back is None else linear,
             evaluate=functools.partial(
                 _pushed_forward, along=products.along, given=nonzero, batch=batch
             ),
-            as_matrix=replace(linear, transpose=transpose),
+            as_matrix=as_matrix,
             many=products.many,
         )
     dots = linear(primals, given)
@@ -190,14 +193,15 @@ class _Products(NamedTuple):
     """The products with a circuit's derivative, each a circuit of one sweep.
 
     Attributes:
-        back: takes the circuit's inputs, and the cotangents of the results that have tangents.
+        back: takes the circuit's inputs, and the cotangents of the results that have tangents; None
+            where these are better brought through the Jacobian.
         along: takes the inputs, and the tangents of those that have one; None where the Jacobian
             is to be had.
         moved: for each result, whether it has a tangent.
         many: how many products with a Hessian cost more than to compute it.
     """
 
-    back: CircuitBody
+    back: CircuitBody | None
     along: CircuitBody | None
     moved: tuple[bool, ...]
     many: int
@@ -205,33 +209,37 @@ class _Products(NamedTuple):
 
 def _products(body: CircuitBody, given: tuple[bool, ...]) -> _Products | None:
     """Return the products of a circuit; None where the Jacobian is better, or the only way."""
-    closed = body.closed
+    # A VJP is differentiated as the product with the Jacobian that it is.
+    closed, other = body.closed, body.again
+    if other is not None and any(eqn.params.get("query") is Query.VJP for eqn in closed.jaxpr.eqns):
+        closed, other = other(), None
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
     of_runs = Randomness.NONE, Randomness.SAMPLES
-    is_straight = body.randomness in of_runs and not (body.again or closed.effects)
+    is_straight = body.randomness in of_runs and not (other or closed.effects)
     if not is_straight or not measured:
         return None
     each = [eqn.params["measuring"] for eqn in measured]
     is_second = any(eqn.params["query"] is Query.JACOBIAN for eqn in measured)
     if is_second:
-        is_cheaper = len(each) == 1 and each[0].is_mean
+        is_cheaper = len(each) == 1 and each[0].are_means
     else:
         is_cheaper = sum(sum(measuring.sizes()) for measuring in each) > _FEW_VALUES
     if not (is_cheaper and all(measuring.differentiation.has_vjp for measuring in each)):
         return None
     eqns = list(map(_by_sweep, closed.jaxpr.eqns))
     swept = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    linearized = _linearized(replace(body, closed=swept), given, "")
+    linearized = _linearized(replace(body, closed=swept, again=None), given, "")
 
     def product(of: Callable[[Linearized], ClosedJaxpr]) -> CircuitBody | None:
         ended = ended_by_sweeps(of(linearized))
         again = lambda: of(_linearized(body, given, ""))
         return None if ended is None else _differentiated(body, ended, again)
 
-    back = product(lambda linearized: linearized.transposed(body.where))
-    if back is None:
-        return None
+    one_sweep = not is_second or len(each[0].measurements) == 1
+    back = product(lambda linearized: linearized.transposed(body.where)) if one_sweep else None
     along = product(Linearized.pushed_forward) if is_second else None
+    if (back if one_sweep else along) is None:
+        return None
     many = MeasureOperands.of(measured[0]).params.aval.shape[-1] // _HESSIANS
     return _Products(back, along, linearized.moved, many)
 
@@ -281,6 +289,7 @@ def _pulled_back(
 ) -> list[Any]:
     """Return the cotangents of the inputs that have tangents."""
     rows = batch and Batch(batch.rows, (*batch.mapped, *(True for _ in bars)))
+    assert products.back is not None
     found = bind(products.back, [*primals, *bars], batch=rows)
     if batch is None:
         return found

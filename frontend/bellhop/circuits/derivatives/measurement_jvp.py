@@ -26,9 +26,9 @@ from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
 _TWICE_WITH_SHOTS = (
-    "it is differentiated twice by the likelihood of samples, as on default.qubit with shots and "
-    "by the amplitudes of StatePrep; that gives the first derivative alone. Use a circuit without "
-    "shots, or angles on lightning.qubit."
+    "it is differentiated twice by the likelihood of samples, as on default.qubit with shots, "
+    "behind outcomes that are drawn, and by the amplitudes of StatePrep; that gives the first "
+    "derivative alone. Use a circuit without shots, or angles on lightning.qubit without outcomes."
 )
 
 
@@ -141,24 +141,27 @@ class MeasurementJvp(NamedTuple):
         return measuring.results(linear(list(operands.values()), [self.params_dot])[0])
 
     def along(self, measuring: Measuring) -> list[Any]:
-        """Return the tangents of an expectation value and of its derivative by the parameters.
+        """Return the tangents of expectation values and of their derivatives by the parameters.
 
-        That of the derivative is the Hessian's product with ``params_dot``.  The Hessian is
-        symmetric, so what is transposed is the same, along the cotangents of the derivative.
+        That of a derivative is a Hessian's product with ``params_dot``.  The Hessian of a value is
+        symmetric, so what is transposed is the same, along the cotangents of the derivative; of
+        several values, which have as many directions, nothing is.
         """
         operands = self.primals.given()
 
         def both(values: Sequence[Any], direction: Any) -> Any:
-            return self._asked(measuring, values, Query.ALONG, params_dot=direction)[1]
+            rows = self._asked(measuring, values, Query.ALONG, params_dot=direction)[1]
+            return rows[::2], rows[1::2]
 
         def evaluate(values: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
             by, by_dot = both(values, dots[0])
-            return [(by @ dots[0]).reshape(1), by_dot.reshape(1, -1)]
+            return [by @ dots[0], by_dot]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             value_bar, by_bar = bars
+            assert len(by_bar) == 1
             by, by_dot = both(values, by_bar[0])
-            return [value_bar[0] * by + by_dot]
+            return [value_bar[0] * by[0] + by_dot[0]]
 
         linear = LinearMap(
             transpose,

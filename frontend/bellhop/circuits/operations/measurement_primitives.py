@@ -48,8 +48,8 @@ class Query(enum.Enum):
         VALUES: an array for each measurement.
         JACOBIAN: these, and f64[values, p] by the adjoint method.
         VJP: f64[p] alone, the cotangents of ``params``; by the engine.
-        ALONG: f64[2, p] alone, the derivative of one expectation value and, of that, the derivative
-            along ``params_dot``; by the engine.
+        ALONG: f64[2 * values, p] alone, for each of some expectation values its derivative and, of
+            that, the derivative along ``params_dot``; by the engine.
     """
 
     VALUES = 0
@@ -138,9 +138,9 @@ class Measuring:
         return replace(self, differentiation=replace(self.differentiation, by_sweep=True))
 
     @property
-    def is_mean(self) -> bool:
-        """Whether it is one expectation value, and nothing else."""
-        return len(self.measurements) == 1 and isinstance(self.measurements[0], Expval)
+    def are_means(self) -> bool:
+        """Whether it is expectation values, and nothing else."""
+        return all(isinstance(measurement, Expval) for measurement in self.measurements)
 
     def means(self) -> "Measuring":
         """Return the same with the expectation value for each variance."""
@@ -186,7 +186,7 @@ def _measure_avals(*avals: Aval, names: Any, measuring: Measuring, query: Query)
         return [HANDLE, ShapedArray(params.shape, real_type())]
     *rows, n_params = params.shape
     if query is Query.ALONG:
-        return [HANDLE, ShapedArray((*rows, 2, n_params), real_type())]
+        return [HANDLE, ShapedArray((*rows, 2 * sum(measuring.sizes()), n_params), real_type())]
     results = [measurement.result(measuring.device) for measurement in measuring.measurements]
     values = [ShapedArray((*rows, *each.shape), each.dtype) for each in results]
     jacobian = [measuring.derivative(rows, n_params, 1)] if query is Query.JACOBIAN else []

@@ -100,3 +100,31 @@ def test_a_hessian_is_computed_once_for_many_products():
     some = lambda x, v: jax.vmap(lambda v: jax.jvp(jax.grad(circuit), (x,), (v,))[1])(v)
     assert "derivative" not in calls_of(some, X, jnp.outer(jnp.arange(3), V))
     assert "derivative" in calls_of(jax.hessian(circuit), X)
+
+
+def of_several_values(device, n):
+    """Of many values the first derivative is a product with their Jacobian itself."""
+
+    @qml.qnode(qml.device(device, wires=3))
+    def circuit(x):
+        for i in range(6):
+            qml.RX(x[i] * x[0], i % 3)
+            qml.RY(x[5 - i], (i + 1) % 3)
+            qml.CNOT([i % 3, (i + 1) % 3])
+        words = [qml.Z(0), qml.X(1) @ qml.Y(2), 0.5 * qml.Z(1) + qml.X(0), qml.Y(1)]
+        words += [qml.Z(0) @ qml.Z(2), qml.X(2), qml.Y(0) @ qml.Y(1)]
+        return [qml.expval(word) for word in words[:n]]
+
+    return lambda x: jnp.arange(1.0, 1 + n) @ jnp.sin(jnp.stack(circuit(x))) * x[2]
+
+
+@pytest.mark.hessian
+@pytest.mark.parametrize("n", [3, 7])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_several_values(name, n):
+    ours, reference = (of_several_values(f"{which}.qubit", n) for which in ("lightning", "default"))
+    expected = jax.jit(PRODUCTS[name](reference))(X, V)
+    found = bellhop.qjit(PRODUCTS[name](ours))(X, V)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-9), found, expected)
+    if name in ("forward", "in rows"):
+        assert "derivative" not in calls_of(PRODUCTS[name](ours), X, V)
