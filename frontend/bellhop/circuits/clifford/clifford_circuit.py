@@ -46,7 +46,7 @@ from bellhop.circuits.in_program.program_circuit import ProgramCircuit
 from bellhop.circuits.in_program.shots import frequencies
 from bellhop.circuits.measure.device_measurements import Frequencies, Snapshots
 from bellhop.circuits.measure.sampling import Asked
-from bellhop.circuits.operations.checked_runs import WireFaults
+from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.control_flow.steps import Branches, choose
 from bellhop.errors import CompileError
 
@@ -79,7 +79,7 @@ class CliffordCircuit(ProgramCircuit):
         wires: WireMap,
         where: str,
         rows: TracedRow,
-        faults: WireFaults,
+        faults: Faults,
         *,
         record: Any,
         shots: tuple[int, ...],

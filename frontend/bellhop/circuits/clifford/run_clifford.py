@@ -33,7 +33,7 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.processes import as_process, sampled_statistics
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
-from bellhop.circuits.operations.checked_runs import WireFaults
+from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
@@ -79,7 +79,7 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
         key = random_key(row, *inputs)
-        faults = WireFaults(wires, where)
+        faults = Faults(wires, where)
 
         def traced(n_bytes: int, repeats: bool) -> _TracedShot | None:
             record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)

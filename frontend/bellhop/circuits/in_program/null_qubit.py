@@ -29,7 +29,7 @@ from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.process_results import result_of
 from bellhop.circuits.measure.processes import as_process
 from bellhop.circuits.measure.statistics import unsupported
-from bellhop.circuits.operations.checked_runs import WireFaults
+from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
 
@@ -124,7 +124,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
     def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        faults = WireFaults(wires, where)
+        faults = Faults(wires, where)
         circuit = ProgramCircuit(wires, where, rows, faults)
         if tracker is not None:
             circuit.count = tracker.count

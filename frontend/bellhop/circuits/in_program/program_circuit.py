@@ -21,7 +21,7 @@ from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.gates import check_is_gate
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.operations.checked_runs import WireFaults
+from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.control_flow.for_loop import repeat
@@ -50,7 +50,7 @@ class ProgramCircuit(PlayedCircuit):
 
     applies_observables = True
 
-    def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: WireFaults) -> None:
+    def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: Faults) -> None:
         super().__init__(wires, where, rows)
         self._faults = faults
         self.fault = faults.none()
@@ -84,7 +84,11 @@ class ProgramCircuit(PlayedCircuit):
             for op in operations:
                 with self.at(op):
                     if not is_control_flow(op):
-                        self._check(op.wires, f"'{op.name}'", self.site_of(op))
+                        what, site = f"'{op.name}'", self.site_of(op)
+                        self._check(op.wires, what, site)
+                        if isinstance(op, qml.QubitChannel):
+                            fault, faults = self.fault, self._faults
+                            self.fault = faults.after_channel(fault, op.data, what, site)
                     self._apply(op)
 
     def _apply(self, op: Any, depth: int = 0) -> None:

@@ -39,7 +39,7 @@ from bellhop.circuits.in_program.summed_outcomes import (
     with_sums,
 )
 from bellhop.circuits.measure.sampling import group_of_shot
-from bellhop.circuits.operations.checked_runs import DrawCheck, WireFaults, checked
+from bellhop.circuits.operations.checked_runs import DrawCheck, Faults, checked
 from bellhop.circuits.operations.postselection import drops_shots, possible
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.precision import is_double, real_type
@@ -137,7 +137,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     postselects = False
     rows = Rows(where)
     noise = noise_of(qnode, where)
-    wire_faults = WireFaults(wires, where)
+    all_faults = Faults(wires, where)
     sizes = np.array(shots.copies)
     obstacle = call.obstacle or f"{simulator.name} has no engine"
     name = function_name(qnode.func)
@@ -151,7 +151,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         is_here = drawn.branch_of_shot == outcomes
         here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
-        circuit = SimulatedCircuit(simulator, rows.at(row), wire_faults, outcomes, on_branch, box)
+        circuit = SimulatedCircuit(simulator, rows.at(row), all_faults, outcomes, on_branch, box)
         player, measured = Player(rewriting(qnode)), circuit.statistics
         if noise is not None:
             player = NoisyPlayer(noise=noise, behind=rewriting(qnode))
@@ -225,7 +225,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         if method is None:
             weight, faults, *values = once(jnp.uint32(0), nothing_drawn)
             values = drawn_by(weight, values)
-            return results.finish(wire_faults.checked(values, faults, None))
+            return results.finish(all_faults.checked(values, faults, None))
         weights, faults, values = of_all_branches(nothing_drawn)
         sum_of_weights = jnp.sum(weights)
         # Of a state that is not normalized, the probabilities of all outcomes are more or less than
@@ -243,7 +243,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             n_accepted = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_accepted)
             _, _, values = of_all_branches(Drawn(branches, sum_of_weights, n_accepted))
         return results.finish(
-            wire_faults.checked(drawn_by(sum_of_weights, values), faults, weights),
+            all_faults.checked(drawn_by(sum_of_weights, values), faults, weights),
             total=None if shots.total else total,
             is_accepted=is_accepted if postselects else None,
         )

@@ -43,7 +43,7 @@ from bellhop.circuits.measure.processes import as_process, exact_statistics, sam
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
 from bellhop.circuits.memory import held
-from bellhop.circuits.operations.checked_runs import WireFaults
+from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.control_flow.for_loop import repeat, scanned
 from bellhop.control_flow.steps import TracedStep
 from bellhop.errors import CompileError
@@ -75,7 +75,7 @@ class SimulatedCircuit(ProgramCircuit):
         self,
         simulator: Simulator,
         rows: TracedRow,
-        faults: WireFaults,
+        faults: Faults,
         outcomes: Any,
         shots: ShotsOfBranch | None,
         box: tuple[str, ...],

@@ -3,9 +3,10 @@
 A check is a pure callback that the results depend on: where nobody uses them, as in branches that
 ``jax.vmap`` computes and drops, it need not run.
 
-That a computed wire does not exist must not be raised inside of such a circuit: under ``jax.vmap``
-branches that are not taken are computed too, and so is what follows impossible outcomes.  So a
-circuit carries its first fault beside its state, and is checked once, after its end.
+That a computed wire does not exist, or that computed matrices are no channel, must not be raised
+inside of such a circuit: under ``jax.vmap`` branches that are not taken are computed too, and so is
+what follows impossible outcomes.  So a circuit carries its first fault beside its state, and is
+checked once, after its end.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from bellhop.tracing.state import trace_state
 
 # A run through outcomes that are less likely does not happen.
 _IMPOSSIBLE = 1e-15
+# Behind what it is of, a place has what is wrong there whatever the wire.
+_PROBLEM = "\t"
 
 
 def checked(values: Any, check: OwnFunction, operand: Any, *, fails: Any) -> Any:
@@ -67,8 +70,8 @@ class DrawCheck(OwnFunction):
         return np.ones(np.shape(totals), bool)
 
 
-class WireFaults:
-    """What may be wrong with the wires of a circuit, each at a place in the program.
+class Faults:
+    """What may be wrong with the operations of a circuit, each at a place in the program.
 
     A fault is ``i32[2]``: the number of its place, from one, below zero where one wire came twice,
     and the wire.  Without any, both are zero.
@@ -99,14 +102,45 @@ class WireFaults:
         """
         if not any(map(is_dynamic, labels)):
             return fault
-        self._places.append(f"{what} ({site})" if site else what)
+        number = self._place(_at(what, site))
         wires = jnp.stack([as_int32(jnp.asarray(self._wires.of(label))) for label in labels])
         is_out = (wires < 0) | (wires >= len(self._wires))
         is_twice = jnp.sum(wires[:, None] == wires, axis=1) > 1
-        place = jnp.where(jnp.any(is_out), len(self._places), -len(self._places))
+        place = jnp.where(jnp.any(is_out), number, -number)
         wire = wires[jnp.argmax(jnp.where(jnp.any(is_out), is_out, is_twice))]
         here = jnp.where(jnp.any(is_out | is_twice), jnp.stack([place, wire]), 0)
         return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
+
+    def after_channel(self, fault: Any, kraus_matrices: Sequence[Any], what: str, site: str) -> Any:
+        """Return the first fault when a channel was applied whose matrices the program computes.
+
+        PennyLane looks at known ones when the user makes the channel.
+
+        Args:
+            fault: the one before.
+            kraus_matrices: those of the channel.
+            what: the channel.
+            site: its line, or nothing.
+        """
+        if not any(map(is_dynamic, kraus_matrices)):
+            return fault
+        stack = jax.lax.stop_gradient(jnp.stack(list(map(jnp.asarray, kraus_matrices))))
+        precision = jax.lax.Precision.HIGHEST
+        total = jnp.einsum("kab,kac->bc", stack.conj(), stack, precision=precision)
+        # As PennyLane compares them, and not closer than sums are rounded.
+        rounding = 100 * float(jnp.finfo(stack.dtype).eps)
+        is_whole = jnp.allclose(total, np.eye(stack.shape[-1]), atol=max(1e-8, rounding))
+        problem = (
+            "only trace preserving channels can be applied, whose Kraus matrices K have one as the "
+            "sum of K^dagger K"
+        )
+        number = self._place(f"{_at(what, site)}{_PROBLEM}{problem}")
+        here = jnp.where(is_whole, 0, jnp.array([number, 0]))
+        return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
+
+    def _place(self, text: str) -> int:
+        self._places.append(text)
+        return len(self._places)
 
     def checked(self, values: Any, faults: Any, weights: Any = None) -> Any:
         """Return values as they are, or raise the fault of a circuit when it runs.
@@ -121,8 +155,12 @@ class WireFaults:
         if weights is not None:
             counts = (faults[:, 0] != 0) & (weights > _IMPOSSIBLE)
             faults = jnp.where(jnp.any(counts), faults[jnp.argmax(counts)], 0)
-        check = WireCheck(self._where, "\n".join(self._places), str(len(self._wires)))
+        check = FaultCheck(self._where, "\n".join(self._places), str(len(self._wires)))
         return checked(values, check, faults, fails=jnp.any(faults != 0))
+
+
+def _at(what: str, site: str) -> str:
+    return f"{what} ({site})" if site else what
 
 
 def _named(wire: int) -> str:
@@ -131,10 +169,10 @@ def _named(wire: int) -> str:
     return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
 
 
-class WireCheck(OwnFunction):
+class FaultCheck(OwnFunction):
     """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
 
-    __name__ = "wire_check"
+    __name__ = "fault_check"
     is_of_circuit = True
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
@@ -143,10 +181,11 @@ class WireCheck(OwnFunction):
         for number, wire in np.reshape(faults, (-1, 2)).tolist():
             if number:
                 last = int(n_wires) - 1
-                problem = (
+                what, _, problem = places.splitlines()[abs(number) - 1].partition(_PROBLEM)
+                problem = problem or (
                     f"wire {_named(wire)} is not in the circuit, which has wires 0 to {last}"
                     if number > 0
                     else f"expected different wires, got {wire} twice"
                 )
-                raise CircuitError(f"{where}: {places.splitlines()[abs(number) - 1]}: {problem}.")
+                raise CircuitError(f"{where}: {what}: {problem}.")
         return np.ones(faults.shape[:-1], bool)

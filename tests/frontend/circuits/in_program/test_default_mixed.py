@@ -62,6 +62,21 @@ def test_channels(name: str) -> None:
     assert_as_uncompiled(bellhop.qjit(on_mixed(circuit, 3)), on_mixed(circuit, 3), P)
 
 
+def test_computed_matrices_that_are_no_channel() -> None:
+    def circuit(p: Any, q: Any, is_applied: Any) -> Any:
+        flips = [qml.math.sqrt(p) * np.eye(2), qml.math.sqrt(q) * np.array([[0, 1], [1, 0]])]
+        bellhop.cond(is_applied)(lambda: qml.QubitChannel(flips, 0))()
+        return qml.expval(qml.Z(0))
+
+    compiled = bellhop.qjit(on_mixed(circuit, 1))
+    np.testing.assert_allclose(compiled(0.3, 0.7, True), -0.4)
+    with pytest.raises(bellhop.CircuitError, match="only trace preserving channels can be applied"):
+        compiled(0.3, 0.8, True)
+    assert compiled(0.3, 0.8, False) == 1
+    with pytest.raises(ValueError, match="Only trace preserving channels can be applied"):
+        on_mixed(lambda: circuit(0.3, 0.8, True), 1)()
+
+
 def test_channels_of_known_probabilities() -> None:
     def circuit() -> Any:
         for wire in range(3):
