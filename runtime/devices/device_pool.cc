@@ -58,7 +58,7 @@ void set_to_zero(Device& device) {
 
 }  // namespace
 
-void Qubits::refuse(std::int64_t wire) const {
+void Qubits::refuse(std::int64_t wire, std::size_t qubits) {
   // The program brings what it computes to 32 bits.
   using Limits = std::numeric_limits<std::int32_t>;
   const std::string more = wire == Limits::max()   ? " or more"
@@ -66,7 +66,7 @@ void Qubits::refuse(std::int64_t wire) const {
                                                    : "";
   throw CircuitError("wire " + std::to_string(wire) + more +
                      " is not in the circuit, which has wires 0 to " +
-                     std::to_string(static_cast<std::int64_t>(size()) - 1) + ".");
+                     std::to_string(static_cast<std::int64_t>(qubits) - 1) + ".");
 }
 
 Device::Device(DevicePool& home)

@@ -30,16 +30,17 @@ class Qubits {
   // As the plugin takes them.
   std::vector<QubitIdType>& all() { return names_; }
 
+  // Throws that a circuit of so many has no such wire.
+  [[noreturn]] static void refuse(std::int64_t wire, std::size_t qubits);
+
   // CircuitError where the circuit has no such wire.
   QubitIdType operator[](std::int64_t wire) const {
     if (static_cast<std::uint64_t>(wire) >= names_.size()) [[unlikely]]
-      refuse(wire);
+      refuse(wire, names_.size());
     return names_[static_cast<std::size_t>(wire)];
   }
 
  private:
-  [[noreturn]] void refuse(std::int64_t wire) const;
-
   std::vector<QubitIdType> names_;
 };
 

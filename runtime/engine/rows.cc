@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "devices/wires.h"
 #include "engine/choice.h"
 #include "engine/single.h"
 #include "engine/walk.h"
@@ -223,8 +222,7 @@ bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
                           std::int32_t wire, const Helpers& helpers) {
   return attempt_mid_measurement(batch, measurement, wire, [&] {
     if (!batch.branches.is_tree()) require_one_circuit(batch);
-    static_cast<void>(
-        numbered(batch.qubits)[wire]);  // throws where there is no such wire
+    if (!may_measure(batch, wire)) Qubits::refuse(wire, batch.qubits);
     const bool postselects = measurement.postselect != MidMeasurement::kNoPostselection;
     bool outcome = measurement.postselect == 1;
     if (!postselects) {
