@@ -11,7 +11,7 @@
 namespace bellhop {
 
 // Which combinations of outcomes a circuit runs through, as in the contract.
-enum class Tree : std::uint8_t { kNone, kThatHappen, kAll };
+enum class Tree : std::uint8_t { kNone, kThatHappen, kAll, kDrawn };
 
 // A walk through the tree whose nodes are measurements and whose edges are outcomes,
 // depth first: one run of the circuit is one path to a leaf. How many measurements
@@ -20,12 +20,25 @@ enum class Tree : std::uint8_t { kNone, kThatHappen, kAll };
 // Outcomes that do not happen are not followed, as they add nothing to a result: a
 // probability of zero is its smallest value, so that it adds nothing to a first
 // derivative either. To a second derivative it does; so there the walk is through all.
+//
+// A drawn tree is that of a circuit with shots: at each measurement those that came
+// there draw an outcome, each by itself, and outcomes that none drew are not followed.
+// So shots with the same outcomes share a run.
 class Branches {
  public:
   Branches() = default;
-  Branches(Tree tree, bool is_differentiated);
+  Branches(Tree tree, bool is_differentiated, std::size_t shots);
 
   bool is_tree() const { return tree_ != Tree::kNone; }
+
+  // Whether the state is normalized after each outcome. Else its squared norm is the
+  // probability of the outcomes so far.
+  bool normalizes() const { return tree_ == Tree::kNone || is_drawn(); }
+
+  bool is_drawn() const { return tree_ == Tree::kDrawn; }
+
+  // Of a drawn tree, the shots that have drawn the outcomes of this run, in order.
+  const std::vector<std::uint32_t>& shots() const { return shots_; }
 
   // The outcome of the next measurement of this run, given the probabilities of this
   // run up to there with each.
@@ -50,11 +63,15 @@ class Branches {
   struct Node {
     bool outcome;
     bool is_last;  // the other outcome was taken, or does not happen
+    std::vector<std::uint32_t> others;  // the shots that drew the other outcome
   };
+  Node drawn(double one, std::mt19937& generator);
+
   Tree tree_ = Tree::kNone;
   double never_ = 0;  // a probability below this does not happen
   double scale_ = 1;  // how likely the run's postselections were
   std::vector<Node> path_;
+  std::vector<std::uint32_t> shots_;
   std::size_t depth_ = 0;
   std::size_t runs_ = 0;
 };

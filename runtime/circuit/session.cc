@@ -133,7 +133,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.device = std::move(device);
   session.record = on_tape;
   session.touched = false;
-  session.branches = Branches(beginning.tree, beginning.record);
+  session.branches = Branches(beginning.tree, beginning.record, beginning.shots);
   session.runs = DrawnRuns(beginning.redraw);
   session.device_failed = false;
   session.tape.recording = on_tape;

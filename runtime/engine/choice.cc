@@ -80,6 +80,7 @@ bool measures(const Measurement& measurement, std::size_t qubits, std::size_t sh
     case Kind::kState:
       return true;
     case Kind::kSample:
+    case Kind::kRun:
       return shots > 0;
     case Kind::kFrequencies:
       return shots > 0 && measurement.shots() == shots &&
@@ -110,6 +111,8 @@ bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
       return is(Type::kComplex, std::size_t{1} << qubits);
     case Kind::kSample:
       return is(Type::kBit, shots * wires);
+    case Kind::kRun:
+      return is(Type::kBit, shots);
     case Kind::kFrequencies:
       return is(Type::kReal, measurement.groups.size() << measurement.wires.size());
     case Kind::kSnapshots:
@@ -156,9 +159,11 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
   return true;
 }
 
-// Whether there is no other way: only the engine goes back through projections, to the
-// amplitudes at the beginning, and from what is no expectation value.
+// Whether there is no other way: only the engine shares runs among shots, goes back
+// through projections, to the amplitudes at the beginning, and from what is no
+// expectation value.
 bool has_no_other(const Beginning& beginning) {
+  if (beginning.tree == Tree::kDrawn) return true;
   return beginning.tape && (beginning.own || beginning.tree != Tree::kNone);
 }
 

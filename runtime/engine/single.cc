@@ -113,8 +113,10 @@ void measure_single(Session& session, const Measuring& measuring,
   Single& single = at_end(session, direction);
   States& states = single.walk.states();
   std::vector<std::uint32_t> drawn;
-  const Sampling sampling{session.beginning->shots, &session.device->generator, nullptr,
-                          &drawn};
+  const ShotNumbers shots = session.branches.is_drawn()
+                                ? ShotNumbers(session.branches.shots())
+                                : ShotNumbers(session.beginning->shots);
+  const Sampling sampling{shots, &session.device->generator, nullptr, &drawn};
   if (jacobians == nullptr) {
     measure(states, measuring, {}, sampling);
     if (drawn.size() == 1) {
@@ -141,9 +143,9 @@ bool measure_wire(Session& session, const MidMeasurement& measurement,
     States& states = single.walk.states();
     const auto both = probabilities(states, single.walk.ket(), wire);
     const bool outcome = next_outcome(session, measurement, both);
-    const Projection projection = session.branches.is_tree()
-                                      ? Projection{wire, outcome, measurement.reset}
-                                      : drawn(wire, outcome, measurement, both);
+    const Projection projection = session.branches.normalizes()
+                                      ? drawn(wire, outcome, measurement, both)
+                                      : Projection{wire, outcome, measurement.reset};
     session.steps.push_back({nullptr, 0, 0, {}, {}, projection});
     at_end(session);
     return outcome;

@@ -26,13 +26,12 @@ struct Outcomes {
 };
 
 Outcomes outcomes_of(std::int64_t value) {
-  constexpr Outcomes kAll[] = {{Tree::kNone, Redraw::kNever},
-                               {Tree::kThatHappen, Redraw::kNever},
-                               {Tree::kAll, Redraw::kNever},
-                               {Tree::kNone, Redraw::kRemembering},
-                               {Tree::kNone, Redraw::kAnew}};
+  constexpr Outcomes kAll[] = {
+      {Tree::kNone, Redraw::kNever}, {Tree::kThatHappen, Redraw::kNever},
+      {Tree::kAll, Redraw::kNever},  {Tree::kNone, Redraw::kRemembering},
+      {Tree::kNone, Redraw::kAnew},  {Tree::kDrawn, Redraw::kNever}};
   if (value < 0 || value >= std::ssize(kAll)) {
-    throw CircuitError("A circuit's tree: expected 0 to 4, got " +
+    throw CircuitError("A circuit's tree: expected 0 to 5, got " +
                        std::to_string(value) + ".");
   }
   return kAll[value];
@@ -49,6 +48,9 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     const Outcomes outcomes = outcomes_of(tree);
     if (rows > 0 && outcomes.redraw != Redraw::kNever) {
       throw CircuitError("The rows of a batch are not drawn again.");
+    }
+    if (rows > 0 && outcomes.tree == Tree::kDrawn) {
+      throw CircuitError("The rows of a batch do not share their runs among shots.");
     }
     return std::make_unique<BeginState>(BeginState{
         beginning_of(

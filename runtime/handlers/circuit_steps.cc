@@ -146,6 +146,8 @@ void take_measurements(Session& session, std::uint32_t place,
     throw CircuitError(
         "only the engine has VJPs of measured values, and derivatives along a "
         "direction.");
+  } else if (session.branches.is_drawn()) {
+    throw CircuitError("only the engine shares runs of a circuit among its shots.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {

@@ -40,7 +40,8 @@ struct Measurement {
     kSample,
     kFrequencies,
     kSnapshots,
-    kSnapshotMeans
+    kSnapshotMeans,
+    kRun
   };
 
   Kind kind = Kind::kExpval;
@@ -63,6 +64,11 @@ struct Measurement {
     }
     if (kind == Kind::kFrequencies) return groups.size() << wires.size();
     return kind == Kind::kExpval || kind == Kind::kVar ? 1 : 0;
+  }
+  // Whether it is made of samples, and not of outcomes in the middle alone.
+  bool has_samples() const {
+    if (kind == Kind::kFrequencies) return !(wires.empty() && signs.empty());
+    return kind == Kind::kSample;
   }
   // Of all groups.
   std::size_t shots() const {

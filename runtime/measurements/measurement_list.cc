@@ -15,9 +15,9 @@ namespace {
 using MeasurementKind = Measurement::Kind;
 
 std::string describe(const Measurement& measurement, std::size_t position) {
-  static constexpr std::array kNames = {"expval",    "var",           "probs",
-                                        "state",     "sample",        "frequencies",
-                                        "snapshots", "snapshot means"};
+  static constexpr std::array kNames = {
+      "expval",      "var",       "probs",          "state", "sample",
+      "frequencies", "snapshots", "snapshot means", "run"};
   static constexpr std::array kObservables = {"Identity", "PauliX",   "PauliY",
                                               "PauliZ",   "Hadamard", "Hermitian"};
   std::string text = "Measurement " + std::to_string(position) + ", " +
@@ -192,7 +192,8 @@ void measure_samples(Session& session, const Measurement& measurement, Samples& 
   const double* rows = samples.rows();
   expect(output, samples.shots() * columns, Output::Type::kBit);
   map_wires(device.wires, measurement.wires, device.qubits);  // for its check
-  write_samples(measurement, qubits, samples.shots(), bits_of(rows, qubits),
+  write_samples(measurement, qubits, ShotNumbers(samples.shots()),
+                bits_of(rows, qubits),
                 std::span(static_cast<std::uint8_t*>(output.data), output.size));
 }
 
@@ -211,7 +212,8 @@ void measure_frequencies(Session& session, const Measurement& measurement,
          Output::Type::kReal);
   map_wires(device.wires, measurement.wires, device.qubits);
   map_wires(device.wires, measurement.signs, device.qubits);
-  write_frequencies(measurement, bits_of(rows, device.qubits.size()),
+  write_frequencies(measurement, ShotNumbers(samples.shots()),
+                    bits_of(rows, device.qubits.size()),
                     std::span(static_cast<double*>(output.data), output.size));
 }
 
@@ -274,6 +276,8 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
             case MeasurementKind::kSnapshotMeans:
               return measure_snapshot_means(*session.device, measurement, data,
                                             outputs[i]);
+            case MeasurementKind::kRun:
+              throw CircuitError("only the engine has runs that shots share.");
           }
         });
   };

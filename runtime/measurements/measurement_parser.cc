@@ -133,7 +133,7 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
   while (!reader.done()) {
     Measurement& measurement = measurements_.emplace_back();
     measurement.kind =
-        static_cast<Measurement::Kind>(reader.next_below(8, "a measurement"));
+        static_cast<Measurement::Kind>(reader.next_below(9, "a measurement"));
     switch (measurement.kind) {
       case Measurement::Kind::kExpval:
       case Measurement::Kind::kVar:
@@ -161,6 +161,7 @@ MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
         measurement.words = read_words(reader, measurement.wires.size());
         break;
       case Measurement::Kind::kState:
+      case Measurement::Kind::kRun:
         break;
     }
   }

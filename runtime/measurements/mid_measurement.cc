@@ -91,6 +91,9 @@ bool next_outcome(Session& session, const MidMeasurement& measurement,
   if (measurement.postselect == MidMeasurement::kNoPostselection) {
     return session.branches.next_outcome(both, session.device->generator);
   }
+  if (session.branches.is_drawn()) {
+    throw CircuitError("Runs that shots share are not postselected.");
+  }
   const bool outcome = measurement.postselect == 1;
   if (const double sum = both[0] + both[1]; sum > 0) {
     session.branches.postselected(both[outcome] / sum);

@@ -5,46 +5,81 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "measurements/measurement.h"
 
 namespace bellhop {
 
-// Writes the outcomes of a measurement's wires, a row for each shot. bit(shot, wire)
-// gives a sample's.
+// Which shots of a circuit samples are of, in order: all, or those that share a run.
+class ShotNumbers {
+ public:
+  explicit ShotNumbers(std::size_t all) : count_(all) {}
+  explicit ShotNumbers(const std::vector<std::uint32_t>& numbers)
+      : count_(numbers.size()), numbers_(numbers.data()) {}
+
+  std::size_t size() const { return count_; }
+  std::size_t operator[](std::size_t i) const {
+    return numbers_ == nullptr ? i : numbers_[i];
+  }
+
+ private:
+  std::size_t count_;
+  const std::uint32_t* numbers_ = nullptr;
+};
+
+// Calls take(i, group) for each sample, in order.
+template <typename Take>
+void for_each_in_groups(const std::vector<std::size_t>& groups,
+                        const ShotNumbers& shots, const Take& take) {
+  std::size_t group = 0, end = groups.empty() ? 0 : groups.front();
+  for (std::size_t i = 0; i < shots.size(); ++i) {
+    while (shots[i] >= end) end += groups[++group];
+    take(i, group);
+  }
+}
+
+// Writes the outcomes of a measurement's wires, a row for each shot of the circuit;
+// zeros for those that have no sample. bit(i, wire) gives a sample's.
 template <typename Bit>
 void write_samples(const Measurement& measurement, std::size_t qubits,
-                   std::size_t shots, const Bit& bit, std::span<std::uint8_t> out) {
-  auto next = out.begin();
-  for (std::size_t shot = 0; shot < shots; ++shot) {
-    if (measurement.wires.empty()) {
-      for (std::size_t wire = 0; wire < qubits; ++wire) *next++ = bit(shot, wire);
-    }
-    for (const std::int64_t wire : measurement.wires) {
-      *next++ = bit(shot, static_cast<std::size_t>(wire));
+                   const ShotNumbers& shots, const Bit& bit,
+                   std::span<std::uint8_t> out) {
+  std::ranges::fill(out, std::uint8_t{0});
+  const auto& wires = measurement.wires;
+  const std::size_t columns = wires.empty() ? qubits : wires.size();
+  for (std::size_t i = 0; i < shots.size(); ++i) {
+    const auto row = out.subspan(shots[i] * columns, columns);
+    for (std::size_t k = 0; k < columns; ++k) {
+      row[k] = bit(i, wires.empty() ? k : static_cast<std::size_t>(wires[k]));
     }
   }
 }
 
+// Writes one for each of the shots, of all of the circuit.
+inline void write_shots(const ShotNumbers& shots, std::span<std::uint8_t> out) {
+  std::ranges::fill(out, std::uint8_t{0});
+  for (std::size_t i = 0; i < shots.size(); ++i) out[shots[i]] = 1;
+}
+
 // Writes how often each outcome came in each group of shots, as in the contract.
 template <typename Bit>
-void write_frequencies(const Measurement& measurement, const Bit& bit,
-                       std::span<double> out) {
+void write_frequencies(const Measurement& measurement, const ShotNumbers& shots,
+                       const Bit& bit, std::span<double> out) {
   const std::size_t outcomes = std::size_t{1} << measurement.wires.size();
   std::ranges::fill(out, 0.0);
-  std::size_t shot = 0;
-  for (const std::size_t group : measurement.groups) {
-    for (const std::size_t end = shot + group; shot < end; ++shot) {
-      std::size_t outcome = 0;
-      for (const std::int64_t wire : measurement.wires) {
-        outcome = 2 * outcome + (bit(shot, static_cast<std::size_t>(wire)) ? 1 : 0);
-      }
-      bool is_odd = false;
-      for (const std::int64_t wire : measurement.signs) {
-        is_odd ^= bit(shot, static_cast<std::size_t>(wire));
-      }
-      out[outcome] += is_odd ? -1.0 : 1.0;
+  for_each_in_groups(measurement.groups, shots, [&](std::size_t i, std::size_t group) {
+    std::size_t outcome = 0;
+    for (const std::int64_t wire : measurement.wires) {
+      outcome = 2 * outcome + (bit(i, static_cast<std::size_t>(wire)) ? 1 : 0);
     }
+    bool is_odd = false;
+    for (const std::int64_t wire : measurement.signs) {
+      is_odd ^= bit(i, static_cast<std::size_t>(wire));
+    }
+    out[group * outcomes + outcome] += is_odd ? -1.0 : 1.0;
+  });
+  for (const std::size_t group : measurement.groups) {
     for (double& value : out.first(outcomes)) value /= static_cast<double>(group);
     out = out.subspan(outcomes);
   }

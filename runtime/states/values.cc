@@ -111,6 +111,7 @@ class Measurer {
         return write_state(i);
       case MeasurementKind::kSample:
       case MeasurementKind::kFrequencies:
+      case MeasurementKind::kRun:
         return write_drawn(i);
       case MeasurementKind::kSnapshots:
       case MeasurementKind::kSnapshotMeans:
@@ -186,33 +187,51 @@ class Measurer {
   }
 
   // The derivative of log |a|^2 is 2 Re <bra|, that of the ket> with the bra a / |a|^2.
+  // Of a state of another norm, or after outcomes, it is that of all that was drawn.
   template <typename Weight>
   void add_samples(std::size_t i, const Weight& weight, const Amplitudes& into) {
-    draw_samples();
     const Measurement& measurement = measuring_.measurements.measurements()[i];
+    if (!measurement.has_samples()) return add_outcomes(measurement, weight, into);
+    draw_samples();
     const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
     const auto number = [&](std::size_t k, const std::vector<std::int64_t>& wires) {
       return wires.empty() ? std::size_t{0} : outcome_of(k, wires, qubits);
     };
+    const std::size_t outcomes = std::size_t{1} << measurement.wires.size();
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      std::size_t shot = 0, first = 0;
-      for (const std::size_t group : measurement.groups) {
-        for (const std::size_t end = shot + group; shot < end; ++shot) {
-          const std::size_t k = samples_[lane][shot], at = k * lanes + lane;
-          const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
-          const double share = weight(first + number(k, measurement.wires), lane) /
-                               static_cast<double>(group);
-          const auto add = [&](auto sum, auto ket) {
-            const double factor =
-                (is_odd ? -share : share) / probability(ket.real[at], ket.imag[at]);
-            add_to(sum.real[at], factor * ket.real[at]);
-            add_to(sum.imag[at], factor * ket.imag[at]);
-          };
-          with_numbers(states_.layout(), add, into, ket_);
-        }
-        first += std::size_t{1} << measurement.wires.size();
-      }
+      const auto take = [&](std::size_t sample, std::size_t group) {
+        const std::size_t k = samples_[lane][sample], at = k * lanes + lane;
+        const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
+        const std::size_t value = group * outcomes + number(k, measurement.wires);
+        const double share =
+            weight(value, lane) / static_cast<double>(measurement.groups[group]);
+        const auto add = [&](auto sum, auto ket) {
+          const double factor =
+              (is_odd ? -share : share) / probability(ket.real[at], ket.imag[at]);
+          add_to(sum.real[at], factor * ket.real[at]);
+          add_to(sum.imag[at], factor * ket.imag[at]);
+        };
+        with_numbers(states_.layout(), add, into, ket_);
+      };
+      for_each_in_groups(measurement.groups, sampling_.shots, take);
     }
+  }
+
+  // The same of what has no sample, so that outcomes alone were drawn: the derivative
+  // of the logarithm of the squared norm.
+  template <typename Weight>
+  void add_outcomes(const Measurement& measurement, const Weight& weight,
+                    const Amplitudes& into) {
+    Lanewise square, factor{};
+    real_overlap(states_, ket_, ket_, square);
+    const auto take = [&](std::size_t, std::size_t group) {
+      for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+        factor[lane] += weight(group, lane) /
+                        (static_cast<double>(measurement.groups[group]) * square[lane]);
+      }
+    };
+    for_each_in_groups(measurement.groups, sampling_.shots, take);
+    states_.sweeps().add_word(states_.layout(), {}, factor.data(), into, ket_);
   }
 
   void write_probabilities(std::size_t i) const {
@@ -254,25 +273,28 @@ class Measurer {
         sampling_.seeds->seed(own, rows_.first + lane);
         generator = &own;
       }
-      samples_.push_back(draw(states_, ket_, lane, sampling_.shots, *generator));
+      samples_.push_back(draw(states_, ket_, lane, sampling_.shots.size(), *generator));
     }
     if (sampling_.drawn != nullptr) *sampling_.drawn = samples_.back();
   }
 
   void write_drawn(std::size_t i) {
-    draw_samples();
     const Measurement& measurement = measuring_.measurements.measurements()[i];
+    if (measurement.has_samples()) draw_samples();
     const std::size_t qubits = states_.layout().qubits;
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       const auto bit = [&](std::size_t shot, std::size_t wire) {
         return ((samples_[lane][shot] >> (qubits - 1 - wire)) & 1) != 0;
       };
-      if (measurement.kind == MeasurementKind::kSample) {
+      if (measurement.kind == MeasurementKind::kRun) {
+        write_shots(sampling_.shots,
+                    std::span(static_cast<std::uint8_t*>(out.data), out.size));
+      } else if (measurement.kind == MeasurementKind::kSample) {
         write_samples(measurement, qubits, sampling_.shots, bit,
                       std::span(static_cast<std::uint8_t*>(out.data), out.size));
       } else {
-        write_frequencies(measurement, bit,
+        write_frequencies(measurement, sampling_.shots, bit,
                           std::span(static_cast<double*>(out.data), out.size));
       }
     }

@@ -7,6 +7,7 @@
 
 #include "circuit/run_seeds.h"
 #include "measurements/measuring.h"
+#include "measurements/samples.h"
 #include "states/states.h"
 
 namespace bellhop::engine {
@@ -19,7 +20,7 @@ struct RowRange {
 
 // How rows are sampled. That of the one circuit there is draws from `generator` itself.
 struct Sampling {
-  std::size_t shots = 0;
+  ShotNumbers shots;
   std::mt19937* generator = nullptr;
   const RunSeeds* seeds = nullptr;              // of rows of a batch
   std::vector<std::uint32_t>* drawn = nullptr;  // is given the samples of the last row

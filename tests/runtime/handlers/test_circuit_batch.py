@@ -98,6 +98,7 @@ def refused(program: Any, match: str) -> None:
 
 def test_what_is_refused() -> None:
     refused(lambda: end(begin(2, tree=3)), "The rows of a batch are not drawn again")
+    refused(lambda: end(begin(2, tree=5)), "The rows of a batch do not share their runs")
     refused(
         lambda: end(gates(begin(2), PARAMS, [0])),
         "A batch of 2 circuits was given numbers for another number of rows",

@@ -148,6 +148,46 @@ def test_what_is_no_vjp(attribute, vector, engine, message):
     check_still_right()
 
 
+def _of_plugin(tree, code, result):
+    seed = np.zeros(4, np.uint32)
+    state = begin(1, seed, shots=4, tree=tree, seeded=True, engine=False)
+    state, found = measure(state, Measurements(code, [], [result]))
+    end(state)
+    return found
+
+
+def _postselected():
+    state = begin(1, np.zeros(4, np.uint32), shots=4, tree=5, seeded=True)
+    results = HANDLE, jax.ShapeDtypeStruct((), bool)
+    attributes = {"postselect": np.int64(1), "reset": np.int64(0), "site": ""}
+    state, found = call("bellhop_circuit_mid_measure", results, state, jnp.int32(0), **attributes)
+    end(state)
+    return found
+
+
+FREQUENCIES, SHOTS_OF_RUN = [5, 0, 0, 1, 4], [8]
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            lambda: _of_plugin(5, FREQUENCIES, f64(1, 1)),
+            "only the engine shares runs of a circuit among its shots",
+        ),
+        (
+            lambda: _of_plugin(0, SHOTS_OF_RUN, jax.ShapeDtypeStruct((4,), np.uint8)),
+            "only the engine has runs that shots share",
+        ),
+        (_postselected, "Runs that shots share are not postselected"),
+    ],
+)
+def test_runs_that_shots_share_are_the_engines(program, message):
+    with pytest.raises(RuntimeError, match=message):
+        jax.jit(program)()
+    check_still_right()
+
+
 def test_jacobian_of_circuit_that_was_not_recorded():
     def program():
         state = begin(1, engine=False)
@@ -213,7 +253,7 @@ def test_malformed_gate_table_is_reported(code, message):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ([8], "a measurement is 8"),
+        ([9], "a measurement is 9"),
         ([EXPVAL, 6, 0], "made of nothing"),
         ([EXPVAL, 6, 50], "number of operands is 50"),
         ([EXPVAL, 3, -1], "wire -1"),

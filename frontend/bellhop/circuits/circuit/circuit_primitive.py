@@ -212,7 +212,7 @@ def _lower(
         primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
     )
     symbol = f"circuit_{body.name}" + "_recorded" * bool(body.derivative_order)
-    if randomness is Randomness.TREE:
+    if randomness.is_summed:
         closed = through_tree(closed)
     with lowering_with(records=bool(body.derivative_order)):
         state, *results = mlir.core_call_lowering(

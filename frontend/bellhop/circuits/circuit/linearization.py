@@ -104,7 +104,7 @@ def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Line
 
 
 def _obstacle(body: CircuitBody) -> str:
-    has_derivative = not body.randomness.has_drawn_outcomes or has_score(body.closed)
+    has_derivative = not body.randomness.draws_for_each_shot or has_score(body.closed)
     return "" if has_derivative else OUTCOMES_ARE_DRAWN
 
 
@@ -166,7 +166,7 @@ def _with_residuals(
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     linearized = _linearized(body, nonzero, _obstacle(body))
     closed, evaluate, again = linearized.with_residuals(
-        body.where, is_summed=body.randomness is Randomness.TREE, is_mapped=batch is not None
+        body.where, is_summed=body.randomness.is_summed, is_mapped=batch is not None
     )
     n_results = len(body.result_avals)
     given = list(itertools.compress(tangents, nonzero))

@@ -18,6 +18,8 @@ from bellhop.circuits.memory import check_shots_fit
 from bellhop.errors import CompileError
 
 ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
+# As one-shot, where shots with the same outcomes share a run.
+SHARED = "shared runs"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from bellhop.base.types import Handle
 from bellhop.circuits.circuit import linearization
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody
 from bellhop.circuits.circuit.drawn_run import as_drawn_run, one_by_one, with_constants_as_inputs
-from bellhop.circuits.circuit.qnode_call import ONE_SHOT, TREE, QNodeCall
+from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SHARED, TREE, QNodeCall
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.results import Results, Shots
+from bellhop.circuits.circuit.sharing import is_worth_sharing
 from bellhop.circuits.derivatives.score import scored
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
@@ -140,7 +141,13 @@ def trace_circuit(
     """
     shots, inputs = call.shots, [ROW_STRUCT, *call.inputs]
     with apart_from_mesh(inputs) as plain:
-        once = chosen(functools.partial(_trace_once, call, record, plain, device))
+        trace = functools.partial(_trace_once, call, record, plain, device)
+        once = chosen(functools.partial(trace, shares=True))
+        has_rows = any(statistic.is_of_shots for statistic in once.results.statistics)
+        if once.method == SHARED and not is_worth_sharing(
+            once.closed, once.device, has_rows=has_rows
+        ):
+            once = chosen(functools.partial(trace, shares=False))
         method = once.method
         # Only now: measurements that are deferred are none.
         check_runs(
@@ -176,8 +183,13 @@ def _trace_once(
     inputs: Sequence[Any],
     device: DeviceSpec,
     make_player: Callable[[], Any],
+    *,
+    shares: bool,
 ) -> Once | None:
-    """Trace one run of a circuit; arguments are those of ``trace_circuit``, and of ``Trace``."""
+    """Trace one run of a circuit; arguments are those of ``trace_circuit``, and of ``Trace``.
+
+    ``shares`` says whether shots may share it.
+    """
     shots = call.shots
     once: Any = None
 
@@ -188,14 +200,17 @@ def _trace_once(
         if not player.is_done:
             return []
         method = call.chosen_method(circuit, leaves)
+        circuit.is_one_shot = method == ONE_SHOT
+        if circuit.is_one_shot and shares and circuit.share_runs():
+            method = SHARED
         circuit.device = dataclasses.replace(device, shots=1 if method == ONE_SHOT else shots.total)
         circuit.groups = (1,) if method == ONE_SHOT else shots.copies
-        circuit.is_one_shot = circuit.runs_alone = method == ONE_SHOT
+        circuit.runs_alone = method == ONE_SHOT
         circuit.is_tree = method == TREE
         processes = [as_process(leaf, circuit) for leaf in leaves]
         asked = MeasurementList(circuit, is_tree=circuit.is_tree)
         if shots.total:
-            statistics = sampled_statistics(circuit, processes)
+            statistics = circuit.of_its_shots(sampled_statistics(circuit, processes))
         else:
             statistics = exact_statistics(asked, processes)
         if device.precision == 32 and not shots.total:
@@ -228,6 +243,8 @@ def _trace_once(
 def _randomness(method: str | None, shots: Shots) -> Randomness:
     if method == TREE:
         return Randomness.TREE
+    if method == SHARED:
+        return Randomness.SHARED
     if method is not None:
         return Randomness.OUTCOMES
     return Randomness.SAMPLES if shots.total else Randomness.NONE

@@ -52,7 +52,7 @@ TWICE = (
     "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
     "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
 )
-_SAMPLES = (
+OF_SAMPLES = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
     "before them, by which only means over shots have a derivative. Return expval, var or probs."
 )
@@ -103,7 +103,7 @@ def scored(
     """
 
     def changed(statistic: Statistic) -> Statistic:
-        obstacle = _SAMPLES if statistic.is_of_shots else _ONE_SHOT if fewest == 1 else None
+        obstacle = OF_SAMPLES if statistic.is_of_shots else _ONE_SHOT if fewest == 1 else None
         if obstacle is None:
             return statistic
         change = lambda value: undifferentiable(value, obstacle, by=score)

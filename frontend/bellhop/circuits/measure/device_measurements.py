@@ -291,6 +291,22 @@ class SnapshotMeans(Snapshots):
 
 
 @dataclass(frozen=True)
+class ShotsOfRun(Measurement):
+    """For each shot of the circuit, whether this run is its, where shots share runs."""
+
+    number = 8
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return ()
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return (device.shots,)
+
+    def _dtype(self) -> Any:
+        return np.uint8
+
+
+@dataclass(frozen=True)
 class Score(Measurement):
     """The logarithm of how likely all was that a run of one shot has drawn, less what that is.
 

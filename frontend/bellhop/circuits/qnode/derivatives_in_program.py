@@ -25,6 +25,7 @@ from jax.extend.core import Jaxpr, JaxprEqn
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop.base.equations import depending_on, equations_of, has_tangent
 from bellhop.circuits.circuit.randomness import Randomness
+from bellhop.circuits.circuit.sharing import has_outcomes_in_loops
 from bellhop.circuits.circuit.traced_circuit import TracedCircuit
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
@@ -51,8 +52,10 @@ def missing_derivatives(traced: TracedCircuit) -> str:
         traced: the circuit, whose derivatives are of any order and by any of its inputs.
     """
     circuit = traced.closed.jaxpr
-    if traced.randomness.has_drawn_outcomes:
-        return "it has shots, and measures in the middle"
+    if traced.randomness.draws_for_each_shot:
+        # In loops of computed length only the engine has outcomes.
+        is_alone = has_outcomes_in_loops(circuit)
+        return "" if is_alone else "it has shots that are runs of their own"
     reasons = (_missing(eqn, circuit) for eqn in equations_of(circuit))
     return next(filter(None, reasons), "")
 

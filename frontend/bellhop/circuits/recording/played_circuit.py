@@ -41,10 +41,11 @@ class PlayedCircuit(ABC):
         precision: finds the precision of the results, by the numbers in the circuit.
         is_one_shot: whether it is meant to be run for each shot.
         runs_alone: whether the runtime runs it for each shot.
+        shares_runs: whether a run of it is that of all shots with the same outcomes.
         outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
     """
 
-    is_one_shot = runs_alone = False
+    is_one_shot = runs_alone = shares_runs = False
     outcomes_are_operations: bool = False
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:

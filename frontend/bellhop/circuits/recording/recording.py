@@ -34,6 +34,7 @@ padded with zeros.  ``cond(x > 0, lambda: qml.RX(x, 0), lambda: qml.X(0))()`` is
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -44,6 +45,7 @@ from bellhop.base.types import Handle, Operand, Wire
 from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
 from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
 from bellhop.circuits.derivatives.score import score_of
+from bellhop.circuits.derivatives.shared_runs import of_its_shots, shares_of
 from bellhop.circuits.gates.asked_numbers import naming
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.decompositions import prepared_together
@@ -54,6 +56,7 @@ from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.measure.device_measurements import Snapshots
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.measurement_primitives import (
     MeasureOperands,
@@ -282,10 +285,8 @@ class Circuit(PlayedCircuit):
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
-        if is_dynamic(label):
-            wire = as_int32(self.wires.dynamic(label))
-        else:
-            wire = jnp.int32(self.wires(label))
+        wires, is_known = self.wires, not is_dynamic(label)
+        wire = jnp.int32(wires(label)) if is_known else as_int32(wires.dynamic(label))
         gates = self.gates
         asked = {"postselect": postselect, "reset": reset, "site": site}
         handle, outcome = call("mid_measure", [gates.bound().handle, wire], HANDLE, BOOL, **asked)
@@ -309,7 +310,7 @@ class Circuit(PlayedCircuit):
         gates, handle = self.gates, self.gates.bound().handle
         params, amplitudes = gates.params_vector(), gates.amplitudes
         frequencies, amplitude_bits = gates.frequencies_vector().tobytes(), gates.amplitude_bits
-        if self.is_one_shot:
+        if self.runs_alone:
             # What is drawn in it is differentiated as a whole, by its score.
             params = amplitudes = jnp.zeros(0, real_type())
             frequencies = amplitude_bits = b""
@@ -331,7 +332,7 @@ class Circuit(PlayedCircuit):
             measured.matrix_vector(),
             params,
             amplitudes,
-            None if self.is_one_shot else gates.perturbation,
+            None if self.runs_alone else gates.perturbation,
         )
         measuring = Measuring(tuple(measured.measurements), self.device, differentiation)
         handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
@@ -340,9 +341,8 @@ class Circuit(PlayedCircuit):
 
     def score(self) -> list[Any]:
         """Return the score of all that a run of one shot has drawn; nothing where it has none."""
-        is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
         gates, handle = self.gates, self.gates.bound().handle
-        if not (is_exact and self._runs_in_engine) or gates.may_change_norm:
+        if not self._has_likelihood():
             return []
         handle, score = score_of(
             handle, gates.params_vector(), gates.amplitudes, gates.perturbation, self.device
@@ -350,12 +350,28 @@ class Circuit(PlayedCircuit):
         gates.go_on(handle)
         return [score]
 
-    def _is_replayed(self) -> bool:
-        """Tell whether derivatives need the circuit to run again, with shifted parameters.
+    def _has_likelihood(self) -> bool:
+        """Tell whether the engine differentiates by how likely it was what was drawn."""
+        is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
+        return is_exact and self._runs_in_engine and not self.gates.may_change_norm
 
-        The adjoint method of plugins does not go back through a mid-circuit measurement.  That of
-        the engine does, in each run of a circuit that goes through all outcomes.
-        """
+    def share_runs(self) -> bool:
+        """Let shots with the same outcomes share a run, at the end; tell whether they may."""
+        self.gates.bound()  # which tells of matrices
+        may_not = self.postselects or self.gates.has_dynamic_count
+        self.shares_runs = not may_not and self._has_likelihood()
+        if self.shares_runs:
+            self._differentiation = replace(self._differentiation, by_likelihood=True)
+        return self.shares_runs
+
+    @functools.cached_property
+    def shares(self) -> Any:
+        """The part of the shots of each group that a run is of, at the end."""
+        return shares_of(self)
+
+    def _is_replayed(self) -> bool:
+        """Tell whether derivatives need the circuit to run again, with shifted parameters."""
+        # The engine alone goes back through outcomes, where the circuit goes through all of them.
         if not self.has_mid_circuit:
             return self.device.shots > 0
         return not (self.is_tree and self._runs_in_engine)
@@ -370,9 +386,15 @@ class Circuit(PlayedCircuit):
         return self.measure(samples)
 
     def mean_of_groups(self, value: Any) -> Any:
-        """Return a value that is the same for all shots, once for each group of shots."""
+        """Return what a run adds to the mean over each group of a value that its shots share."""
+        if self.shares_runs:
+            return jnp.tensordot(self.shares, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
     def of_each_shot(self, value: Any) -> Any:
         """Return a value that is the same for all shots, once for each shot."""
         return jnp.broadcast_to(value, (self.device.shots, *value.shape))
+
+    def of_its_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
+        """Return the statistics of a run, with zeros for the shots of others."""
+        return of_its_shots(self, statistics) if self.shares_runs else list(statistics)

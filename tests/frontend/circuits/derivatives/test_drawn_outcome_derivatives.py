@@ -234,6 +234,11 @@ def sampled(x: Any) -> Any:
     return qml.sample(qml.Z(0))
 
 
+def drawn_outcome(x: Any) -> Any:
+    qml.RX(x[0], 0)
+    return bellhop.measure(0)
+
+
 OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
 
 
@@ -245,6 +250,11 @@ OUTCOMES = "the outcomes of its mid-circuit measurements are drawn, and gates"
         (
             sampled,
             {"mcm_method": "one-shot"},
+            "it returns sample or counts and is differentiated",
+        ),
+        (
+            drawn_outcome,
+            {},
             "it returns samples, or values that are computed of outcomes",
         ),
     ],
@@ -254,7 +264,14 @@ def test_what_has_none(function: Any, options: Any, message: str) -> None:
         jacobian(function, 10, **options)(POINT)
 
 
-def test_second_derivative_is_refused() -> None:
-    node = qml.set_shots(qml.QNode(in_a_loop, qml.device("lightning.qubit", wires=2)), 10)
-    with pytest.raises(DifferentiableCompileError, match="it draws outcomes of measurements in"):
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (in_a_loop, "it is differentiated twice by the likelihood of samples"),
+        (rare, "it draws outcomes of measurements in the middle with shots"),
+    ],
+)
+def test_second_derivative_is_refused(function: Any, message: str) -> None:
+    node = qml.set_shots(qml.QNode(function, qml.device("lightning.qubit", wires=2)), 10)
+    with pytest.raises(DifferentiableCompileError, match=message):
         bellhop.qjit(jax.hessian(node))(POINT)

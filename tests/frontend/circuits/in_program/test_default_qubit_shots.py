@@ -249,7 +249,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "outcomes of each shot": (
         lambda: bellhop.grad(lambda x: jnp.mean(1.0 * node(drawn_outcome)(x))),
-        "it returns sample, counts or outcomes that are drawn",
+        "it returns samples, or values that are computed of outcomes",
     ),
     "an outcome": (
         lambda: bellhop.grad(lambda x: x * node(drawn_outcome, None)(x)),

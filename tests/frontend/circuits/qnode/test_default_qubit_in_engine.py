@@ -40,6 +40,11 @@ def reset(x: Any) -> None:
     qml.cond(qml.measure(0, reset=True), qml.RY)(x[1], 1)
 
 
+def postselected(x: Any) -> None:
+    qml.RY(x[0], 0)
+    bellhop.measure(0, postselect=0)
+
+
 def computed_loop(x: Any) -> None:
     length = jnp.sum(x > 0)
     bellhop.for_loop(0, length, 1)(lambda i: qml.RY(x[1] * (i + 1), 0))()
@@ -64,7 +69,7 @@ IN_PROGRAM = {
     "purity": node(lambda x: qml.purity(0)),
     "computed matrix": node(z, lambda x: qml.QubitUnitary(qml.RX.compute_matrix(x[0]), 0)),
     "computed observable": node(lambda x: qml.expval(qml.Hermitian(jnp.diag(x), 1))),
-    "outcomes of shots": qml.set_shots(node(z, reset), 10),
+    "postselected shots": qml.set_shots(node(z, postselected), 10),
     "a classical shadow": qml.set_shots(node(lambda x: qml.shadow_expval(qml.Z(1))), 10),
     "a loop of computed length with shots": qml.set_shots(node(z, computed_loop), 10),
     "backprop": node(z, diff_method="backprop"),
