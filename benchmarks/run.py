@@ -23,8 +23,10 @@ from benchmarks.client import Client, WorkerError
 from benchmarks.measure import Measurement, Result, Settings
 
 ALL = (*FRAMEWORKS, *SIMULATORS)
-FULL = Settings(rounds=9, compile_rounds=3, round_s=0.1, timeout_s=300.0)
-QUICK = Settings(rounds=3, compile_rounds=1, round_s=0.02, timeout_s=60.0)
+# On a loaded machine imports take half a minute, and what JAX compiles of a case another one.
+PATIENCE_S = 300.0
+FULL = Settings(rounds=9, compile_rounds=3, round_s=0.1, timeout_s=PATIENCE_S)
+QUICK = Settings(rounds=3, compile_rounds=1, round_s=0.02, timeout_s=PATIENCE_S)
 
 
 class Clients:
@@ -51,7 +53,7 @@ class Clients:
         if key not in self._clients:
             try:
                 client = Client(framework, environments.python_for(framework), devices)
-                self.versions[framework] = client.ask("hello", timeout=60.0)
+                self.versions[framework] = client.ask("hello", timeout=PATIENCE_S)
             except (environments.EnvironmentFailure, WorkerError) as error:
                 self._broken[framework] = str(error)
                 return str(error)
