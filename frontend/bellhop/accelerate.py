@@ -156,11 +156,12 @@ def _region(
 
     choose_platforms_of_jits(_platform_of_region)
     # States of many devices would cross between the forward and the backward region.
+    platform = target_platform(target)
     call = function if state_axes is None else without_states_as_residuals(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
-            with tracing_with(in_region=True, state_axes=state_axes):
+            with tracing_with(in_region=True, platform=platform, state_axes=state_axes):
                 result = call(*args, **kwargs)
         except NOT_TRACEABLE as error:
             raise _not_jittable(function, error) from error

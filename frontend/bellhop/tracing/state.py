@@ -38,6 +38,7 @@ class TraceState:
         disabled: in how many ``disable_autograph`` this is.
         unrolls: whether loops of known length are Python's.
         in_region: whether it is part of a region, which runs on a device of its own.
+        platform: that of this device, such as "tpu".
         state_axes: the axes of a mesh over which that partitions the states of circuits.
         circuit: the circuit that gates belong to.
         mitigation: how QNodes that are called are mitigated.
@@ -54,6 +55,7 @@ class TraceState:
     disabled: int = 0
     unrolls: bool = False
     in_region: bool = False
+    platform: str = ""
     state_axes: "StateAxes | None" = None
     circuit: Any = None
     mitigation: Any = None

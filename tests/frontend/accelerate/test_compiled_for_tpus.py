@@ -61,11 +61,10 @@ def solved(x):
 @pytest.mark.parametrize("is_gradient", [False, True], ids=["value", "gradient"])
 @pytest.mark.parametrize("function", [circuit, layer, solved])
 def test_compiles(tpu, function, is_gradient, dtype):
-    region = bellhop.accelerate(function)
-    program = bellhop.qjit(jax.grad(region) if is_gradient else region)
+    program = bellhop.qjit(jax.grad(function) if is_gradient else function)
     sharding = jax.sharding.SingleDeviceSharding(tpu)
     x = jax.ShapeDtypeStruct((2, 4), dtype, sharding=sharding)
-    # Circuits are parts of the program, as in a region on another device.
-    with tracing_with(in_region=True):
+    # As in a region, of which a device that is not there has none.
+    with tracing_with(in_region=True, platform="tpu"):
         lowered = jax.jit(lambda x: program(x)).trace(x).lower()
     assert lowered.compile().memory_analysis().output_size_in_bytes > 0

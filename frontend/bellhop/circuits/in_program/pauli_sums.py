@@ -7,6 +7,8 @@ the qubits of ``x`` are flipped::
     0.5 Z0 + 0.2 Z1 + 0.3 X0 Z1 + 0.1 Y0  =  (0.5 Z0 + 0.2 Z1) + X0 (0.3 Z1 + 0.1 i Z0)
 """
 
+import functools
+import operator
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -91,29 +93,31 @@ def flipped(state: Operand, mask: int, n_qubits: int) -> Any:
 def _after_diagonal(words: Sequence[Word], shares: Operand, state: Operand) -> Any:
     """Return a state after a diagonal matrix, that of words without their flips."""
     n_qubits = state.shape[1].bit_length() - 1
-    after = jnp.zeros_like(state)
+    parts: list[Any] = []
     for is_imaginary in (False, True):
         some = [n for n, word in enumerate(words) if word.power % 2 == is_imaginary]
         if some:
             turned = jnp.stack([-state[1], state[0]]) if is_imaginary else state
             masks = np.array([words[n].mask("YZ", n_qubits) for n in some], np.uint32)
-            after += _signs(masks, shares[np.array(some)], n_qubits, state.dtype) * turned
-    return after
+            parts.append(_diagonal(masks, shares[np.array(some)], n_qubits) * turned)
+    return functools.reduce(operator.add, parts)
 
 
-def _signs(masks: np.ndarray, shares: Operand, n_qubits: int, dtype: DTypeLike) -> Any:
+def _diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
     """Return the diagonal of words of Z, and of Y as the sign that it has beside them."""
+    numbers = _numbers(n_qubits)
+    if len(masks) <= _MOST_UNROLLED:
+        each = zip(masks, shares, strict=True)
+        return functools.reduce(
+            operator.add, (_signed(share, numbers, mask) for mask, share in each)
+        )
 
     def add(total: Operand, word: tuple[Any, Any]) -> tuple[Any, None]:
         mask, share = word
-        return total + share * _sign(_numbers(n_qubits), mask, dtype), None
+        return total + _signed(share, numbers, mask), None
 
-    total = jnp.zeros(2**n_qubits, dtype)
-    if len(masks) > _MOST_UNROLLED:
-        return jax.lax.scan(jax.checkpoint(add), total, (masks, shares))[0]
-    for each in zip(masks, shares, strict=True):
-        total, _ = add(total, each)
-    return total
+    total = jnp.zeros(2**n_qubits, shares.dtype)
+    return jax.lax.scan(jax.checkpoint(add), total, (masks, shares))[0]
 
 
 def _in_loop(words: Sequence[Word], shares: Operand, state: Operand, n_qubits: int) -> Any:
@@ -126,7 +130,7 @@ def _in_loop(words: Sequence[Word], shares: Operand, state: Operand, n_qubits: i
     def add(total: Operand, word: Any) -> tuple[Any, None]:
         flip, mask, share, is_imaginary = word
         source = _numbers(n_qubits) ^ flip
-        there = share * _sign(source, mask, state.dtype) * state[:, source]
+        there = _signed(share, source, mask) * state[:, source]
         turned = jnp.stack([-there[1], there[0]])
         return total + jnp.where(is_imaginary, turned, there), None
 
@@ -138,7 +142,7 @@ def _numbers(n_qubits: int) -> Any:
     return jax.lax.iota(jnp.uint32, 2**n_qubits)
 
 
-def _sign(numbers: Any, mask: Any, dtype: DTypeLike) -> Any:
-    """Return minus one where an odd number of the bits of a mask are set."""
+def _signed(share: Operand, numbers: Any, mask: Any) -> Any:
+    """Return a number for each of others, negated where an odd number of a mask's bits are set."""
     parity = jax.lax.population_count(numbers & mask) & 1
-    return 1 - 2 * parity.astype(dtype)
+    return jnp.where(parity == 1, -share, share)

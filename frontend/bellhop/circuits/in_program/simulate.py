@@ -176,9 +176,11 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
 
     def traced(simulator: Simulator) -> ClosedJaxpr:
         once = named_after(qnode.func, functools.partial(run, simulator))
-        return jax.make_jaxpr(once)(
-            jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
-        )
+        # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
+        with jax.default_matmul_precision("highest"):
+            return jax.make_jaxpr(once)(
+                jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
+            )
 
     closed = traced(simulator)
     if results.precision.is_single and asked is None and is_double():

@@ -12,6 +12,7 @@ from bellhop.base.types import Operand
 from bellhop.circuits.gates.asked_numbers import naming
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
+from bellhop.circuits.in_program.matrices.looped_run import LoopedRun, is_looped
 from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES, MatrixRun
 from bellhop.circuits.memory import check_state_fits
 
@@ -97,12 +98,15 @@ class Simulator(ABC):
         if not run:
             return state
 
-        matrices = self.matrices()
+        size = state.size // self.parts
+        matrices = self.matrices(LoopedRun if is_looped(self.dtype, size) else MatrixRun)
         after, _ = matrices.applied(run, state.reshape(self.parts, -1))
         self.is_orthogonal &= matrices.is_orthogonal
         return after.reshape(state.shape)
 
-    def matrices(self, devices: DeviceWires | None = None) -> MatrixRun:
+    def matrices(
+        self, kind: type[MatrixRun] = MatrixRun, devices: DeviceWires | None = None
+    ) -> MatrixRun:
         """Return what applies a run of operations, to a state that may be on several devices."""
 
         def matrix(op: Any) -> Any:
@@ -113,7 +117,7 @@ class Simulator(ABC):
         if devices is None:
             # To multiply matrices takes longer than a state of few qubits does.
             most = min(most, max(2, -(-len(self.wires) // _QUBITS_FOR_EACH)))
-        return MatrixRun(self.base, matrix, self.number_type, most, self.is_unitary, devices)
+        return kind(self.base, matrix, self.number_type, most, self.is_unitary, devices)
 
     def as_carried(self, state: Any, like: Any = None) -> Any:
         """Return a state as loops and conditionals carry it.

@@ -33,6 +33,7 @@ from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceWires
 from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange
+from bellhop.circuits.in_program.matrices.adjoint_method import AdjointMethod
 from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.mesh.manual_axes import vary_with
@@ -78,7 +79,7 @@ def sizes_of(places: Sequence[Place]) -> Counter[int]:
 
 
 @dataclass(frozen=True)
-class Evolution:
+class Evolution(AdjointMethod):
     """A sequence of matrices.
 
     Attributes:
@@ -90,49 +91,6 @@ class Evolution:
     base: int
     stretches: tuple[Stretch[Place], ...]
     devices: DeviceWires | None = None
-
-    def applied(self, state: Operand, tables: Sequence[Any]) -> Any:
-        """Return a state after all matrices, differentiated as JAX does, state by state.
-
-        Args:
-            state: of parts and entries.
-            tables: for each size of matrices in each stretch an array, of rounds and rows.
-        """
-        return self._on_each(self._applied, 1, 1)(state, *tables)
-
-    def applied_by_adjoint(self, state: Operand, tables: Sequence[Any]) -> Any:
-        """Return a state after matrices that are orthogonal, differentiated by the adjoint method.
-
-        Args:
-            state: of parts and entries.
-            tables: for each size of matrices in each stretch an array, of rounds and rows.
-        """
-        run = jax.custom_jvp(lambda state, *tables: self.applied(state, tables))
-
-        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-            state, *tables = primals
-            after = run(*primals)
-            aval = ShapedArray(state.shape, state.dtype)
-            saved = [state, after, *tables]
-            linear = LinearMap(self._pullback, self._pushforward, len(saved), (aval,))
-            return after, linear(saved, list(tangents))[0]
-
-        run.defjvp(rule)
-        return run(state, *tables)
-
-    def _pushforward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-        """Return the tangent of the state at the end."""
-        state, _, *tables = saved
-        tangent, *table_tangents = tangents
-        run = self._on_each(self._tangent, 2, 1)
-        return [run(state, tangent, *tables, *table_tangents)]
-
-    def _pullback(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the state at the beginning, and of the tables."""
-        _, state, *tables = saved
-        return list(
-            self._on_each(self._cotangents, 2, 1 + len(tables))(state, *cotangents, *tables)
-        )
 
     def _on_each(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
         """Return a function of states and tables that each device runs with its part."""

@@ -43,7 +43,7 @@ from bellhop.circuits.in_program.matrices.evolution import (
     sizes_of,
 )
 from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
-from bellhop.circuits.in_program.matrices.real_products import multiplied
+from bellhop.circuits.in_program.matrices.real_products import as_real, multiplied
 from bellhop.circuits.in_program.matrices.repetitions import stretches
 from bellhop.circuits.parameters import parameters_of, with_parameters
 from bellhop.circuits.vectorize.pack import pack
@@ -194,7 +194,7 @@ class MatrixRun:
                 by_size[len(block.qubits)].append(block)
         return {
             size: jnp.asarray(
-                _as_real(products(some, self.base, self.dtype, self._taken), len(state)),
+                as_real(products(some, self.base, self.dtype, self._taken), len(state)),
                 state.dtype,
             )
             for size, some in by_size.items()
@@ -224,10 +224,19 @@ class MatrixRun:
             else:
                 columns = zip(*map(parameters_of, (first, *others)), strict=True)
                 of = lambda *parameters, op=first: self.matrix_of(with_parameters(op, parameters))
-                made = jax.vmap(of)(*map(_stacked, columns))
+                made = self._of_each(of, list(map(_stacked, columns)))
             place = self._table(n_wires).append(made)
             entries |= {number: place + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
+
+    def _of_each(self, of: Callable[..., Any], columns: Sequence[Any]) -> Any:
+        """Return the matrices of several operations.
+
+        Args:
+            of: takes the parameters of one.
+            columns: an array for each parameter, of the values in all operations.
+        """
+        return jax.vmap(of)(*columns)
 
     def _table(self, n_wires: int) -> MatrixTable:
         return self._tables.setdefault(n_wires, MatrixTable(self.dtype))
@@ -347,16 +356,6 @@ def _rounds(matrices: dict[int, Any], size: int, times: int, n_rows: int) -> Any
     """Take the next matrices of a size, so many for each round of a stretch."""
     some, matrices[size] = jnp.split(matrices[size], [times * n_rows])
     return some.reshape(times, n_rows, *some.shape[1:])
-
-
-def _as_real(matrices: Any, parts: int) -> Any:
-    """Return matrices as those of the parts and the entries of a state together."""
-    if parts == 1:
-        return matrices
-    xp = np if isinstance(matrices, np.ndarray) else jnp
-    real, imag = xp.real(matrices), xp.imag(matrices)
-    rows = [xp.concatenate(row, 2) for row in ((real, -imag), (imag, real))]
-    return xp.concatenate(rows, 1)
 
 
 def _stacked(values: Sequence[Any]) -> Any:

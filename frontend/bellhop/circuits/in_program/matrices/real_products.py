@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bellhop.base.types import Operand
 
@@ -35,3 +36,13 @@ def _by_real_ones(one: Operand, other: Operand) -> Any:
 
 def _of_halves(both: Operand, axis: int) -> jax.Array:
     return jax.lax.complex(*jnp.split(both, 2, axis))
+
+
+def as_real(matrices: Any, parts: int) -> Any:
+    """Return matrices as those of the parts and the entries of a state together."""
+    if parts == 1:
+        return matrices
+    xp = np if isinstance(matrices, np.ndarray) else jnp
+    real, imag = xp.real(matrices), xp.imag(matrices)
+    rows = [xp.concatenate(row, 2) for row in ((real, -imag), (imag, real))]
+    return xp.concatenate(rows, 1)

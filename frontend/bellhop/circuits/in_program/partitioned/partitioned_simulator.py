@@ -206,7 +206,7 @@ class PartitionedSimulator(PureSimulator):
         footprints = [footprint_of(op, qubits) for op, qubits in run]
         plan = planned(footprints, len(self.wires), state.devices, None, is_free=state.is_zero)
         local = self._starting(state, plan.start).local
-        matrices = self.matrices(self._devices)
+        matrices = self.matrices(devices=self._devices)
         amplitudes, local = matrices.applied(run, state.amplitudes, plan, local)
         return PartitionedState(amplitudes, plan.end, local)
 
