@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellhop.circuits.in_program.device_wires.exchanges import (
-    Footprint,
     PlacedExchange,
     exchanges_between,
     planned,
 )
+from bellhop.circuits.in_program.device_wires.footprints import Footprint
 
 
 @st.composite

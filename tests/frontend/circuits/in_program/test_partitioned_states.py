@@ -14,7 +14,7 @@ import bellhop
 from bellhop.base import device_memory
 from bellhop.base.devices import StateAxes, axes_of_states
 from bellhop.circuits.in_program import reversible_loops, simulated_circuit
-from bellhop.circuits.in_program.partitioned.footprints import footprint_of
+from bellhop.circuits.in_program.device_wires.footprints import footprint_of
 from bellhop.circuits.in_program.simulate import simulator_of_amplitudes
 from bellhop.compiler import regions
 from bellhop.tracing.state import tracing_with

@@ -21,26 +21,9 @@ from functools import cached_property, reduce
 from typing import Any
 
 from bellhop.base.types import Operand
+from bellhop.circuits.in_program.device_wires.footprints import Footprint
 
 Wires = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """Where a gate acts.
-
-    Attributes:
-        wires: all of its wires.
-        local: those that must be local: on the others its matrix is diagonal.
-    """
-
-    wires: frozenset[int]
-    local: frozenset[int]
-
-    @classmethod
-    def of(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> "Footprint":
-        """Return that of a gate whose matrix is diagonal on some of its wires."""
-        return cls(frozenset(wires), frozenset(wires) - frozenset(diagonal))
 
 
 @dataclass(frozen=True)

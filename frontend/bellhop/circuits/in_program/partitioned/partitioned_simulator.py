@@ -24,15 +24,14 @@ from bellhop.circuits.in_program.device_wires.device_wires import (
     local_qubits,
 )
 from bellhop.circuits.in_program.device_wires.exchanges import (
-    Footprint,
     PlacedExchange,
     exchanges_between,
     permuted,
     planned,
 )
+from bellhop.circuits.in_program.device_wires.footprints import Footprint, footprint_of
 from bellhop.circuits.in_program.matrices.evolution import Evolution
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
-from bellhop.circuits.in_program.partitioned.footprints import footprint_of
 from bellhop.circuits.in_program.partitioned.parts import (
     applied_in_front,
     applied_to_part,

@@ -5,18 +5,37 @@ random: an entry is a polynomial of sines and cosines, and so zero for all or fo
 """
 
 import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.in_program.device_wires.exchanges import Footprint
 from bellhop.circuits.parameters import parameters_of, with_parameters
 
 # Matrices of more wires are not looked at.
 _MOST_WIRES = 4
 _ROUNDING = 1e-14
 _DRAWN = np.random.default_rng(23).uniform(0.3, 2.8, 64)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Where a gate acts.
+
+    Attributes:
+        wires: all of its wires.
+        local: those that must be local: on the others its matrix is diagonal.
+    """
+
+    wires: frozenset[int]
+    local: frozenset[int]
+
+    @classmethod
+    def of(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> "Footprint":
+        """Return that of a gate whose matrix is diagonal on some of its wires."""
+        return cls(frozenset(wires), frozenset(wires) - frozenset(diagonal))
 
 
 def footprint_of(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Footprint:
