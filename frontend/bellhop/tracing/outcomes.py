@@ -58,7 +58,8 @@ def _outcome_type(tracer_type: Any) -> Any:
     for function in _COMPARISONS:
         methods[f"__{function.__name__}__"] = _comparison(function, number)
     # A class with a comparison of its own has no hash otherwise; wires are looked up by it.
-    methods["__hash__"] = tracer_type.__hash__
+    # Tracers have one only where PennyLane has been imported.
+    methods["__hash__"] = object.__hash__
     methods["__invert__"] = lambda self: as_outcome(jnp.logical_not(self))
     methods["__neg__"] = lambda self: -number(self)
     methods["__pos__"] = number
