@@ -1,7 +1,7 @@
 """The private names of JAX that are used as they are, for jax 0.10 to 0.12, but those of jaxprs.
 
-``jaxprs`` has those, ``patches/`` the parts of JAX that are replaced, and ``dispatch`` fast calls.
-No other file uses private JAX.
+``jaxprs`` has those, ``patches/`` the parts of JAX that are replaced, ``dispatch`` fast calls, and
+``compiled_runs`` runs whose results are looked at.  No other file uses private JAX.
 
 Each name, what it is for, and why no public name serves:
 
@@ -27,11 +27,6 @@ Each name, what it is for, and why no public name serves:
 * ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
   module does not name.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
-* ``run_compiled``: runs a compiled program without JAX's C++ fast path.  That path refuses a
-  program that calls itself during its first run, and ``Compiled.__call__`` always takes it.  It
-  also makes of a result that ``jax.debug_nans`` refuses what ``jax.jit`` makes of it.
-* ``check_results``: refuses results as ``jax.debug_nans`` asks.  JAX looks at those of its own fast
-  calls by a hook, which a thread that has left a ``jax.debug_nans(False)`` is without.
 * ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
   lowering rule can read only from its context.
 * ``callback_sharding``: how JAX annotates its own callbacks in a module that is partitioned.  The
@@ -60,14 +55,12 @@ from typing import Any
 
 import jax
 from jax._src import (  # noqa: TID251
-    api_util,
     array,
     buffer_callback,
     callback,
     config,
     core,
     debugging,
-    dispatch,
     effects,
     sharding_impls,
     source_info_util,
@@ -92,9 +85,6 @@ AT_TOP_LEVEL = (
     *(core.axis_env_state, core.top_axis_env),
 )
 
-
-# JAX's options to have results looked at, each followed by its value where it is not set.
-UNCHECKED = jax.debug_nans, False, jax.debug_infs, False
 
 # JAX's default device, while a program of ours is traced or runs where the user's is on another
 # platform: an object of its own, which JAX takes for the name of the platform that it equals.
@@ -304,81 +294,6 @@ def register_ordered_effect(effect_type: type[Any]) -> None:
 def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
     """Return the ordered effects of a jaxpr, in the order of their tokens in the module."""
     return effects.ordered_effects.filter_in(jaxpr.effects)
-
-
-def run_compiled(
-    compiled: jax.stages.Compiled,
-    uncompiled: Callable[..., Any] | None,
-    /,
-    *args: Any,
-    **kwargs: Any,
-) -> Any:
-    """Run a compiled program whose callbacks may call the same program again.
-
-    Args:
-        compiled: the program.
-        uncompiled: the same, operation by operation: under ``jax.debug_nans`` it says which one
-            the first result that is not finite came of.
-        args: the arguments with a position.
-        kwargs: those with a name.
-
-    Raises:
-        FloatingPointError: under ``jax.debug_nans``, where ``Compiled`` has a private exception.
-    """
-    try:
-        results, *_ = compiled.call(compiled._params, *args, **kwargs)
-        return results
-    except api_util.InternalFloatingPointError as error:
-        what = _what_is_invalid(error, uncompiled, args, kwargs)
-    raise FloatingPointError(what)
-
-
-def _what_is_invalid(
-    error: api_util.InternalFloatingPointError,
-    uncompiled: Callable[..., Any] | None,
-    args: Any,
-    kwargs: Any,
-) -> str:
-    """Return JAX's words for an error; or raise another, which says what operation it came of."""
-    if uncompiled is not None:
-        api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
-    return f"invalid value ({error.ty}) encountered in {error.name}"
-
-
-def check_results(
-    name: str,
-    results: Any,
-    uncompiled: Callable[..., Any] | None,
-    /,
-    *args: Any,
-    **kwargs: Any,
-) -> None:
-    """Refuse results that are not finite, as ``jax.debug_nans`` and ``jax.debug_infs`` ask.
-
-    Args:
-        name: of what has returned them.
-        results: a pytree, also of arrays on devices.
-        uncompiled: as in ``run_compiled``.
-        args: the arguments with a position.
-        kwargs: those with a name.
-
-    Raises:
-        FloatingPointError: where one is not finite.
-    """
-    arrays = [leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)]
-    try:
-        dispatch.check_special(
-            name, [shard.data for array in arrays for shard in array.addressable_shards]
-        )
-        return
-    except api_util.InternalFloatingPointError as error:
-        what = _what_is_invalid(error, uncompiled, args, kwargs)
-    raise FloatingPointError(what)
-
-
-def checks_results() -> bool:
-    """Tell whether ``jax.debug_nans`` or ``jax.debug_infs`` is set."""
-    return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)
 
 
 def refuses_traced_size(error: BaseException) -> bool:

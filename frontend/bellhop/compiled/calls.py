@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from bellhop._jax.compiled_runs import UNCHECKED, checks_results
 from bellhop._jax.dispatch import ARRAY, NotRun
 from bellhop._jax.private import (
     AT_TOP_LEVEL,
-    UNCHECKED,
-    checks_results,
     hide_frames,
     is_transformed_eagerly,
     trace_state_clean,

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import jax
 import jax.numpy as jnp
 
-from bellhop._jax.private import checks_results, trace_state_clean
+from bellhop._jax.compiled_runs import checks_results
+from bellhop._jax.private import trace_state_clean
 from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedProgram, read_programs, reading
 from bellhop.base.devices import device_name, host_device

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.private import run_compiled
+from bellhop._jax.compiled_runs import run_compiled
 from bellhop.base.flat import restored_arguments
 from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static

@@ -23,7 +23,8 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.private import ordered_effects, run_compiled
+from bellhop._jax.compiled_runs import run_compiled
+from bellhop._jax.private import ordered_effects
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.delegation import lower_to_call

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.private import checks_results, run_compiled
+from bellhop._jax.compiled_runs import checks_results, run_compiled
 from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_taken_by
 from bellhop.base.devices import (
     Target,

@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
+from bellhop._jax.compiled_runs import check_results, run_compiled
 from bellhop._jax.dispatch import NotRun, fast_calls
-from bellhop._jax.private import check_results, run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.flat import Flat, flat_arguments, restored_arguments
 from bellhop.base.static_arguments import NO_STATIC, Static
