@@ -2,9 +2,12 @@
 
 import importlib.metadata
 
+import pytest
+
 import bellhop
 
 
+@pytest.mark.quick
 def test_nothing_heavy_is_imported(run_script):
     loaded = run_script(
         """

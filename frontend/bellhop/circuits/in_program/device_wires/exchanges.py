@@ -18,10 +18,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bellhop.base.types import Operand
-from bellhop.circuits.in_program.device_wires.footprints import Footprint
+
+if TYPE_CHECKING:  # That imports PennyLane, and regions without circuits come by here.
+    from bellhop.circuits.in_program.device_wires.footprints import Footprint
 
 Wires = tuple[int, ...]
 
@@ -147,7 +149,7 @@ def whole(n_gates: int) -> ExchangePlan:
 
 
 def planned(
-    gates: Sequence[Footprint], n_wires: int, start: Wires, end: Wires | None, *, is_free: bool
+    gates: Sequence["Footprint"], n_wires: int, start: Wires, end: Wires | None, *, is_free: bool
 ) -> ExchangePlan:
     """Plan where gates are applied.
 
@@ -193,7 +195,7 @@ class _Waiting:
     wires: int
 
     @classmethod
-    def of(cls, gates: Sequence[Footprint]) -> "_Waiting":
+    def of(cls, gates: Sequence["Footprint"]) -> "_Waiting":
         """Return all gates, in order."""
         before: list[int] = []
         # The gates on each wire, and those of them that are not diagonal there.
