@@ -79,7 +79,14 @@ def change(function, direction, step=1e-5):
     return (np.asarray(after) - np.asarray(before)) / (2 * step)
 
 
-@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "noisy",
+        "in loops",
+        *(pytest.param(name, marks=pytest.mark.matrix) for name in ("unitary", "not unitary")),
+    ],
+)
 def test_values_and_derivatives_are_those_of_pennylane(name):
     node = node_of(name)
     direction = np.random.default_rng(6).normal(size=ANGLES.shape)
