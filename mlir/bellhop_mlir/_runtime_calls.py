@@ -3,7 +3,8 @@
 from collections.abc import Hashable, Mapping, Sequence
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import replace, types
+from bellhop_mlir._walk import named, replace, string, types
+from bellhop_mlir.dialects._contract import CUSTOM_CALLS
 from bellhop_mlir.dialects.callback import is_token
 
 
@@ -61,6 +62,12 @@ class RuntimeCalls:
             order = ", ".join(str(axis) for axis in reversed(range(rank)))
             self._layouts[rank] = ir.Attribute.parse(f"dense<[{order}]> : tensor<{rank}xindex>")
         return self._layouts[rank]
+
+
+def runtime_calls(module: ir.Module) -> frozenset[str]:
+    """Return the names of the custom calls in a module that are the runtime's."""
+    calls = named(module.operation, "stablehlo.custom_call")
+    return CUSTOM_CALLS & {string(call, "call_target_name") for call in calls}
 
 
 def _rank(type_: ir.Type) -> int:

@@ -28,12 +28,14 @@ from bellhop.base.module_text import Snapshot
 from bellhop.compiler.delegation import Delegates
 from bellhop_mlir._meshes import meshes
 from bellhop_mlir._walk import string
-from bellhop_mlir.dialects.callback import TAKES_ARGUMENTS
+from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_runtime import CallbackTable, CallWithArguments
 
 if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
 
+
+_CALLBACKS = frozenset(kind.custom_call for kind in KINDS.values() if kind.is_traced)
 
 _HANDLE = ShapedArray((2,), np.uint32)
 
@@ -55,6 +57,9 @@ class Code:
         targets: where the caller asks for each of the results; empty where for none.
         given: the numbers of those of them that are on a device, and of which it returns a handle.
         delegates: the implementations of its undefined functions, if it is not for the CPU.
+        runtime_calls: the names of its custom calls that are the runtime's.
+        delegates_calls: whether it has functions for JAX to define, which call Python.
+        takes_arguments: whether regions of it take what it is called with.
         repeats_kernels: whether XLA compiles it sooner where it makes equal kernels once.
     """
 
@@ -65,17 +70,25 @@ class Code:
     targets: tuple[Target | None, ...] = ()
     given: tuple[int, ...] = ()
     delegates: "weakref.ref[Delegates] | None" = None
+    runtime_calls: frozenset[str] = frozenset()
+    delegates_calls: bool = False
+    takes_arguments: bool = False
     repeats_kernels: bool = False
 
-    @functools.cached_property
+    @property
     def calls_runtime(self) -> bool:
         """Whether it has custom calls of ours, which look into the table."""
-        return b"bellhop_" in self.module
+        return bool(self.runtime_calls)
 
-    @functools.cached_property
+    @property
+    def calls_python(self) -> bool:
+        """Whether it calls functions of Python, and not by regions alone."""
+        return self.delegates_calls or not self.runtime_calls.isdisjoint(_CALLBACKS)
+
+    @property
     def needs_call(self) -> bool:
         """Whether regions of it take what it is called with, or keep what it returns."""
-        return bool(self.given) or TAKES_ARGUMENTS.encode() in self.module
+        return self.takes_arguments or bool(self.given)
 
     @functools.cached_property
     def returned(self) -> tuple[Any, ...]:

@@ -45,6 +45,7 @@ from bellhop.compiler.instruments import Stopwatch
 from bellhop.errors import CompileError
 from bellhop_mlir._call_graph import narrow
 from bellhop_mlir._meshes import meshes, size
+from bellhop_mlir._runtime_calls import runtime_calls
 from bellhop_mlir._walk import function_type, functions
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.dialects.printing import text as printed
@@ -57,6 +58,7 @@ from bellhop_mlir.pipelines import (
     run_pipeline,
 )
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
+from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
@@ -169,6 +171,9 @@ def optimize(
             out_targets,
             dialect.given_results(module),
             delegates=None if kept is None else weakref.ref(kept),
+            runtime_calls=runtime_calls(module),
+            delegates_calls=any(MARK in each.attributes for each in functions(module).values()),
+            takes_arguments=dialect.TAKES_ARGUMENTS in module.operation.attributes,
             repeats_kernels=_repeats_kernels(optimized, module),
         )
         return Program(

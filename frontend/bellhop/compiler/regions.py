@@ -32,7 +32,6 @@ from bellhop.compiler.residence import Residence, Results
 from bellhop.errors import CompileError
 from bellhop_mlir._walk import function_type, functions, string, symbol, symbols
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
 
@@ -69,8 +68,7 @@ class Region:
         self._table = table
         self._delegates = program.delegates
         code = program.code
-        marks = b"bellhop_callback", b"bellhop_tap", MARK.encode()
-        self._calls_back = any(mark in code.module for mark in marks)
+        self._calls_back = code.calls_python
         if self._calls_back and not isinstance(target, jax.Device):
             raise CompileError(
                 f"accelerate: '{name}' runs on several devices ({describe_target(target)}) and "

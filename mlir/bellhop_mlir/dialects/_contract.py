@@ -22,6 +22,10 @@ class CustomCall(NamedTuple):
     attributes: Mapping[str, str]
 
 
+# Those of the runtime, by name.
+CUSTOM_CALLS = frozenset(_CONTRACT)
+
+
 def custom_call(target: str) -> CustomCall:
     """Return what the contract says of a custom call."""
     declared = _CONTRACT[target]

@@ -277,6 +277,14 @@ ON_EACH = {
 }
 
 
+def test_a_name_like_that_of_a_callback_is_none():
+    def bellhop_callback(x):
+        return 2 * x
+
+    region = over_two_devices(lambda x: jax.jit(bellhop_callback)(x))
+    assert bellhop.qjit(region)(np.array([0.5, 1.5])).tolist() == [1.0, 3.0]
+
+
 @pytest.mark.parametrize(("region", "message"), ON_EACH.values(), ids=ON_EACH)
 def test_what_one_device_does_is_refused_on_several(region, message):
     with pytest.raises(bellhop.CompileError, match=message):

@@ -45,6 +45,22 @@ def doubled(x) -> float:
     return 2 * x
 
 
+@qml.qnode(qml.device("default.qubit", wires=3))
+def state(angles):
+    for layer in angles:
+        for wire, (x, y) in enumerate(layer):
+            qml.RX(x, wires=wire)
+            qml.RY(y, wires=wire)
+        for wire in range(3):
+            qml.CNOT([wire, (wire + 1) % 3])
+    return qml.state()
+
+
+def bellhop_callback(x):
+    """A name like those of the runtime's calls."""
+    return x + 1
+
+
 def declared(x: float, n: int, vector: jax.ShapeDtypeStruct((2,), float)):  # type: ignore
     return n * x + vector
 
@@ -62,6 +78,8 @@ CALLS = {
     ),
     "declared": (declared, (1, 3, jnp.ones(2)), {}),
     "circuit": (circuit, (0.5,), {}),
+    "circuit in the program": (state, (jnp.ones((2, 3, 2)),), {}),
+    "name of the runtime's": (lambda x: jax.jit(bellhop_callback)(x), (0.5,), {}),
     "gradient": (bellhop.value_and_grad(circuit), (jnp.array(0.5),), {}),
 }
 
