@@ -53,7 +53,9 @@ def into(name, context, out, tree):
     # JAX's own buffers are no arrays.
     places, given = (jax.tree.map(np.asarray, each) for each in (out, tree))
     note(name, jax.tree.map(np.array, given))
-    jax.tree.map(lambda place, x: place.__setitem__(..., step(x)), places, given)
+    # A tree of what the assignments return may be none: an observable has coefficients.
+    for place, x in zip(*map(jax.tree.leaves, (places, given)), strict=True):
+        place[...] = step(x)
 
 
 def fuse(name, n, x):

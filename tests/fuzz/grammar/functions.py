@@ -26,7 +26,10 @@ def function(scope: Scope) -> None:
     inner = scope.inner(
         wires=0,
         traits=traits,
-        repeated=scope.repeated or form in ("vmap", "callback"),
+        # A derivative computes again what is in a checkpoint.
+        repeated=scope.repeated
+        or form in ("vmap", "callback")
+        or (form == "checkpoint" and scope.traits.derivative),
         **({"variables": unknown, "in_circuit": True} if form == "callback" else {}),
     )
     name, argument = scope.fresh("h"), scope.fresh("x")
