@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
@@ -40,9 +41,20 @@ def apart_from_axes(function: Callable[..., Sequence[Any]]) -> Callable[..., lis
         if not differ(args):
             return list(function(*args))
         leaves, tree = jax.tree.flatten(args)
-        with apart_from_mesh(leaves) as plain:
-            closed = jax.make_jaxpr(function)(*tree.unflatten(plain))
-        return _call_p.bind(*vary_with(leaves, leaves), closed=closed)
+        types = list(map(jax.typeof, leaves))
+        # XLA of JAX 0.11 ends the process where jax.shard_map splits what has no elements.
+        operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
+
+        def of_operands(*operands: Any) -> Sequence[Any]:
+            rest = iter(operands)
+            all_leaves = [
+                next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types
+            ]
+            return function(*tree.unflatten(all_leaves))
+
+        with apart_from_mesh(operands) as plain:
+            closed = jax.make_jaxpr(of_operands)(*plain)
+        return _call_p.bind(*vary_with(operands, operands), closed=closed)
 
     return call
 
