@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+from jax.sharding import AxisType
 
 from bellhop.base.scoped_state import ScopedState
 
@@ -62,6 +63,13 @@ class TraceState:
     folding: Any = None
     obstacle: str = ""
     transposing: str | None = None
+
+    @property
+    def partitions_states(self) -> bool:
+        """Whether states of circuits are partitioned over devices."""
+        # Inside of jax.shard_map each device has circuits of its own.
+        is_inside = AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
+        return self.state_axes is not None and not is_inside
 
 
 _state = ScopedState("bellhop_trace_state", TraceState())

@@ -11,17 +11,25 @@ often goes on with the plugin, and so does what is wrong, whose error is the plu
 
 from jax.extend.core import ClosedJaxpr
 
+from bellhop.base.config import engine_of_environment
 from bellhop.base.equations import equations_of
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.operations.measurement_primitives import is_adjoint, plugin_differentiates
 from bellhop.circuits.operations.state_primitives import Amplitudes, gates_p
+from bellhop.tracing.state import current_options
 from bellhop_runtime import most_qubits_in_engine
 
 
 def sized(name: str, qubits: int) -> str:
     """Return a device and how many qubits it has, for pictures."""
     return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
+
+
+def engine_may_run() -> bool:
+    """Tell whether the engine may run circuits, by the program or else the environment."""
+    options = current_options()
+    return ((options and options.engine) or engine_of_environment()) != "plugin"
 
 
 def engines_obstacle(

@@ -11,7 +11,6 @@ import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
-from jax.sharding import AxisType
 
 from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Operand
@@ -51,19 +50,8 @@ from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_with
 from bellhop.tracing.state import current_options, trace_state
 
-_DEVICES = (qml.devices.DefaultQubit, qml.devices.DefaultMixed)
 # Each device has as many qubits as the matrices that meet the state, or more.
 _FEWEST_LOCAL = PureSimulator.most_at_once
-
-
-def is_in_program(device: Any) -> bool:
-    """Tell whether circuits on a PennyLane device are traced into the program.
-
-    A class of one's own that is derived from such a device may do otherwise, and is called.
-    Lightning has no states over several devices of ours, so these are the program's.
-    """
-    is_lightning = device.name == "lightning.qubit"
-    return type(device) in _DEVICES or (is_lightning and are_partitioned())
 
 
 def _simulator_of(device: Any, n_qubits: int, where: str) -> Any:
@@ -73,21 +61,15 @@ def _simulator_of(device: Any, n_qubits: int, where: str) -> Any:
     return simulator_of_amplitudes(n_qubits, where)
 
 
-def are_partitioned() -> bool:
-    """Tell whether states are partitioned over devices here."""
-    # Inside of jax.shard_map each device has circuits of its own.
-    manual = AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
-    return trace_state().state_axes is not None and not manual
-
-
 def simulator_of_amplitudes(n_qubits: int, where: str) -> Any:
     """Return the class of simulators of pure states of so many qubits, or what makes one.
 
     Raises:
         CompileError: where the number of devices is no power of two.
     """
-    over = trace_state().state_axes
-    if over is None or not are_partitioned():
+    state = trace_state()
+    over = state.state_axes
+    if over is None or not state.partitions_states:
         return PureSimulator
     n_devices = math.prod(over.mesh.shape[axis] for axis in over.axes)
     if n_devices == 1 or n_qubits - math.log2(n_devices) < _FEWEST_LOCAL:

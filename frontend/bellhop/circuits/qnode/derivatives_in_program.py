@@ -39,7 +39,6 @@ from bellhop.circuits.derivatives.two_forms import TwoForms
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.gates.unitarity import may_change_norm
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
 from bellhop.circuits.operations.measurement_primitives import MeasureOperands, measure_p
 from bellhop.circuits.operations.state_primitives import gates_p
@@ -147,6 +146,8 @@ def run_differentiable(circuit: TracedCircuit, wires: WireMap) -> Any:
         return leaves
 
     def in_program(*given: Any) -> list[Any]:
+        from bellhop.circuits.in_program.simulate import run_traced
+
         obstacle = "the runtime has not all of its derivatives"
         same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
         with played.with_constants(given[: len(constants)]):

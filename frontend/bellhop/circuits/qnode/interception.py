@@ -19,31 +19,18 @@ from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
 from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
-from bellhop.circuits.clifford.run_clifford import is_sampled_by_stim, run_clifford
-from bellhop.circuits.derivatives.diff_method import HADAMARD, method_of
 from bellhop.circuits.gates.computed_controls import take_computed_values
-from bellhop.circuits.gates.device import (
-    has_engine,
-    is_in_single_precision,
-)
 from bellhop.circuits.gates.gridsynth import take_computed_angles
 from bellhop.circuits.gates.noise_models import takes_noise_in_pieces
 from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.in_program.null_qubit import is_null_device, run_null
-from bellhop.circuits.in_program.simulate import is_in_program, run_traced
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.tape_transforms import (
     call_on_tape,
     needs_tape,
 )
 from bellhop.circuits.precision import without_precision_warnings
-from bellhop.circuits.python_devices.run_on_python_device import run_on_python_device
-from bellhop.circuits.qnode.runtime_devices import (
-    engine_may_run,
-    run_default_qubit,
-    run_on_plugin,
-)
+from bellhop.circuits.qnode.circuit_runner import CircuitRunner, run_by_python, runner_of
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
     Unknown,
@@ -100,11 +87,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
-    result = _call(qnode, args, kwargs, _runner_of(qnode))
-    return _call(qnode, args, kwargs, run_on_python_device) if result is None else result
+    result = _call(qnode, args, kwargs, runner_of(qnode))
+    return _call(qnode, args, kwargs, CircuitRunner.PYTHON) if result is None else result
 
 
-def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Any) -> Any:
+def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: CircuitRunner) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
@@ -116,12 +103,12 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Any) -> Any:
             return _run(qnode, function, args, kwargs, where, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
-    with tracing_with(unrolls=needs_tape(qnode) or runner is run_on_python_device):
+    with tracing_with(unrolls=needs_tape(qnode) or runner is CircuitRunner.PYTHON):
         return run() if mitigation is None else mitigation.run(run)
 
 
 def _run(
-    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: Any
+    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: CircuitRunner
 ) -> Any:
     check_number_of_shots(qnode, where)
     if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
@@ -133,11 +120,11 @@ def _run(
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     traced_call = QNodeCall(qnode, once, inputs, where)
-    if runner is run_on_python_device:
-        return run_on_python_device(traced_call)
+    if runner is CircuitRunner.PYTHON:
+        return run_by_python(traced_call)
     result = runner(traced_call, _wire_map(qnode, once, inputs, where))
     if result is None and not _has_outcomes(once.traced(where, inputs)):
-        return run_on_python_device(traced_call)
+        return run_by_python(traced_call)
     return result
 
 
@@ -161,30 +148,6 @@ def _named_in_errors(where: str) -> Iterator[None]:
         if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
             error.add_note(note)
         raise
-
-
-def _runner_of(qnode: qml.QNode) -> Any:
-    """Return what runs the circuits of a QNode.
-
-    A program calls a device that is neither compiled nor part of programs.  So it does for states
-    in single precision that the engine does not run, since compiled interfaces have states in
-    double precision alone, and for Hadamard tests, which are other circuits, that PennyLane makes
-    of tapes.
-    """
-    device = qnode.device
-    if type(device) is qml.devices.DefaultQubit:
-        return run_default_qubit
-    if is_in_program(device):
-        return run_traced
-    if is_sampled_by_stim(qnode):
-        return run_clifford
-    if is_null_device(device):
-        return run_null
-    is_compiled = hasattr(device, "get_c_interface") and method_of(qnode) != HADAMARD
-    is_too_precise = is_in_single_precision(device) and not (
-        has_engine(device) and engine_may_run()
-    )
-    return run_on_plugin if is_compiled and not is_too_precise else run_on_python_device
 
 
 def _wire_map(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pennylane as qml
 
-from bellhop.base.config import engine_of_environment
+from bellhop.circuits.circuit.backend import engine_may_run
 from bellhop.circuits.circuit.qnode_call import QNodeCall
 from bellhop.circuits.circuit.traced_circuit import TracedCircuit, trace_circuit
 from bellhop.circuits.derivatives.diff_method import (
@@ -34,7 +34,6 @@ from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec
 from bellhop.circuits.gates.rewrites import passes_by_transforms, rewriting
 from bellhop.circuits.gates.wires import WireMap
-from bellhop.circuits.in_program.simulate import run_traced
 from bellhop.circuits.qnode.derivatives_in_program import missing_derivatives, run_differentiable
 from bellhop.circuits.recording.deferral import deferring_if_possible
 from bellhop.circuits.recording.gate_replay import Player
@@ -63,6 +62,8 @@ def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
         obstacle = missing_derivatives(circuit)
         if not obstacle:
             return circuit.run()
+    from bellhop.circuits.in_program.simulate import run_traced
+
     return run_traced(replace(call, obstacle=obstacle), wires)
 
 
@@ -126,12 +127,6 @@ def trace_for_runtime(
     if qnode.execute_kwargs.get("mcm_method") in (None, "deferred"):
         chosen = functools.partial(deferring_if_possible, player)
     return trace_circuit(call, rows, record, chosen, asked)
-
-
-def engine_may_run() -> bool:
-    """Tell whether the engine may run circuits, by the program or else the environment."""
-    options = current_options()
-    return ((options and options.engine) or engine_of_environment()) != "plugin"
 
 
 def _passes(qnode: qml.QNode) -> tuple[str, ...]:
