@@ -15,8 +15,9 @@ DTYPES = (
     "float16", "bfloat16", "float32", "complex64", "complex128", "int4", "uint4", "float8_e4m3fn",
 )  # fmt: skip
 
-# Of what the program returns, the first is a float; `g` is that one alone, of its two floats.
-FIRST = "g = lambda x, v: f(x, {n}, v, {a})[0]"
+# Of what the program returns, the first is a float; `g` is that one alone, of its two floats.  A
+# number of Python's would stay one in a program of ours that calls another.
+FIRST = "g = lambda x, v: f(x, jnp.int64({n}), v, {a})[0]"
 DERIVATIVES = (
     "jax.value_and_grad(f, has_aux=True)",
     "jax.grad(g)",

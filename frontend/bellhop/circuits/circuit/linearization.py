@@ -136,7 +136,7 @@ def _jvp(
     )
     if products.along is not None:
         # That of several values is along as many directions: their Hessians cost less.
-        likes = structs_of(given)
+        likes = structs_of(map(jax.typeof, given))
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             (found,) = jax.linear_transpose(functools.partial(by_jacobian, saved), likes)(bars)

@@ -88,6 +88,17 @@ def calls_of(function, *args):
     return re.findall(r'custom_call_target="bellhop_circuit_(\w+)"', text)
 
 
+def test_tangents_that_are_numbers_of_python():
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    slope = lambda x: jax.jvp(circuit, (x,), (1.0,))[1]
+    curvature = bellhop.qjit(lambda x: jax.jvp(slope, (x,), (1.0,))[1])
+    np.testing.assert_allclose(curvature(0.3), -np.cos(0.3), atol=1e-12)
+
+
 def test_a_hessian_is_computed_once_for_many_products():
     @qml.qnode(qml.device("lightning.qubit", wires=1))
     def circuit(x):
