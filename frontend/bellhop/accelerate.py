@@ -131,8 +131,14 @@ class _Method:
 def _move(tree: Any, target: Target, *, commits: bool) -> Any:
     """Move what is an array; the rest may be static arguments.
 
-    JAX runs on its default device what is committed to none, and so may its results be.
+    JAX runs on its default device what is committed to none, and so may its results be.  The types
+    of arrays tell of a mesh of explicit axes, and a region is traced as where there is none.
     """
+    if isinstance(target, jax.sharding.NamedSharding):
+        mesh = target.mesh
+        kinds = (jax.sharding.AxisType.Auto,) * len(mesh.axis_names)
+        automatic = jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=kinds)
+        target = jax.sharding.NamedSharding(automatic, target.spec, memory_kind=target.memory_kind)
 
     def move(leaf: Any) -> Any:
         if not hasattr(leaf, "dtype") or not (commits or getattr(leaf, "committed", False)):
@@ -221,7 +227,8 @@ def accelerate(
             the region then runs sharded along the first axes of its arguments, as over a
             ``jax.sharding.Mesh``; or a ``jax.sharding.Sharding`` of its arguments.  Arguments
             that a sharding does not fit are copied to each of its devices.  The function may
-            hold a ``jax.shard_map`` or ``with_sharding_constraint`` over as many devices.
+            hold a ``jax.shard_map`` or ``with_sharding_constraint`` over as many devices, of a
+            mesh whose axes are ``AxisType.Auto``, as those of its arguments are.
             None is JAX's default device when the program is compiled.  The state of a QNode on
             ``default.qubit`` or ``lightning.qubit`` is partitioned over the axes of a mesh, or
             those that the spec of a ``NamedSharding`` does not name.

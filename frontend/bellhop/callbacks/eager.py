@@ -36,12 +36,20 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
     with outside_of_tracing() if is_tracing() else contextlib.nullcontext():
         for of_element in elements(arguments, results, target.loops_of_program):
             call(*of_element)
-    _refuse_what_is_debugged(target, results)
+    refuse_what_is_debugged(target.called, results)
     return results
 
 
-def _refuse_what_is_debugged(target: CallbackTarget, results: Sequence[np.ndarray]) -> None:
-    """Say that a callback returned what ``jax.debug_nans`` or ``jax.debug_infs`` look for."""
+def refuse_what_is_debugged(called: str, results: Sequence[Any]) -> None:
+    """Say that a call returned what ``jax.debug_nans`` or ``jax.debug_infs`` look for.
+
+    Args:
+        called: what was called, for errors.
+        results: arrays.
+
+    Raises:
+        FloatingPointError: where one has it.
+    """
     for name, is_wanted, is_found in (
         ("nan", jax.config.jax_debug_nans, np.isnan),
         ("inf", jax.config.jax_debug_infs, np.isinf),
@@ -49,7 +57,7 @@ def _refuse_what_is_debugged(target: CallbackTarget, results: Sequence[np.ndarra
         inexact = [result for result in results if jnp.issubdtype(result.dtype, np.inexact)]
         if is_wanted and any(np.any(is_found(result)) for result in inexact):
             raise FloatingPointError(
-                f"{target.called} returned {name}, which jax_debug_{name}s looks for. Return "
+                f"{called} returned {name}, which jax_debug_{name}s looks for. Return "
                 "numbers, or turn it off."
             )
 

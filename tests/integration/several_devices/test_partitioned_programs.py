@@ -400,3 +400,10 @@ def test_disable_jit_runs_a_program_by_operations(seen):
         assert loop(0) == 6
     np.testing.assert_allclose(seen, [np.cos(2.5)])
     np.testing.assert_allclose(program(2.5), np.cos(2.5))
+
+
+def test_a_region_over_a_mesh_of_explicit_axes_is_traced_as_in_a_program():
+    region = bellhop.accelerate(lambda x: x[0] + x[1:3].sum(), dev=jax.make_mesh((2,), ("a",)))
+    x = np.arange(8.0)
+    assert [float(call(x)) for call in (region, bellhop.qjit(region), jax.jit(region))] == [3] * 3
+    np.testing.assert_array_equal(jax.grad(region)(x), [1, 1, 1, *[0] * 5])

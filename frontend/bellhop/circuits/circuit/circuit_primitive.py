@@ -39,6 +39,7 @@ from jax.interpreters import batching, mlir
 from bellhop._jax.jaxprs import without_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand
+from bellhop.callbacks.eager import refuse_what_is_debugged
 from bellhop.circuits.circuit.backend import engines_obstacle, record_of
 from bellhop.circuits.circuit.batch import (
     Batch,
@@ -120,9 +121,12 @@ def _aval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[An
 
 @circuit_p.def_impl
 def _run_now(*inputs: Any, **params: Any) -> Any:
-    # Under ``jax.disable_jit`` too, a circuit is compiled as a whole.
-    with jax.disable_jit(False):
-        return jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
+    # Under ``jax.disable_jit`` too, a circuit is compiled as a whole, and ``jax.debug_nans`` would
+    # have the function of a ``jax.jit`` called again: that is this one.
+    with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
+        results = jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
+    refuse_what_is_debugged(params["body"].where, results)
+    return results
 
 
 def _batch(

@@ -33,6 +33,20 @@ def observable():
     return qml.expval(qml.Z(0) @ qml.X(4) + 0.3 * qml.Y(5) @ qml.Z(1) + 0.2 * qml.X(2))
 
 
+@pytest.mark.parametrize("controls", [[0, 1, 2], [1, 2, 3]])
+def test_several_controls_and_computed_angles(controls):
+    """PennyLane makes the matrices of these by functions that look at the types of angles."""
+
+    @qnode
+    def circuit(x):
+        entangled()
+        qml.ctrl(qml.Rot(x, 0.3, 2 * x, wires=5), controls)
+        qml.ctrl(qml.U3(x, 2 * x, 0.1, wires=4), controls)
+        return observable()
+
+    np.testing.assert_allclose(over(circuit)(0.7), circuit(0.7), atol=1e-12)
+
+
 @qnode
 def at_computed_wires(x, wire):
     at = lambda further: (wire + further) % N_WIRES

@@ -338,3 +338,17 @@ def test_shots_of_a_call() -> None:
         return qml.sample(wires=0)
 
     assert bellhop.qjit(lambda x: circuit(x, shots=7))(0.3).shape == (7, 1)
+
+
+@pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
+def test_a_result_that_jax_debug_nans_looks_for(device):
+    @qml.qnode(qml.device(device, wires=1))
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    f = bellhop.qjit(circuit)
+    with jax.debug_nans(True):
+        with pytest.raises(FloatingPointError, match=r"'circuit' .* returned nan, which jax_debug"):
+            f(np.nan)
+        np.testing.assert_allclose(f(0.3), np.cos(0.3))

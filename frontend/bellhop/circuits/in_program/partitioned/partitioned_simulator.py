@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from pennylane.devices.qubit import apply_operation, create_initial_state
+from pennylane.devices.qubit import create_initial_state
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
@@ -32,6 +32,7 @@ from bellhop.circuits.in_program.device_wires.exchanges import (
 from bellhop.circuits.in_program.device_wires.footprints import Footprint, footprint_of
 from bellhop.circuits.in_program.matrices.evolution import Evolution
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
+from bellhop.circuits.in_program.partitioned.local_operations import after_local, after_on_each
 from bellhop.circuits.in_program.partitioned.parts import (
     applied_in_front,
     applied_to_part,
@@ -234,8 +235,9 @@ class PartitionedSimulator(PureSimulator):
         on_places = on_qubits(op, self.wires).map_wires(
             {qubit: place for place, qubit in enumerate(state.order)}
         )
-        apply = self._on_each_part(lambda part: self._after_local(on_places, part))
-        return replace(state, amplitudes=apply(state.amplitudes), is_zero=False)
+        after = lambda op, part: after_local(op, part, self._devices)
+        amplitudes = after_on_each(on_places, after, self._devices, state.amplitudes)
+        return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _whole(self, state: PartitionedState) -> Any:
         """Return the amplitudes in order, of which each device has all."""
@@ -258,44 +260,17 @@ class PartitionedSimulator(PureSimulator):
         places = place_of[jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])]
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
-        def after(part: Any, places: Operand) -> Any:
-            run = lambda part: self._after_local(on_places, part)
+        def after(op: Any, part: Any, places: Operand) -> Any:
+            run = lambda part: after_local(op, part, self._devices)
             return applied_in_front(run, part, places, self._devices)
 
-        amplitudes = self._on_each_part(after, WHOLE)(state.amplitudes, places)
+        amplitudes = after_on_each(on_places, after, self._devices, state.amplitudes, places)
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _on_each_part(self, function: Callable[..., Any], *others: Any) -> Any:
         """Return a function of states, and of what else it is given, as one of parts."""
         here = self._devices.partitioned
         return self._devices.on_each(function, (here, *others), here)
-
-    def _after_local(self, op: qml.operation.Operator, part: Any) -> Any:
-        """Return a part of a state after an operation that is diagonal on the wires of devices."""
-        k = len(self._devices.axes)
-        bit_of = lambda place: self._devices.number([place])
-        if all(place >= k for place in op.wires):
-            local = op.map_wires({place: place - k for place in op.wires})
-            vector = jax.lax.complex(part[0], part[1]).reshape((2,) * self._n_local)
-            return self._in_parts(apply_operation(local, vector))
-        if isinstance(op, qml.ops.Controlled):
-            values = dict(zip(op.control_wires, op.control_values, strict=True))
-            here = {place: value for place, value in values.items() if place >= k}
-            inner = op.base
-            if here:
-                inner = qml.ctrl(inner, control=list(here), control_values=list(here.values()))
-            holds = jnp.bool_(True)
-            for place, value in values.items():
-                if place < k:
-                    holds &= bit_of(place) == int(value)
-            return jnp.where(holds, self._after_local(inner, part), part)
-        eigenvalues = jnp.asarray(op.eigvals()).reshape((2,) * len(op.wires))
-        chosen = tuple(bit_of(place) if place < k else slice(None) for place in op.wires)
-        there = [place - k for place in op.wires if place >= k]
-        diagonal = eigenvalues[chosen].transpose(np.argsort(there))
-        shape = [2 if place in there else 1 for place in range(self._n_local)]
-        vector = jax.lax.complex(part[0], part[1]).reshape((2,) * self._n_local)
-        return self._in_parts(vector * diagonal.reshape(shape))
 
     def weight(self, state: Any) -> Any:
         """Return the squared norm."""
