@@ -53,3 +53,17 @@ def test_on_its_own(other, expected, name):
 def test_in_a_plain_jit(expected, name):
     function, arguments = CASES[name](lambda f: bellhop.accelerate(f, dev="cpu:1"))
     _assert_equal(jax.jit(function)(*arguments), expected(name))
+
+
+def test_an_effect_in_a_loop_that_runs_no_times():
+    """Its place in the order stays, and nothing that is called."""
+
+    def looped(x, v):
+        def body(carry, i):
+            jax.debug.callback(print, carry, ordered=True)
+            return 2 * carry, i
+
+        return jax.lax.scan(body, x, v)[0]
+
+    region = bellhop.accelerate(looped, dev="cpu:1")
+    assert float(bellhop.qjit(region)(0.5, np.array([]))) == 0.5

@@ -88,11 +88,12 @@ class ConvertAccelerateToRuntime(Pass):
         calls = {key: self._nest(module, op) for key, op in distinct.items()}
         impure = impure_functions(module)
         for op in regions:
-            kind = "io" if op.callee in impure else "pure"
+            operands = list(op.operands)
+            # A loop that runs no times has a place in the order, and nothing that calls.
+            is_ordered = any(callback.is_token(operand.type) for operand in operands)
+            kind = "io" if is_ordered or op.callee in impure else "pure"
             with ir.InsertionPoint(op.operation), op.operation.location:
-                call = callback.call(
-                    calls[op.callee, op.device], kind, list(op.operands), types(op.results)
-                )
+                call = callback.call(calls[op.callee, op.device], kind, operands, types(op.results))
             replace(op.operation, list(call.results))
         if regions:
             drop_unused_functions(module)
