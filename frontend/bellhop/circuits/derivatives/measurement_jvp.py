@@ -123,15 +123,10 @@ class MeasurementJvp(NamedTuple):
         own = replace(measuring, differentiation=self.measuring.differentiation)
         return self.primals.bind(measure_p, measuring=own, query=query)
 
-    def _asked(
-        self, measuring: Measuring, values: Sequence[Any], query: Query, **others: Any
-    ) -> list[Any]:
-        same = MeasureOperands.named(tuple(self.primals.given()), values)._replace(**others)
-        return same.bind(measure_p, measuring=measuring, query=query)
-
     def by_sweep(self, measuring: Measuring) -> list[Any]:
         """Return the tangents of values by the parameters, of which only the transpose is cheap."""
-        operands, asked = self.primals.given(), functools.partial(self._asked, measuring)
+        operands = self.primals.given()
+        asked = functools.partial(_asked, tuple(operands), measuring)
         linear = LinearMap(
             lambda values, bars: asked(values, Query.VJP, cotangents=bars[0])[1:],
             lambda values, dots: [asked(values, Query.JACOBIAN)[-1] @ dots[0]],
@@ -148,9 +143,10 @@ class MeasurementJvp(NamedTuple):
         several values, which have as many directions, nothing is.
         """
         operands = self.primals.given()
+        names = tuple(operands)
 
         def both(values: Sequence[Any], direction: Any) -> Any:
-            rows = self._asked(measuring, values, Query.ALONG, params_dot=direction)[1]
+            rows = _asked(names, measuring, values, Query.ALONG, params_dot=direction)[1]
             return rows[::2], rows[1::2]
 
         def evaluate(values: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
@@ -203,14 +199,15 @@ class MeasurementJvp(NamedTuple):
         """
         operands = self.primals._replace(handle=handle, steps=steps, saved=saved, directions=None)
         known = operands.given()
+        names = tuple(known)
         static = {"measuring": self.measuring.run_again(), "order": order, "keep": False}
 
         def evaluate(values: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
-            same = MeasureOperands.named(tuple(known), values)
+            same = MeasureOperands.named(names, values)
             return same._replace(directions=moving[0]).bind(derivative_p, **static)[1:2]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
-            same = MeasureOperands.named(tuple(known), values)
+            same = MeasureOperands.named(names, values)
             return [perturbation_bar(same.handle, same.saved, bars[0]).reshape(-1, 1)]
 
         if saved is None:
@@ -242,3 +239,14 @@ class MeasurementJvp(NamedTuple):
         more = [jnp.asarray(change.coefficients, real_type()) for change in changes]
         primals = self.primals._replace(coefficients=jnp.concatenate([before, *more]))
         return changes, self._replace(primals=primals, measuring=terms.with_means())
+
+
+def _asked(
+    names: Sequence[str], measuring: Measuring, values: Sequence[Any], query: Query, **others: Any
+) -> list[Any]:
+    """Return handle and results of a measurement of operands with these names.
+
+    Rules of linear maps close over no operands: JAX keeps the rules longer than these.
+    """
+    same = MeasureOperands.named(names, values)._replace(**others)
+    return same.bind(measure_p, measuring=measuring, query=query)

@@ -6,6 +6,7 @@ goes through the outcomes of its measurements the state is a mixture.  Its densi
 of those of its runs, which no purity and no entropy is; these are functions of that sum.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -128,13 +129,12 @@ class OfState(Process):
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
         process = self.process.map_wires(qubits)
         order = qml.wires.Wires(range(len(self._wires)))
+        # Of the class: results outlive the circuit, whose tracers this has.
+        of = type(self)._of
+        return lambda answers: Statistic(take(answers), lambda state: of(process, state, order))
 
-        def value(state: Any) -> Any:
-            return self._of(process, state, order)
-
-        return lambda answers: Statistic(take(answers), value)
-
-    def _of(self, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
+    @classmethod
+    def _of(cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
         return process.process_state(state, order)
@@ -145,7 +145,8 @@ class StateProcess(OfState):
 
     is_of_amplitudes = True
 
-    def _of(self, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
+    @classmethod
+    def _of(cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
         return state if state.ndim == 2 else super()._of(process, state, order)
 
 
@@ -156,13 +157,15 @@ class OfDensityMatrix(Process):
         qubits = list(map(self._wires, self.process.wires))
         check_state_fits(len(qubits), self._where, axes=2)
         take = asked.density_matrix(qubits, self._name)
-        return lambda answers: Statistic(take(answers), self._of_matrix)
+        finish = functools.partial(type(self)._of_matrix, self.process)
+        return lambda answers: Statistic(take(answers), finish)
 
-    def _of_matrix(self, matrix: Operand) -> Any:
-        wires = self.process.wires
+    @staticmethod
+    def _of_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
+        wires = process.wires
         with qml.QueuingManager.stop_recording():
-            process = self.process.map_wires(dict(zip(wires, range(len(wires)), strict=True)))
-            return process.process_density_matrix(matrix, qml.wires.Wires(range(len(wires))))
+            on_first = process.map_wires(dict(zip(wires, range(len(wires)), strict=True)))
+            return on_first.process_density_matrix(matrix, qml.wires.Wires(range(len(wires))))
 
 
 class DensityMatrix(OfDensityMatrix):
@@ -170,7 +173,8 @@ class DensityMatrix(OfDensityMatrix):
 
     is_of_amplitudes = True
 
-    def _of_matrix(self, matrix: Operand) -> Any:
+    @staticmethod
+    def _of_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
         return matrix
 
 

@@ -44,3 +44,21 @@ def test_no_tracer_is_left(circuit: Callable[[Any], None], device: str) -> None:
         value, _ = bellhop.qjit(node)(0.3)
         slope = bellhop.qjit(bellhop.grad(lambda x: node(x)[0]))(0.3)
     assert value.shape == slope.shape == ()
+
+
+def test_no_tracer_is_left_by_second_derivatives_and_states() -> None:
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def node(x: Any) -> Any:
+        qml.RX(x, 0)
+        return qml.expval(qml.Z(0))
+
+    @qml.qnode(qml.device("default.qubit", wires=2))
+    def purity(x: Any) -> Any:
+        straight(x)
+        return qml.purity(0)
+
+    with jax.checking_leaks():
+        curvature = bellhop.qjit(jax.hessian(node))(0.3)
+        slope = jax.grad(bellhop.qjit(jax.grad(node)))(0.3)
+        assert bellhop.qjit(jax.grad(purity))(0.3).shape == ()
+    assert abs(curvature - slope) < 1e-9
