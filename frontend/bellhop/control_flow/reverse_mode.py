@@ -155,7 +155,8 @@ def _transpose_or(by_jax: Callable[..., Any]) -> Callable[..., Any]:
 
 def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     if all(type(cotangent) is ad.Zero for cotangent in cotangents):
-        return [None] * len(args)
+        # An effect keeps it. Arrays, as the transpose of a scan refuses a zero of what it stacks.
+        return [_zeros(arg.aval) if ad.is_undefined_primal(arg) else None for arg in args]
     cond, n_cond = params["cond_jaxpr"], params["cond_nconsts"]
     body, n_consts = params["body_jaxpr"], params["body_nconsts"]
     if cond.out_avals[0].shape:

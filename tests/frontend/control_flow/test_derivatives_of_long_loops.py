@@ -211,3 +211,24 @@ def test_one_scalar_in_a_container(method):
     value, slope = bellhop.qjit(bellhop.value_and_grad(f, method=method))(2.0, 3.0)
     close(value["a"][0], 6)
     close(slope["a"][0], 3)
+
+
+def test_a_loop_with_an_effect_whose_result_is_not_used():
+    """Its effect keeps it, and nothing depends on what it reads of a scan."""
+    seen = []
+
+    def f(x, n):
+        last, all_ = jax.lax.scan(lambda c, _: (jnp.sin(c), c), x, jnp.ones(3))
+
+        def body(i, carried):
+            note = lambda: (bellhop.debug.callback(seen.append)(i), all_)[1]
+            bellhop.cond(i < 2, note, lambda: jnp.sin(all_))()
+            return i + 1, carried
+
+        bellhop.while_loop(lambda i, _: i < 2)(body)(n, last)
+        return last
+
+    slope = bellhop.qjit(bellhop.grad(f))(1.1, 0)
+    a, b = np.sin(1.1), np.sin(np.sin(1.1))
+    np.testing.assert_allclose(slope, np.cos(1.1) * np.cos(a) * np.cos(b), atol=1e-12)
+    assert len(seen) == 2
