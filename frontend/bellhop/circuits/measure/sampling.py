@@ -71,7 +71,32 @@ def as_diagonals(observable: qml.operation.Operator, where: str) -> tuple[Any, l
     if not observable.has_matrix:
         raise unsupported(where, f"the eigenvalues of {observable.name}", "Measure its terms.")
     wires = tuple(observable.wires)
+    if all(isinstance(factor, NamedFactor) for _, factors in terms for factor in factors):
+        together = _in_one_basis(wires, [(c, list(map(diagonalized, f))) for c, f in terms])
+        if together is not None:
+            return 1.0, [together]
     return 1.0, [diagonalized(Matrix(wires, observable.matrix(wire_order=wires)))]
+
+
+def _in_one_basis(
+    wires: tuple[Any, ...], terms: Sequence[tuple[Any, Sequence[Diagonal]]]
+) -> Diagonal | None:
+    """Return a sum of products whose factors on a wire are all of one basis; None for others."""
+    basis = Basis()
+    if not all(basis.take(factors) for _, factors in terms):
+        return None
+    total: Any = 0
+    for coefficient, factors in terms:
+        of_wire = {factor.wires[0]: factor.eigenvalues for factor in factors}
+        product = np.ones(1)
+        for wire in wires:
+            product = np.kron(product, of_wire.get(wire, np.ones(2)))
+        # Known eigenvalues stay known, for counts.
+        xp = jnp if isinstance(coefficient, jax.core.Tracer) else np
+        total += xp.real(coefficient) * product
+    kinds = tuple(basis.bases.get(wire, COMPUTATIONAL) for wire in wires)
+    kind = kinds[0] if len(set(kinds)) == 1 else (wires, kinds)
+    return Diagonal(wires, kind, tuple(basis.gates), total)
 
 
 def rotated_as_in_pennylane(observable: qml.operation.Operator, where: str) -> list[Diagonal]:

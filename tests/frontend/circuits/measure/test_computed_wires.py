@@ -169,3 +169,19 @@ def test_what_is_not_supported_says_so():
     of_observable = qml.set_shots(qnode(lambda x, i: qml.sample(qml.X(i))), 10)
     with pytest.raises(bellhop.CompileError, match="a measurement stands on a wire that is comp"):
         bellhop.qjit(of_observable)(0.4, 1)
+
+
+def test_variances_of_shots_on_one_of_many_wires():
+    """The sum over all wires has outcomes, and its matrix would take gigabytes."""
+    n_wires, shots = 13, 20_000
+
+    def measured(wire):
+        for each in range(n_wires):
+            qml.RY(0.2 + 0.1 * each, each)
+        return qml.var(qml.Z(wire)), qml.var(qml.X(wire))
+
+    node = qml.QNode(measured, qml.device("lightning.qubit", wires=n_wires))
+    variances = bellhop.qjit(qml.set_shots(node, shots))(4)
+    expected = [np.sin(0.6) ** 2, np.cos(0.6) ** 2]
+    # Six standard deviations of a mean, whose square is subtracted.
+    np.testing.assert_allclose(variances, expected, atol=12 / np.sqrt(shots))
