@@ -92,7 +92,8 @@ class Iteration {
   }
 
   // The same of a state v with its tangent w: (v, w) becomes (U v, U w + U' v).
-  void apply(std::size_t i, bool is_adjoint, const Ket& ket) const {
+  [[gnu::always_inline]] void apply(std::size_t i, bool is_adjoint,
+                                    const Ket& ket) const {
     if constexpr (!kMoves) return apply(i, is_adjoint, ket.state);
     const Operation& operation = segment_->program->operations[i];
     const bool moves = direction_ != nullptr && has_parameters(i);

@@ -5,6 +5,9 @@
 // register has. Nothing here, nor in what includes it, may use an
 // inline function of the C++ library: the linker keeps one copy of such a function, and
 // that might be the one for a processor that this is not.
+//
+// A gate on few qubits takes some 20 ns, and compilers stop inlining in files of many
+// instances: what runs for each gate is always_inline.
 #ifndef BELLHOP_LANES
 #error "sweeps/lanes.h is for the files of one instruction set"
 #endif
@@ -91,7 +94,7 @@ struct SineCosine {
 // To 1 ulp or so. The angle is reduced to |y| <= pi / 4 by a multiple of pi / 2 that is
 // subtracted in three parts, whose products with it are exact up to kExact; there the
 // polynomials are those of the Cephes library (S. Moshier, sin.c).
-inline SineCosine sine_cosine(Wide angle) {
+[[gnu::always_inline]] inline SineCosine sine_cosine(Wide angle) {
   constexpr double kExact = 1 << 20;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2**52: its ulp is 1
   const Wide shifted = angle * 0.63661977236758134308 + kRound;

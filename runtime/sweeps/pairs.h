@@ -141,7 +141,7 @@ inline Complex zero() { return {Lanes{}, Lanes{}}; }
 // First and second amplitude of each pair, as lanes of the registers that they are in.
 // Where nothing is flipped there are only seconds.
 struct Places {
-  explicit Places(const PairBits& bits)
+  [[gnu::always_inline]] explicit Places(const PairBits& bits)
       : first(bits.flips.high == 0 && bits.flips.low == 0
                   ? LaneBits{}
                   : matching(bits.mask.low, bits.value.low)),
@@ -170,6 +170,7 @@ inline Complex of_others() {
 template <int kFlips, Operation::Form kForm, bool kAdds>
 void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t size,
                   const PairBits& bits, const Matrix2<Lanes>& m) {
+  const Amplitudes& to = kAdds ? into : state;
   const Places places(bits);
   const Complex own = chosen(places.first, entry(m, 0),
                              chosen(places.second, entry(m, 3), of_others<kAdds>()));
@@ -179,8 +180,8 @@ void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t s
       size, bits.mask.high, bits.value.high, 0, [&](std::size_t first, std::size_t n) {
         const Lanes* const real = at(state.real, first);
         const Lanes* const imag = at(state.imag, first);
-        Lanes* const to_real = at(into.real, first);
-        Lanes* const to_imag = at(into.imag, first);
+        Lanes* const to_real = at(to.real, first);
+        Lanes* const to_imag = at(to.imag, first);
         for (std::size_t k = 0; k < n; ++k) {
           const Complex v = {real[k], imag[k]};
           const Complex other = {exchanged<kFlips>(v.real), exchanged<kFlips>(v.imag)};
@@ -192,6 +193,7 @@ void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t s
 template <int kFlips, Operation::Form kForm, bool kAdds>
 void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t size,
                   const PairBits& bits, const Matrix2<Lanes>& m) {
+  const Amplitudes& to = kAdds ? into : state;
   const Places places(bits);
   const Complex own0 = chosen(places.first, entry(m, 0), of_others<kAdds>());
   const Complex across0 = chosen(places.first, entry(m, 1), zero());
@@ -205,10 +207,10 @@ void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t s
         const Lanes* const imag0 = at(state.imag, first);
         const Lanes* const real1 = at(state.real, second);
         const Lanes* const imag1 = at(state.imag, second);
-        Lanes* const to_real0 = at(into.real, first);
-        Lanes* const to_imag0 = at(into.imag, first);
-        Lanes* const to_real1 = at(into.real, second);
-        Lanes* const to_imag1 = at(into.imag, second);
+        Lanes* const to_real0 = at(to.real, first);
+        Lanes* const to_imag0 = at(to.imag, first);
+        Lanes* const to_real1 = at(to.real, second);
+        Lanes* const to_imag1 = at(to.imag, second);
         for (std::size_t k = 0; k < n; ++k) {
           const Complex v0 = {real0[k], imag0[k]};
           const Complex v1 = {real1[k], imag1[k]};
@@ -309,8 +311,9 @@ inline void flush_into(Products<Wide>& total, Products<Lanes>& sums) {
 
 template <int kFlips>
 struct OverlapOf {
-  static Overlap run(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
-                     const PairBits& bits) {
+  [[gnu::always_inline]] static Overlap run(const Amplitudes& bra,
+                                            const Amplitudes& ket, std::size_t size,
+                                            const PairBits& bits) {
     const Places places(bits);
     // Over the first and the second amplitudes of pairs.
     Products<Wide> total0, total1;

@@ -40,7 +40,7 @@ struct Word {
     out.imag = -real;
     return out;
   }
-  Wide of_lanes_in_double(Wide numbers) const {
+  [[gnu::always_inline]] Wide of_lanes_in_double(Wide numbers) const {
     return chosen(matching(mask.low, value.low),
                   numbers * widened(lane_signs(signs.low)), Wide{});
   }
