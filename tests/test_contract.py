@@ -147,9 +147,10 @@ def _matches(values: list[str], declared: list[str]) -> bool:
         if form.endswith(" ..."):
             assert position == len(declared) - 1, "only the last may be of any length"
             return all(_fits(value, form.removesuffix(" ...")) for value in rest)
-        if not rest and name.endswith("?"):
-            continue
-        if not rest or not _fits(rest[0], form):
+        is_present = bool(rest) and _fits(rest[0], form)
+        if name.endswith("?") and not is_present:
+            values = [*values[:position], None, *rest]
+        elif not is_present:
             return False
     return len(values) <= len(declared)
 

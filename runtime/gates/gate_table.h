@@ -40,6 +40,7 @@ class GateTable {
 
   // How many parameters an iteration has.
   std::size_t parameters() const { return params_; }
+  bool has_dynamic_wires() const { return dynamic_wires_ > 0; }
 
   // Iterations, one after another, and what the program computed for them.
   struct Iterations {

@@ -41,20 +41,34 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
   return instantiate<RunState>(build, circuit);
 }
 
+// One of those that there need not be.
+template <ffi::DataType kType>
+ffi::Buffer<kType> operand(const ffi::RemainingArgs& others, std::size_t index) {
+  const auto found = others.get<ffi::Buffer<kType>>(index);
+  if (!found) throw CircuitError("An operand is missing, or of another type.");
+  return *found;
+}
+
 // Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
 // Ownership: the session begins and ends here.
 ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
                ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
-               ffi::Buffer<ffi::S32> dynamic_wires, Vector vector,
-               ffi::RemainingRets values) {
+               ffi::RemainingArgs others, ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
   return guarded(state, id, beginning, [&] {
     const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
+    const bool has_wires = state->table.has_dynamic_wires();
+    PerRow<std::span<const std::int32_t>> wires;
+    if (has_wires) {
+      wires = read_per_row(operand<ffi::S32>(others, 0), beginning.rows);
+    }
+    Vector vector;
+    if (others.size() > has_wires) vector = operand<ffi::F64>(others, has_wires);
     const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
     {
       Lease lease = open_session(handle);
       apply_gates(lease.session, state->table, read_per_row(params, beginning.rows),
-                  state->offset, read_per_row(dynamic_wires, beginning.rows), 1);
+                  state->offset, wires, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
                         read_per_row(data, beginning.rows), vector, values,
                         state->derivative, helpers_of(pool));

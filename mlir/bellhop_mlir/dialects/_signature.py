@@ -1,7 +1,7 @@
 """What an operation takes, returns and must have: to build it by, and to verify it.
 
 Types are written as text.  A ``?`` stands for any size, ``...`` at the end for whatever types
-follow; what stands in brackets may be missing: a size, or the last type.
+follow; what stands in brackets may be missing: a size, or a type.
 """
 
 import functools
@@ -92,7 +92,7 @@ def _verify(
     texts = list(map(str, observed))
     if expected[-1:] == ("...",):
         texts[len(expected) - 1 :] = ["..."]
-    wanted = _present(expected, len(texts))
+    wanted = list(_present(expected, texts))
     fits = len(texts) == len(wanted) and all(map(_fits, texts, wanted))
     if not fits:
         raise VerificationError(
@@ -101,12 +101,17 @@ def _verify(
         )
 
 
-def _present(expected: Sequence[str], count: int) -> Sequence[str]:
-    """Return what is expected of so many types, of which the last may be missing."""
-    *first, last = expected or ("",)
-    if not last.startswith("["):
-        return expected
-    return first if count == len(first) else [*first, last[1:-1]]
+def _present(expected: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
+    """Yield what is expected, without those that may be missing and are."""
+    rest = iter(texts)
+    text = next(rest, None)
+    for form in expected:
+        may_be_missing = form.startswith("[")
+        wanted = form[1:-1] if may_be_missing else form
+        if may_be_missing and (text is None or not _fits(text, wanted)):
+            continue
+        yield wanted
+        text = next(rest, None)
 
 
 def _fits(text: str, form: str) -> bool:

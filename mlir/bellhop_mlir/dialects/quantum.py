@@ -20,7 +20,7 @@
     %c = "quantum.cotangents"(%s4, %t, %number)
     %s5 = "quantum.after"(%s4, %c)
     "quantum.end"(%s5)
-    %v = "quantum.run"(%params, %data, %wires) {...}
+    %v = "quantum.run"(%params, %data) {...}
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
 the state after it, so data dependence is program order.  What else they take and return is what

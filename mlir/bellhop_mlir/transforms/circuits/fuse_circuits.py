@@ -34,10 +34,11 @@ class FuseCircuits(Pass):
 
     After::
 
-        %e = "quantum.run"(%x, %data, %wires) {names = "RX", measurements = array<i64: 0, 3, 0>,
+        %e = "quantum.run"(%x, %data) {names = "RX", measurements = array<i64: 0, 3, 0>,
             jacobian = 0 : i64}
 
-    A custom call costs XLA as much as the runtime takes for a circuit of a few qubits.
+    A custom call costs XLA as much as the runtime takes for a circuit of a few qubits, and a buffer
+    some percent of that: wires are an operand where there are some.
 
     Circuits of several runs stay as they are, and so do those that overlap-regions has tied to a
     region.
@@ -115,7 +116,7 @@ class _Fusible:
         _, *values = self.measure.results
         with ir.InsertionPoint(self.measure), self.measure.location:
             results = quantum.run(
-                [params, data, wires, *vector],
+                [params, data, *([wires] if _has_elements(wires) else []), *vector],
                 types(values),
                 offset=integer(offset),
                 **{name: _plain(self.begin.attributes[name]) for name in _OF_BEGIN},
@@ -140,6 +141,10 @@ def _is_future(anchor: ir.Value) -> bool:
     """Tell whether it is that of a region, which is to start before the circuit."""
     op = producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
+
+
+def _has_elements(value: ir.Value) -> bool:
+    return 0 not in ir.RankedTensorType(value.type).shape
 
 
 def _is_straight(gates: ir.Operation) -> bool:
