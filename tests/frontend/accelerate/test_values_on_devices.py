@@ -209,3 +209,22 @@ def test_transfers_compute_nothing():
         on = lambda f: bellhop.accelerate(f, dev="cpu:1")  # noqa: E731
         bellhop.qjit(lambda w: loop(on, circuit, w))(WEIGHTS)
     assert len(compiled) == 1
+
+
+def test_values_that_a_loop_takes_from_outside_are_there_until_it_is_over():
+    @bellhop.qjit
+    def f(x):
+        @qml.qnode(qml.device("default.qubit", wires=2), shots=2000)
+        def shots(y):
+            z = bellhop.accelerate(lambda _: y, dev="cpu:1")(x)
+            qml.RX(y, 0)
+            qml.RY(0.83, 0)
+            outcome = bellhop.measure(0)
+            bellhop.cond(outcome, lambda: qml.ctrl(qml.RY, control=1)(z, wires=0))()
+            bellhop.measure(0, postselect=0)
+            return qml.probs(wires=1)
+
+        return shots(jnp.cos(x))
+
+    # Both x and y go to the device before the loop over shots.
+    np.testing.assert_array_equal(f(0.5), [1, 0])

@@ -91,6 +91,8 @@ class _KeptValues:
         self.regions = RegionVariants(module)
         self._handle = ir.Type.parse(callback.HANDLE)
         self._owned: list[ir.Value] = []
+        # By the first result of a function that a loop became: what is there once it is over.
+        self._taken: dict[ir.Value, ir.Value] = {}
         # Of what is being changed: operands that are handles, and uses of results.
         self._held: set[tuple[ir.Value, int]] = set()
         self._by_regions: dict[ir.Value, list[_Use]] = {}
@@ -312,7 +314,10 @@ class _KeptValues:
             if user not in users:
                 users.append(user)
         anchors = [
-            self._passed(user, handle) if len(user.regions) else _anchor(user) for user in users
+            self._passed(user, handle)
+            if len(user.regions)
+            else self._taken.get(user.results[0], _anchor(user))
+            for user in users
         ]
         *_, end = block.operations
         with ir.InsertionPoint(end), end.location:
@@ -334,6 +339,9 @@ class _KeptValues:
         behind = [taken.owner, *ops[place:]]
         connect([OperationGroup(ops[: place - 1]), part, OperationGroup(behind)])
         outline(self._module, part, "holding")
+        holding = producer(taken.owner.operands[0])
+        assert holding is not None
+        self._taken[holding.results[0]] = taken
         return taken
 
 
