@@ -125,7 +125,7 @@ class _KeptValues:
         backwards = self._owned[::-1]
         for handle in sorted(backwards, key=lambda handle: not _is_of_loop(handle)):
             self._release(handle)
-        self._owned = []
+        self._owned, self._taken = [], {}
         if given:
             type_ = function_type(function)
             narrow(function, range(len(type_.inputs)), range(len(type_.results)))
