@@ -53,7 +53,9 @@ def _with_result(name: str, call: str) -> Statement:
         if scope.traits.derivative:
             text = f"jax.tree.map(jax.lax.stop_gradient, {text})"
         function = "into" if "buffer" in call else "steps"
-        stem = "q" if scope.repeated else _stem(scope, name, call)
+        # In a plain `jax.jit` XLA makes pure calls of loops without iterations, JAX's own too.
+        unpromised = scope.repeated or (name == "p" and scope.traits.jit)
+        stem = "q" if unpromised else _stem(scope, name, call)
         noted = f"functools.partial({function}, {scope.fresh(stem)!r})"
         scope.lines += [f"{given} = {text}", f"{got} = {call.format(noted, given)}"]
         shape.bind(scope, got)

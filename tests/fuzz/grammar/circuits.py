@@ -76,7 +76,7 @@ def circuit(scope: Scope) -> None:
     measures = not scope.traits.mapped and scope.chance(3)
     # Three rows of parameters.
     broadcast = not shots and not measures and scope.chance(5)
-    inner = scope.inner(wires=wires, in_circuit=True, repeated=measures)
+    inner = scope.inner(wires=wires, in_circuit=True, repeated=scope.repeated or measures)
     parameters = [scope.fresh("x"), scope.fresh("n")]
     inner.variables[Kind.FLOAT].append(parameters[0])
     inner.variables[Kind.INT].append(parameters[1])
