@@ -130,6 +130,24 @@ def test_in_loops_and_branches():
     assert is_outlined(compiled)
 
 
+def test_an_operand_that_xla_finds_to_be_constant():
+    """XLA ends the process where a function of scalars does not need an operand of its."""
+    unused = jax.jit(lambda holds, known, x: jnp.where(holds, x, 0.0))
+
+    @bellhop.qjit
+    def f(x, n, values):
+        known = jnp.sum(values)
+        y = x
+        for i in range(40):
+            y = unused(y > 0.001 * i, known, y * x)
+        return y, lax.fori_loop(0, n, lambda _, c: jnp.cos(c) + y, known)
+
+    y = functools.reduce(lambda y, i: y * 0.99 * (y > 0.001 * i), range(40), 0.99)
+    known = functools.reduce(lambda c, _: np.cos(c) + y, range(4), 0.0)
+    np.testing.assert_allclose(f(0.99, 4, np.array([])), (y, known), rtol=1e-12)
+    assert is_outlined(f)
+
+
 def test_with_callbacks_between():
     seen = []
 

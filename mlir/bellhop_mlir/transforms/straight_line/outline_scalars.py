@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._parts import OperationGroup, blocks, connect, outline
-from bellhop_mlir._walk import functions, operations, symbol
+from bellhop_mlir._walk import functions, operations, rename, symbol
 from bellhop_mlir.passes import Pass
 
 # What computes a scalar from scalars, or picks one.
@@ -34,10 +34,12 @@ class OutlineScalars(Pass):
 
     After::
 
-        %0:2 = call @main_scalars_1(%x) {mhlo.frontend_attributes = {inlineable = "false",
+        %0 = stablehlo.optimization_barrier %x : tensor<f64>
+        %1:2 = call @main_scalars_1(%0) {mhlo.frontend_attributes = {inlineable = "false",
             xla_cpu_small_call = "true"}} : (tensor<f64>) -> (tensor<f64>, tensor<1xf64>)
-        %1:2 = call @main_scalars_2(%0#0) {...}
-        return %0#0, %1#0 : tensor<f64>, tensor<f64>
+        %2:2 = stablehlo.optimization_barrier %1#0, %x : tensor<f64>, tensor<f64>
+        %3:3 = call @main_scalars_2(%2#0, %2#1) {...}
+        return %1#0, %3#0 : tensor<f64>, tensor<f64>
 
     XLA's CPU backend makes a kernel of each scalar that is used more than once, and repeats in it
     all that the scalar is computed from: where each comes from the one before, as angles of
@@ -46,8 +48,10 @@ class OutlineScalars(Pass):
     they take 0.8 s.  An XLA that does not know the attribute makes a kernel of each
     scalar, as it would anyway.
 
-    A function also returns an element of each operand, which nobody takes.  XLA ends the process
-    where it finds that such a call does not need one of its operands, as in ``0 * i``.
+    XLA may end the process where it finds that such a call does not need one of its operands.  So a
+    function also returns an element of each operand, which nobody takes: it needs that even in
+    ``0 * i``.  And operands pass a barrier: XLA is not to learn that one is constant, whose element
+    it would put into the function.
 
     Args:
         size: operations in a function, constants not counted.  A row that is no longer stays.
@@ -70,6 +74,7 @@ class OutlineScalars(Pass):
             connect(parts)
             for part in moving:
                 _return_elements(part)
+                _hide_operands(part)
             for number, part in reversed(list(enumerate(moving, 1))):
                 outline(module, part, f"scalars_{number}", xla_cpu_small_call="true")
             changed = True
@@ -116,6 +121,17 @@ def _return_elements(part: OperationGroup) -> None:
             )
         part.operations.insert(0, element.owner.operation)
         part.outputs[element] = None
+
+
+def _hide_operands(part: OperationGroup) -> None:
+    """Let a part take its inputs through a barrier, behind which XLA knows nothing of them."""
+    begin = part.operations[0]
+    with begin.location, ir.InsertionPoint(begin):
+        barrier = stablehlo.OptimizationBarrierOp(list(part.inputs))
+    hidden = dict(zip(part.inputs, barrier.results, strict=True))
+    for op in part.operations:
+        rename(op, hidden)
+    part.inputs = dict.fromkeys(hidden.values())
 
 
 class _ScalarOperations:

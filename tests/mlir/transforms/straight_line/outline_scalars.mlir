@@ -5,8 +5,10 @@
 // CHECK-LABEL: func.func public @main
 func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
   // CHECK-SAME: %[[X:.+]]: tensor<f64>
-  // CHECK: %[[A:.+]]:2 = call @main_scalars_1(%[[X]]) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
-  // CHECK: %[[B:.+]]:2 = call @main_scalars_2(%[[A]]#0) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
+  // CHECK: %[[HIDDEN_X:.+]] = stablehlo.optimization_barrier %[[X]]
+  // CHECK-NEXT: %[[A:.+]]:2 = call @main_scalars_1(%[[HIDDEN_X]]) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
+  // CHECK: %[[HIDDEN_A:.+]] = stablehlo.optimization_barrier %[[A]]#0
+  // CHECK-NEXT: %[[B:.+]]:2 = call @main_scalars_2(%[[HIDDEN_A]]) {mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}}
   // CHECK-NEXT: return %[[A]]#0, %[[B]]#0
   %0 = stablehlo.sine %x : tensor<f64>
   %two = stablehlo.constant dense<2.0> : tensor<f64>
@@ -30,8 +32,9 @@ func.func public @main(%x: tensor<f64>) -> (tensor<f64>, tensor<f64>) {
 
 // CHECK-LABEL: func.func public @main
 func.func public @main(%x: tensor<8xf64>) -> tensor<f64> {
-  // CHECK-NEXT: %[[A:.+]]:2 = call @main_scalars_1
-  // CHECK-NEXT: %[[B:.+]]:2 = call @main_scalars_2(%[[A]]#0)
+  // CHECK: %[[A:.+]]:2 = call @main_scalars_1
+  // CHECK-NEXT: %[[HIDDEN_A:.+]] = stablehlo.optimization_barrier %[[A]]#0
+  // CHECK-NEXT: %[[B:.+]]:2 = call @main_scalars_2(%[[HIDDEN_A]])
   // CHECK-NEXT: return %[[B]]#0
   %0 = stablehlo.slice %x [3:4] : (tensor<8xf64>) -> tensor<1xf64>
   %1 = stablehlo.reshape %0 : (tensor<1xf64>) -> tensor<f64>
@@ -67,7 +70,8 @@ func.func public @main(%x: tensor<f64>, %n: tensor<i32>) -> tensor<f64> {
   // CHECK: stablehlo.while
   // CHECK: do {
   // CHECK: %[[A:.+]]:2 = func.call @main_scalars_1(%{{.+}}) {{.*}} : (tensor<f64>) -> (tensor<f64>, tensor<1xf64>)
-  // CHECK: func.call @main_scalars_2(%[[A]]#0)
+  // CHECK: %[[HIDDEN_A:.+]] = stablehlo.optimization_barrier %[[A]]#0
+  // CHECK: func.call @main_scalars_2(%[[HIDDEN_A]])
   %0:2 = stablehlo.while(%i = %n, %v = %x) : tensor<i32>, tensor<f64>
    cond {
     %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
