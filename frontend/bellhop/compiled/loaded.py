@@ -12,7 +12,6 @@ from bellhop._jax.compiled_runs import checks_results
 from bellhop._jax.private import trace_state_clean
 from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedProgram, read_programs, reading
-from bellhop.base.devices import device_name, host_device
 from bellhop.base.flat import restored_arguments
 from bellhop.base.module_text import parse
 from bellhop.base.signature import array_types, describe
@@ -22,7 +21,6 @@ from bellhop.compiled.programs import Made
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.failures import RUN_ERRORS
 from bellhop.compiler.optimize import optimize
-from bellhop.compiler.regions import take_regions
 from bellhop.errors import CircuitError, CompileError
 from bellhop.tracing.options import CompileOptions
 from bellhop_mlir.pipelines import OPTIMIZATION
@@ -98,10 +96,8 @@ class LoadedFunction(QJIT[Any, Any]):
         try:
             program = optimize(
                 module,
-                device_name(host_device()),
                 saved.targets,
                 self._table,
-                take_regions,
                 jaxpr=None,
                 out_avals=saved.out_avals,
                 out_targets=saved.out_targets,

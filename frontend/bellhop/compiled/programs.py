@@ -8,13 +8,11 @@ import jax
 from jax.interpreters.mlir import ir
 
 from bellhop.base.callers_context import keep_context
-from bellhop.base.devices import device_name, host_device
 from bellhop.base.module_text import parse
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import optimize
-from bellhop.compiler.regions import take_regions
 from bellhop.errors import CompileError
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -54,10 +52,8 @@ class Made:
         try:
             replaced = optimize(
                 parse(text),
-                device_name(host_device()),
                 program.targets,
                 table,
-                take_regions,
                 jaxpr=program.jaxpr,
                 out_avals=program.code.out_avals,
                 out_targets=program.code.targets,

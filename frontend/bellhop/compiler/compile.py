@@ -27,14 +27,13 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import forget_lowering, leaked_values
 from bellhop._jax.private import without_mesh
-from bellhop.base.devices import Target, device_name, host_device
+from bellhop.base.devices import Target
 from bellhop.base.source import definition_site, line_of
 from bellhop.compiler.callbacks_of_jax import lower_for_us
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
 from bellhop.compiler.instruments import Stopwatch
 from bellhop.compiler.optimize import optimize
-from bellhop.compiler.regions import take_regions
 from bellhop.errors import CompileError
 from bellhop.tracing.unused_values import without_unused_calls
 from bellhop_mlir._walk import functions
@@ -137,10 +136,8 @@ def compile_program(
     try:
         return optimize(
             module,
-            device_name(host_device()),
             gathered.targets,
             table,
-            take_regions,
             # A copy: JAX's caches hold what they know of the original while it lives, and that
             # may refer to us.
             jaxpr=ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts),

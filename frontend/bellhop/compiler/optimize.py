@@ -1,5 +1,7 @@
 """From a lowered module to a program: runs the passes, and fills the table of callbacks.
 
+The regions of a program are modules in it, which become programs of their own here.
+
 ``qjit(lambda x: pure_callback(f, float)(x) + pure_callback(f, float)(x))`` is lowered to ::
 
     %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
@@ -19,10 +21,12 @@ the callback in the table of the program::
 """
 
 import hashlib
+import io
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
@@ -35,18 +39,22 @@ from bellhop.base.devices import (
     number_of_devices,
     target_name,
     target_of_name,
+    target_platform,
 )
 from bellhop.base.module_text import ModuleText, Snapshot
+from bellhop.base.types import aval_of
 from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
 from bellhop.compiler.context import stamped
-from bellhop.compiler.delegation import Delegates
+from bellhop.compiler.delegation import Delegates, is_delegated
 from bellhop.compiler.instruments import Stopwatch
+from bellhop.compiler.regions import Region, Transfer
+from bellhop.compiler.residence import Residence
 from bellhop.errors import CompileError
 from bellhop_mlir._call_graph import narrow
 from bellhop_mlir._meshes import meshes, size
 from bellhop_mlir._runtime_calls import runtime_calls
-from bellhop_mlir._walk import function_type, functions
+from bellhop_mlir._walk import function_type, functions, string, symbol, symbols
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_mlir.dialects.printing import text as printed
 from bellhop_mlir.passes import Pass
@@ -77,13 +85,12 @@ LOWERED = "lowered"
 
 def optimize(
     module: ir.Module,
-    device: str,
     targets: Sequence["CallbackTarget"],
     table: CallbackTable,
-    take_regions: Callable[[ir.Module, Sequence["CallbackTarget"]], list[Callback]],
     *,
     jaxpr: Any,
     out_avals: tuple[Any, ...],
+    device: str | None = None,
     out_targets: tuple[Target | None, ...] = (),
     keep_stages: bool = False,
     concurrent: int = 1,
@@ -96,13 +103,11 @@ def optimize(
 
     Args:
         module: the program as lowered; it is changed in place.
-        device: where the program itself runs.
         targets: the callbacks, by the numbers that the declarations in the module have.
         table: gets the callbacks and the executables of the regions.
-        take_regions: moves the regions out of the module, and returns a callback for each that runs
-            it.
         jaxpr: the jaxpr from which the module was lowered.
         out_avals: the types of the results.
+        device: where the program itself runs; None for the host.
         out_targets: where each of them is asked for; empty where none is.
         keep_stages: whether to keep the text of the module after every pass.
         concurrent: how many independent pure callbacks the runtime calls at once.
@@ -113,6 +118,7 @@ def optimize(
             megabytes of them takes longer than everything else.
         after: the name of the pass after which the module was saved, if it was not just lowered.
     """
+    device = device or device_name(host_device())
     stages: dict[str, str] = {}
     stopwatch = Stopwatch()
 
@@ -157,7 +163,7 @@ def optimize(
             verified=True,
         )
         _check_meshes(module, device)
-        callbacks = [target.bind(workers) for target in targets] + take_regions(module, targets)
+        callbacks = [target.bind(workers) for target in targets] + _take_regions(module, targets)
         if not delegates:
             table.set_program(key, callbacks)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
@@ -237,3 +243,79 @@ def _used_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
     if len(kept) <= last:
         narrow(main, kept, results)
     return tokens, tuple(place - tokens for place in kept if tokens <= place < last)
+
+
+def _take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
+    """Move the nested modules out and compile each for its device, ahead of any call.
+
+    Args:
+        module: a program after convert-accelerate-to-runtime.
+        targets: the functions that regions may call, by number.
+
+    Returns:
+        what the program calls to run each region, by number.
+    """
+    regions = {name: op for name, op in symbols(module).items() if op.name == "builtin.module"}
+    compiled: list[Callback] = []
+    for declaration in sorted(dialect.declarations(module).values(), key=lambda op: op.id):
+        if declaration.module is None:
+            continue
+        nested = regions.pop(declaration.module)
+        name = string(declaration, "python")
+        site = string(declaration, "site")
+        target = target_of_name(string(nested, "bellhop.device"))
+        del declaration.attributes["module"]
+        main = functions(nested)["main"]
+        type_ = function_type(main)
+        residence = Residence.of(declaration, type_, target)
+        if isinstance(target, jax.Device) and _is_identity(main, functions(nested)):
+            compiled.append(Transfer(name, target, residence).callback(site))
+            nested.erase()
+            continue
+        table = CallbackTable(published=False)
+        program = optimize(
+            _module_of(nested),
+            targets,
+            table,
+            device=target_name(target),
+            jaxpr=None,
+            out_avals=tuple(map(aval_of, type_.results)),
+            delegates=is_delegated(target_platform(target)),
+            elides=True,
+        )
+        inputs = tuple(map(aval_of, type_.inputs))
+        region = Region(name, site, program, inputs, table, target, residence)
+        compiled.append(region.callback(site))
+        nested.erase()
+    return compiled
+
+
+def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
+    """Tell whether a function gives what it takes, by calls of such functions too."""
+    (block,) = function.regions[0].blocks
+    *calls, end = (op.operation for op in block.operations)
+    given: dict[ir.Value, ir.Value] = {}
+    for call in calls:
+        if call.name != "func.call" or not _is_identity(by_name[symbol(call)], by_name):
+            return False
+        operands = [given.get(value, value) for value in call.operands]
+        given |= zip(call.results, operands, strict=True)
+    return [given.get(value, value) for value in end.operands] == list(block.arguments)
+
+
+def _module_of(nested: ir.Operation) -> ir.Module:
+    """Return a nested module as one of its own; by way of bytecode, for its constants."""
+    bytecode = io.BytesIO()
+    nested.write_bytecode(bytecode)
+    module = ir.Module.parse(bytecode.getvalue(), nested.context)
+    # Reading may put it into an implicit one.
+    operations = [op.operation for op in module.body.operations]
+    if len(operations) == 1 and operations[0].name == "builtin.module":
+        inner = operations[0]
+        outer, module = module, ir.Module.create(inner.location)
+        for name in inner.attributes:
+            module.operation.attributes[name] = inner.attributes[name]
+        for op in list(inner.regions[0].blocks[0].operations):
+            module.body.append(op)
+        del outer
+    return module

@@ -2,15 +2,13 @@
 
 import contextvars
 import functools
-import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
-from jax.interpreters.mlir import ir
 
 from bellhop._jax.compiled_runs import checks_results, run_compiled
 from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_taken_by
@@ -19,24 +17,16 @@ from bellhop.base.devices import (
     describe_target,
     sharding_for,
     target_name,
-    target_of_name,
     target_platform,
 )
-from bellhop.base.types import aval_of
 from bellhop.compiler.code import Program, table_handle
-from bellhop.compiler.delegation import is_delegated, refuse_waiting_device
+from bellhop.compiler.delegation import refuse_waiting_device
 from bellhop.compiler.failures import with_failures
-from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import program_p
 from bellhop.compiler.residence import Residence, Results
 from bellhop.errors import CompileError
-from bellhop_mlir._walk import function_type, functions, string, symbol, symbols
-from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
-
-if TYPE_CHECKING:
-    from bellhop.compiler.target import CallbackTarget
 
 
 class Region:
@@ -176,6 +166,19 @@ class Region:
             f"compiled for {dtype}{shape}. This is an error of bellhop; please report it."
         )
 
+    def callback(self, site: str) -> Callback:
+        """Return what a program calls to run it; ``site`` is the user's call."""
+        where = describe_target(self.target)
+        return Callback(
+            function=self,
+            convert=self.convert,
+            description=f"region '{self.name}' on {where}",
+            site=site,
+            kind=f"region on {where}",
+            name=self.name,
+            definition=site,
+        )
+
 
 class Transfer(Region):
     """Values that are moved to a device, or from there, and not computed with."""
@@ -218,93 +221,3 @@ def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target:
 def _threads() -> ThreadPoolExecutor:
     # A region may wait for others that its callbacks start, so there is no end of threads.
     return ThreadPoolExecutor(max_workers=4096, thread_name_prefix=HELPERS)
-
-
-def take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
-    """Move the nested modules out and compile each for its device, ahead of any call.
-
-    Args:
-        module: a program after convert-accelerate-to-runtime.
-        targets: the functions that regions may call, by number.
-
-    Returns:
-        what the program calls to run each region, by number.
-    """
-    regions = {name: op for name, op in symbols(module).items() if op.name == "builtin.module"}
-    compiled: list[Callback] = []
-    for declaration in sorted(dialect.declarations(module).values(), key=lambda op: op.id):
-        if declaration.module is None:
-            continue
-        nested = regions.pop(declaration.module)
-        name = string(declaration, "python")
-        site = string(declaration, "site")
-        target = target_of_name(string(nested, "bellhop.device"))
-        del declaration.attributes["module"]
-        main = functions(nested)["main"]
-        type_ = function_type(main)
-        residence = Residence.of(declaration, type_, target)
-        if isinstance(target, jax.Device) and _is_identity(main, functions(nested)):
-            compiled.append(_callback(Transfer(name, target, residence), site))
-            nested.erase()
-            continue
-        table = CallbackTable(published=False)
-        program = optimize(
-            _module_of(nested),
-            target_name(target),
-            targets,
-            table,
-            take_regions,
-            jaxpr=None,
-            out_avals=tuple(map(aval_of, type_.results)),
-            delegates=is_delegated(target_platform(target)),
-            elides=True,
-        )
-        inputs = tuple(map(aval_of, type_.inputs))
-        region = Region(name, site, program, inputs, table, target, residence)
-        compiled.append(_callback(region, site))
-        nested.erase()
-    return compiled
-
-
-def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
-    """Tell whether a function gives what it takes, by calls of such functions too."""
-    (block,) = function.regions[0].blocks
-    *calls, end = (op.operation for op in block.operations)
-    given: dict[ir.Value, ir.Value] = {}
-    for call in calls:
-        if call.name != "func.call" or not _is_identity(by_name[symbol(call)], by_name):
-            return False
-        operands = [given.get(value, value) for value in call.operands]
-        given |= zip(call.results, operands, strict=True)
-    return [given.get(value, value) for value in end.operands] == list(block.arguments)
-
-
-def _callback(region: Region, site: str) -> Callback:
-    where = describe_target(region.target)
-    return Callback(
-        function=region,
-        convert=region.convert,
-        description=f"region '{region.name}' on {where}",
-        site=site,
-        kind=f"region on {where}",
-        name=region.name,
-        definition=site,
-    )
-
-
-def _module_of(nested: ir.Operation) -> ir.Module:
-    """Return a nested module as one of its own; by way of bytecode, for its constants."""
-    bytecode = io.BytesIO()
-    nested.write_bytecode(bytecode)
-    module = ir.Module.parse(bytecode.getvalue(), nested.context)
-    # Reading may put it into an implicit one.
-    operations = [op.operation for op in module.body.operations]
-    if len(operations) == 1 and operations[0].name == "builtin.module":
-        inner = operations[0]
-        outer, module = module, ir.Module.create(inner.location)
-        for name in inner.attributes:
-            module.operation.attributes[name] = inner.attributes[name]
-        for op in list(inner.regions[0].blocks[0].operations):
-            module.body.append(op)
-        del outer
-    return module

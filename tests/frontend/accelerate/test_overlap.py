@@ -276,7 +276,6 @@ def test_many_threads():
 def test_devices_that_launch_without_waiting(monkeypatch):
     """A CPU device that is treated like a GPU: no thread, inputs moved before start returns."""
     monkeypatch.setattr("bellhop.compiler.regions.target_platform", lambda target: "gpu")
-    monkeypatch.setattr("bellhop.compiler.regions.is_delegated", lambda platform: False)
     monkeypatch.setattr("bellhop.compiler.regions._threads", None)
     gpu = bellhop.accelerate(lambda x, y: (jnp.sin(x) + y, x), dev="cpu:1")
 
