@@ -1,5 +1,6 @@
 """Arguments and results of compiled functions: declared types, and errors that name a part."""
 
+import functools
 import inspect
 import itertools
 import re
@@ -74,7 +75,7 @@ class DeclaredSignature:
             promoted.append(leaf)
         return jax.tree.unflatten(tree, promoted)
 
-    @property
+    @functools.cached_property
     def leaves(self) -> tuple[Any, ...] | None:
         """What arguments have to be that are one array each: dtype, shape, type of scalars, and
         Python's types of which ``promote`` makes such a scalar; None where one is a pytree.

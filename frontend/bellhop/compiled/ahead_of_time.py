@@ -30,7 +30,6 @@ class AheadOfTime(Inspectable):
     _traced: TracedFunction
     _static: StaticArguments
     _declared: DeclaredSignature | None
-    _separates: bool
     _duplicate: Callable[[], Any]
     # Whether what was reported last has not run yet.
     _is_unseen = False
@@ -112,7 +111,6 @@ class AheadOfTime(Inspectable):
             function = self._duplicate()
             function._runner = PinnedRunner(self._runner, static, operands, executable)
             function._static = StaticArguments(self.original_function, None, None)
-            function._separates = function._declared is not None
             return function
 
         return Lowered(lowered, self._traced.name, pinned)

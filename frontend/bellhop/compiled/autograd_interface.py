@@ -20,7 +20,7 @@ from bellhop.compiled.array_function import ArrayFunction
 from bellhop.transformations.traced import traced
 
 # The type of PennyLane's tensors, and that of the boxes around them.
-AUTOGRAD_TYPES: frozenset[type[Any]] = frozenset({tensor, ArrayBox})
+AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
 def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -47,6 +47,10 @@ from bellhop_runtime import (
 )
 
 _FLATTEN = jax.tree_util.default_registry.flatten
+# Each made once: fast calls that have other objects count as others.
+_CONTEXTS = AT_TOP_LEVEL + UNCHECKED
+_UNLESS = (observers,)
+_SPECIAL_RESULTS = Unfinished, NotRun
 
 
 if TYPE_CHECKING:
@@ -65,24 +69,18 @@ class Called(AheadOfTime, CompiledCall):
     lets it; all else is ``_specially``.
     """
 
-    _autograd_types: frozenset[type[Any]]
-    _declared_leaves: tuple[Any, ...] | None
+    # What is called with these is called from PennyLane's autograd.
+    _autograd_types: tuple[type[Any], ...] = ()
     _table: CallbackTable
     _transformed: Transformed
-
-    def _begin_calls(self) -> None:
-        """Gather what ``CompiledCall`` looks at; nothing is fast before ``_choose_fast_calls``."""
-        self._declared_leaves = None
-        self._unless = (observers,)
-        self._others = tuple(self._autograd_types)
-        self._special_results = Unfinished, NotRun
 
     def _choose_fast_calls(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
         programs, runner = self._programs, self._runner
+        declared = None if self._declared is None else self._declared.leaves
         is_fast = runner.has_fast_calls and not (
             self._static
-            or (self._declared is not None and self._declared_leaves is None)
+            or (self._declared is not None and declared is None)
             or self.compile_options.verbose
             or programs.print
             or programs.print_later
@@ -95,13 +93,13 @@ class Called(AheadOfTime, CompiledCall):
         fast = FastCall(
             jit=runner.jit,
             handle=runner.given_handle,
-            contexts=AT_TOP_LEVEL + UNCHECKED,
+            contexts=_CONTEXTS,
             defaults=defaults,
             settings=settings,
-            unless=self._unless,
-            others=self._others,
-            special=self._special_results,
-            declared=self._declared_leaves,
+            unless=_UNLESS,
+            others=self._autograd_types,
+            special=_SPECIAL_RESULTS,
+            declared=declared,
             most_runs=RUNS_FOR_EACH_CLIENT,
             waits=programs.call_runtime,
             arrays=ARRAY,
@@ -125,13 +123,11 @@ class Called(AheadOfTime, CompiledCall):
         """
         if not trace_state_clean():
             return self._call_transformed(args, kwargs)
-        if not self._autograd_types.isdisjoint(map(type, args)):
+        if any(type(arg) in self._autograd_types for arg in args):
             from bellhop.compiled.autograd_interface import call_from_autograd
 
             return call_from_autograd(self, args, kwargs)
-        static, arguments, named = NO_STATIC, args, kwargs
-        if self._separates:
-            static, arguments, named = self._separate(args, kwargs)
+        static, arguments, named = self._separate(args, kwargs)
         if self._programs.print:
             keep_context()
         begin_run()

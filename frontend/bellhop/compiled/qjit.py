@@ -76,8 +76,6 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         self.compile_options = options = compile_options or CompileOptions()
         self._traced = TracedFunction(function, options)
         self.user_function = self._traced.converted
-        # What is called with these is called from PennyLane's autograd.
-        self._autograd_types: frozenset[type[Any]] = frozenset()
         if "pennylane" in sys.modules:
             from bellhop.circuits.pennylane.tools import let_tools_know
             from bellhop.compiled.autograd_interface import AUTOGRAD_TYPES
@@ -103,14 +101,10 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             self._traced.donated,
         )
         self._transformed = Transformed(self._traced.under_transformations)
-        self._separates = bool(self._static)
-        self._begin_calls()
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
             if self._declared is not None:
-                self._separates = True
-                self._declared_leaves = self._declared.leaves
                 self.aot_compile()
         self._choose_fast_calls()
 

@@ -105,6 +105,15 @@ def test_a_function_of_a_device_that_is_gone_and_one_that_prints_are_called_in_p
     assert capfd.readouterr().out.split() == ["1.0", "2.0", "3.0"]
 
 
+def test_a_new_program_leaves_fast_calls_that_are_under_way():
+    function = bellhop.qjit(lambda x: 2 * x)
+    function(1.0)
+    before = function._fast
+    assert before is not None
+    function(jnp.ones(2))
+    assert function._fast is before
+
+
 def test_declared_types_are_those_of_fast_calls():
     def identity(x: float, z: complex):
         return x, z
