@@ -70,7 +70,7 @@ class KeepOnDevice(Pass):
     still name their modules.
     """
 
-    needs = ("callback.call",)
+    needs = ("callback.call", "builtin.module")
 
     results: str = ""
 

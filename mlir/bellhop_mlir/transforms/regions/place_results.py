@@ -40,15 +40,17 @@ class PlaceResults(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        devices = self.devices.split(",")
+        devices = {place: device for place, device in enumerate(self.devices.split(",")) if device}
+        if not devices:
+            return False
         main = functions(module)["main"]
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
         impure = impure_functions(module)
         callees: dict[tuple[str, ir.Type], str] = {}
-        for place, device in enumerate(devices, tokens):
-            value = end.operands[place] if device else None
-            if value is None or _keeps(producer(value), device, impure):
+        for place, device in devices.items():
+            value = end.operands[tokens + place]
+            if _keeps(producer(value), device, impure):
                 continue
             if (device, value.type) not in callees:
                 callees[device, value.type] = _identity(module, device, value.type)
@@ -56,7 +58,7 @@ class PlaceResults(Pass):
                 placed = callback.accelerate(
                     callees[device, value.type], device, [value], [value.type]
                 )
-            end.operands[place] = placed.results[0]
+            end.operands[tokens + place] = placed.results[0]
         return bool(callees)
 
 

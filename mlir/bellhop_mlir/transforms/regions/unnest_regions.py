@@ -44,6 +44,8 @@ class UnnestRegions(Pass):
     Preconditions: outline-regions ran before.
     """
 
+    needs = ("callback.accelerate",)
+
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         found = False
@@ -62,8 +64,6 @@ def _mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
         for function in functions_here(module)
         for op in named(function, "callback.accelerate")
     ]
-    if not regions:
-        return None
     for region in regions:
         if _holds_others(module, operations(functions(module)[region.callee]), region.device):
             return region
