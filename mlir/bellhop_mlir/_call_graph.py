@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._walk import functions, operations, string, symbol, types
+from bellhop_mlir._walk import functions, operations, set_function_type, string, symbol, types
 
 CallGraph = Mapping[str, set[str]]
 T = TypeVar("T")
@@ -136,9 +136,7 @@ def narrow(function: ir.Operation, arguments: Sequence[int], results: Sequence[i
     with ir.InsertionPoint(end), end.location:
         func.ReturnOp(returned)
     end.operation.erase()
-    function.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get(types(block.arguments), types(returned))
-    )
+    set_function_type(function, types(block.arguments), types(returned))
     for name, places in (("arg_attrs", arguments), ("res_attrs", results)):
         if name in function.attributes:
             of_each = list(function.attributes[name])

@@ -80,8 +80,3 @@ def _alias(operand: int, result: int, results: int) -> ir.Attribute:
         f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = "
         f"{operand}, operand_tuple_indices = []>"
     )
-
-
-def i64(value: int) -> ir.IntegerAttr:
-    """Return a 64-bit integer attribute."""
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

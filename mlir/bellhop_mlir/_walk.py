@@ -100,6 +100,14 @@ def function_type(op: ir.Operation) -> ir.FunctionType:
     return ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
 
 
+def set_function_type(
+    op: ir.Operation, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
+) -> None:
+    """Give a ``func.func`` whose block was changed the type that it has now."""
+    type_ = ir.FunctionType.get(list(inputs), list(results))
+    op.attributes["function_type"] = ir.TypeAttr.get(type_)
+
+
 def types(values: Sequence[ir.Value]) -> list[ir.Type]:
     """Return the types of values."""
     return [value.type for value in values]

@@ -33,7 +33,7 @@ from bellhop.base.devices import host_device
 from bellhop.base.types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import keep_whole, told_by_number
-from bellhop_mlir._walk import string
+from bellhop_mlir._walk import function_type, string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
@@ -207,7 +207,7 @@ class Delegates:
         kind: str,
         held: weakref.ref["Delegates"],
     ) -> None:
-        type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        type_ = function_type(function)
         inputs, results = list(type_.inputs), list(type_.results)
         is_ordered = bool(inputs) and is_token(inputs[0])
         inner = ctx.replace(

@@ -16,6 +16,11 @@ def _of_class(class_: Any) -> _Type:
     return _Type(class_.get, lambda attribute: isinstance(attribute, class_))
 
 
+def i64(value: int) -> ir.IntegerAttr:
+    """Return a 64-bit integer attribute."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+
+
 def _is_i64(attribute: ir.Attribute) -> bool:
     if not isinstance(attribute, ir.IntegerAttr):
         return False
@@ -31,9 +36,7 @@ def _is_function_type(attribute: ir.Attribute) -> bool:
 _TYPES = {
     "string": _of_class(ir.StringAttr),
     "bool": _of_class(ir.BoolAttr),
-    "i64": _Type(
-        lambda value: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value)), _is_i64
-    ),
+    "i64": _Type(i64, _is_i64),
     "array<i64>": _of_class(ir.DenseI64ArrayAttr),
     "array<f64>": _of_class(ir.DenseF64ArrayAttr),
     "symbol": _of_class(ir.FlatSymbolRefAttr),

@@ -27,8 +27,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bellhop_mlir._bindings import TokenType, ir, register_dialect, register_operation, stablehlo
-from bellhop_mlir._call_graph import call_graph, reachable
-from bellhop_mlir._walk import function_type, functions, string, symbol, symbols, types
+from bellhop_mlir._call_graph import call_graph, functions_here, reachable
+from bellhop_mlir._walk import function_type, functions, named, string, symbol, symbols, types
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._signature import Signature
 from bellhop_mlir.dialects.callback_kinds import KINDS, CallbackKind
@@ -104,7 +104,7 @@ class FuncOp(ir.OpView):
     @property
     def function_type(self) -> ir.FunctionType:
         """Types of arguments and results, tokens left out."""
-        return ir.FunctionType(ir.TypeAttr(self.attributes["function_type"]).value)
+        return function_type(self.operation)
 
     @property
     def module(self) -> str | None:
@@ -247,6 +247,15 @@ def given_results(module: ir.Module) -> tuple[int, ...]:
 def declarations(module: ir.Module) -> dict[str, FuncOp]:
     """Return the ``callback.func`` operations of a module by symbol."""
     return {name: FuncOp(op) for name, op in symbols(module, "callback.func").items()}
+
+
+def regions_here(module: ir.Module) -> list[AccelerateOp]:
+    """Return the ``callback.accelerate`` operations that the program's own device comes to."""
+    return [
+        AccelerateOp(op)
+        for function in functions_here(module)
+        for op in named(function, "callback.accelerate")
+    ]
 
 
 def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:

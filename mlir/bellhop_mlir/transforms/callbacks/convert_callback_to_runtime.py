@@ -4,17 +4,19 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import holding, references
-from bellhop_mlir._runtime_calls import RuntimeCalls, i64
+from bellhop_mlir._runtime_calls import RuntimeCalls
 from bellhop_mlir._walk import (
     function_type,
     functions,
     named,
     operations,
     replace,
+    set_function_type,
     symbol,
     types,
 )
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.dialects._attributes import i64
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
@@ -162,9 +164,7 @@ def _table(function: ir.Operation) -> ir.Value:
     if attributes and TABLE_MARK in attributes[-1]:
         return block.arguments[len(block.arguments) - 1]
     table_type = ir.Type.parse(TABLE)
-    function.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get([*old.inputs, table_type], old.results)
-    )
+    set_function_type(function, [*old.inputs, table_type], old.results)
     mark = ir.DictAttr.get({TABLE_MARK: ir.UnitAttr.get()})
     function.attributes["arg_attrs"] = ir.ArrayAttr.get([*attributes, mark])
     return block.add_argument(table_type, function.location)

@@ -1,9 +1,9 @@
 """delegate-callbacks: callback calls become calls of undefined functions, for JAX to define."""
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._runtime_calls import i64
 from bellhop_mlir._walk import fresh_symbol, named, replace, string, types
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.dialects._attributes import i64
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 

@@ -6,7 +6,6 @@ from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import (
     call_graph,
     drop_unused_functions,
-    functions_here,
     narrow,
     reachable,
 )
@@ -78,11 +77,7 @@ class ConvertAccelerateToRuntime(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         # Calls that only a region makes move with it; its own compilation converts them.
-        regions = [
-            callback.AccelerateOp(op)
-            for function in functions_here(module)
-            for op in named(function, "callback.accelerate")
-        ]
+        regions = callback.regions_here(module)
         distinct = {(op.callee, op.device): op for op in regions}
         # A module of its own gets the functions as they are now, before any call changes.
         calls = {key: self._nest(module, op) for key, op in distinct.items()}

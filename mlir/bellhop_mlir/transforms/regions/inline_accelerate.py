@@ -6,11 +6,10 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
     call_graph,
     drop_unused_functions,
-    functions_here,
     reachable,
 )
 from bellhop_mlir._outline import inline
-from bellhop_mlir._walk import enclosing_function, functions, named, symbol
+from bellhop_mlir._walk import enclosing_function, functions, symbol
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -62,11 +61,7 @@ class InlineAccelerate(Pass):
         return found
 
     def _regions(self, module: ir.Module) -> list[ir.Operation]:
-        regions = [
-            callback.AccelerateOp(op)
-            for function in functions_here(module)
-            for op in named(function, "callback.accelerate")
-        ]
+        regions = callback.regions_here(module)
         elsewhere = reachable(
             call_graph(module), {op.callee for op in regions if op.device != self.device}
         )

@@ -6,6 +6,7 @@ from typing import Any
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._walk import fresh_symbol, operations, source_line, string, symbol, symbols
 from bellhop_mlir.dialects import callback
+from bellhop_mlir.dialects._attributes import i64
 
 
 class RegionVariants:
@@ -145,9 +146,8 @@ class RegionVariants:
                 declaration.operation.erase()
                 del self._declared[name]
         ordered = sorted(self._declared.values(), key=lambda each: each.id)
-        i64 = ir.IntegerType.get_signless(64)
         for number, declaration in enumerate(ordered, self._first_id):
-            declaration.operation.attributes["id"] = ir.IntegerAttr.get(i64, number)
+            declaration.operation.attributes["id"] = i64(number)
         return True
 
     def _transfer(

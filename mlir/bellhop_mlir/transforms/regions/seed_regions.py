@@ -1,18 +1,20 @@
 """seed-regions: regions draw random numbers by themselves, from a seed that they are handed."""
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import functions_here, holding, references
+from bellhop_mlir._call_graph import holding, references
 from bellhop_mlir._walk import (
     fresh_symbol,
     function_type,
     functions,
     named,
     replace,
+    set_function_type,
     symbol,
     tree,
     types,
 )
-from bellhop_mlir.dialects import quantum
+from bellhop_mlir.dialects import callback, quantum
+from bellhop_mlir.dialects._attributes import i64
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
@@ -61,17 +63,13 @@ class SeedRegions(Pass):
         """Change ``module`` in place; return False where nothing changed."""
         drawing = holding(module, _draws)
         regions = [
-            op
-            for function in functions_here(module)
-            for op in named(function, "callback.accelerate")
-            if symbol(op) in drawing
+            region.operation for region in callback.regions_here(module) if region.callee in drawing
         ]
         seeded = _Seeded(module, drawing)
         numbers = [op.attributes["circuit"].value for op in seeded.seeds]
-        i64 = ir.IntegerType.get_signless(64)
         for number, op in enumerate(regions, max(numbers, default=0) + 1):
             with ir.InsertionPoint(op), op.location:
-                [seed] = quantum.seed([], circuit=ir.IntegerAttr.get(i64, number))
+                [seed] = quantum.seed([], circuit=i64(number))
             seeded.call(op, seed)
         return bool(regions)
 
@@ -102,9 +100,7 @@ class _Seeded:
         block = function.regions[0].blocks[0]
         self._thread(block, block.add_argument(self._type, function.location))
         type_ = function_type(old)
-        function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get([*type_.inputs, self._type], [*type_.results, self._type])
-        )
+        set_function_type(function, [*type_.inputs, self._type], [*type_.results, self._type])
         for each in ("arg_attrs", "res_attrs"):
             if each in function.attributes:
                 some = [*function.attributes[each], ir.DictAttr.get({})]

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions, functions_here
+from bellhop_mlir._call_graph import drop_unused_functions
 from bellhop_mlir._cheap import is_cheap, is_constant
 from bellhop_mlir._outline import inline, move_to_region
-from bellhop_mlir._walk import functions, named, operations, symbol, tree
+from bellhop_mlir._walk import functions, operations, symbol, tree
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -59,12 +59,7 @@ class UnnestRegions(Pass):
 
 def _mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
     """Return a region of the program that holds what other devices run, where it can be moved."""
-    regions = [
-        callback.AccelerateOp(op)
-        for function in functions_here(module)
-        for op in named(function, "callback.accelerate")
-    ]
-    for region in regions:
+    for region in callback.regions_here(module):
         if _holds_others(module, operations(functions(module)[region.callee]), region.device):
             return region
     return None
