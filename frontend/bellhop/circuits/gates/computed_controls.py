@@ -14,18 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop._pennylane.patches.controlled_operations import make_controlled_by
 from bellhop.base.types import Wire
 from bellhop.tracing.state import current_circuit
 
 
-def take_computed_values() -> None:
-    """Let PennyLane's controlled operations be written with such values."""
-    make_controlled_by(_splitting)
+def making_controlled(kind: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes an operation, or one between flips where its values are computed.
 
-
-def _splitting(kind: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes an operation, or one between flips where its values are computed."""
+    Args:
+        kind: its class.
+        name: of the argument that has the values.
+        original: the class's own ``__new__``.
+    """
     signature = inspect.signature(kind.__init__)
 
     @functools.wraps(original)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop._pennylane.patches.rs_decomposition import decompose_by, of_value
+from bellhop._pennylane.patches.rs_decomposition import of_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
@@ -53,15 +53,11 @@ _ON_WHOLE = qml.transforms.clifford_t_decomposition.tape_transform
 _SPARE = 40
 
 
-def take_computed_angles() -> None:
-    """Let ``qml.ops.rs_decomposition`` take angles that the program computes."""
-    decompose_by(_rs_decomposition)
-
-
 @functools.wraps(of_value)
-def _rs_decomposition(
+def rs_decomposition(
     op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
 ) -> Any:
+    """Decompose as ``qml.ops.rs_decomposition``, by angles too that the program computes."""
     if not is_tracing():
         return of_value(op, epsilon, is_qjit, **options)
     if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):

@@ -13,14 +13,17 @@ import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
 from bellhop._jax.patches.former_names import put_back_former_names
+from bellhop._pennylane.patches.controlled_operations import make_controlled_by
+from bellhop._pennylane.patches.pauli_measure import measure_by
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
+from bellhop._pennylane.patches.rs_decomposition import decompose_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
 from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
-from bellhop.circuits.gates.computed_controls import take_computed_values
-from bellhop.circuits.gates.gridsynth import take_computed_angles
+from bellhop.circuits.gates.computed_controls import making_controlled
+from bellhop.circuits.gates.gridsynth import rs_decomposition
 from bellhop.circuits.gates.noise_models import takes_noise_in_pieces
 from bellhop.circuits.gates.rewrites import global_folding
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
@@ -41,7 +44,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
     outcome_p,
     region_p,
 )
-from bellhop.circuits.recording.mid_circuit import measure_pauli_words
+from bellhop.circuits.recording.mid_circuit import measuring_pauli_words
 from bellhop.circuits.recording.used_wires import UsedWires
 from bellhop.circuits.recording.whole_function import (
     QuantumFunction,
@@ -52,14 +55,15 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing, trace_state, tracing_with
 
 
+@functools.cache
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
     put_back_former_names()
-    take_computed_values()
-    take_computed_angles()
+    make_controlled_by(making_controlled)
+    decompose_by(rs_decomposition)
     stack_computed_angles()
     note_drawn_seeds()
-    measure_pauli_words()
+    measure_by(measuring_pauli_words)
     call_qnodes_by(_in_programs)
 
 

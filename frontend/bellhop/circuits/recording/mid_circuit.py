@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop._pennylane.patches.pauli_measure import measure_by
 from bellhop.base.source import user_site
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
@@ -68,12 +67,9 @@ def measure_wire(
     return outcome if isinstance(outcome, qml.ops.MeasurementValue) else as_outcome(outcome)
 
 
-def measure_pauli_words() -> None:
-    """Let programs measure Pauli words, however PennyLane's function was imported."""
-    measure_by(_in_programs)
+def measuring_pauli_words(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what measures Pauli words in a program, and elsewhere does as PennyLane does."""
 
-
-def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     def chosen(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
         call = _measured if is_tracing() else uncompiled
         return call(wires, pauli_word=pauli_word, postselect=postselect)
