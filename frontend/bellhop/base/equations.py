@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
 from bellhop._jax.jaxprs import scan_counts
@@ -131,6 +131,26 @@ def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr
     if all(params[name] is value for name, value in eqn.params.items()):
         return eqn
     return eqn.replace(params=params)
+
+
+def changed_from_the_end(
+    jaxpr: Jaxpr, change: Callable[[JaxprEqn, list[bool]], JaxprEqn | None]
+) -> list[JaxprEqn]:
+    """Return the equations of a jaxpr, each changed by what those after it use.
+
+    Args:
+        jaxpr: the jaxpr.
+        change: takes an equation, and for each of its results whether it is used; returns what is
+            in its place, or None where nothing is.
+    """
+    used = {var for var in jaxpr.outvars if isinstance(var, Var)}
+    equations: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        changed = change(eqn, [var in used for var in eqn.outvars])
+        if changed is not None:
+            used.update(var for var in changed.invars if isinstance(var, Var))
+            equations.append(changed)
+    return equations[::-1]
 
 
 def inputs_of(equations: Sequence[Any]) -> Iterator[Any]:

@@ -18,9 +18,14 @@ What ``without_repeated(second, first, where)`` returns prints nothing.
 from collections.abc import Callable
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Var
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop.base.equations import equations_of, inner_jaxprs, with_inner_jaxprs
+from bellhop.base.equations import (
+    changed_from_the_end,
+    equations_of,
+    inner_jaxprs,
+    with_inner_jaxprs,
+)
 from bellhop.errors import DifferentiableCompileError
 
 
@@ -74,22 +79,20 @@ def _call(eqn: JaxprEqn) -> Any:
 def _without(closed: ClosedJaxpr, is_made: Callable[[JaxprEqn], bool], where: str) -> ClosedJaxpr:
     if not closed.effects:
         return closed
-    jaxpr = closed.jaxpr
-    used = {var for var in jaxpr.outvars if isinstance(var, Var)}
-    equations: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
+
+    def without(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
         if eqn.effects and any(inner_jaxprs(eqn)):
             eqn = with_inner_jaxprs(eqn, lambda inner: _without(inner, is_made, where))
-            eqn = eqn.replace(effects=_union(inner.effects for inner in inner_jaxprs(eqn)))
-        elif eqn.effects and is_made(eqn):
-            if any(var in used for var in eqn.outvars):
-                raise repeated_effects_error(where)
-            continue
-        used.update(var for var in eqn.invars if isinstance(var, Var))
-        equations.append(eqn)
-    equations.reverse()
+            return eqn.replace(effects=_union(inner.effects for inner in inner_jaxprs(eqn)))
+        if not (eqn.effects and is_made(eqn)):
+            return eqn
+        if any(used):
+            raise repeated_effects_error(where)
+        return None
+
+    equations = changed_from_the_end(closed.jaxpr, without)
     effects = _union(eqn.effects for eqn in equations)
-    return ClosedJaxpr(jaxpr.replace(eqns=equations, effects=effects), closed.consts)
+    return ClosedJaxpr(closed.jaxpr.replace(eqns=equations, effects=effects), closed.consts)
 
 
 def _union(sets: Any) -> frozenset[Any]:

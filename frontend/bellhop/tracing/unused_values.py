@@ -18,11 +18,11 @@ they are, and then JAX drops them.
 
 from collections.abc import Sequence
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive, Var
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import scan_p, while_p
 
 from bellhop._jax.jaxprs import dce, scan_counts
-from bellhop.base.equations import equations_of, with_inner_jaxprs
+from bellhop.base.equations import changed_from_the_end, equations_of, with_inner_jaxprs
 
 _dropped_by_us: set[Primitive] = set()
 
@@ -96,15 +96,14 @@ def needed_values(
 def _with_pruned_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr whose loops, at any depth, compute what is used; itself where all do."""
     jaxpr = closed.jaxpr
-    used = {var for var in jaxpr.outvars if isinstance(var, Var)}
-    equations: list[JaxprEqn] = []
-    for eqn in reversed(jaxpr.eqns):
-        pruned = with_inner_jaxprs(eqn, _with_pruned_loops)
-        if pruned.primitive in _PRUNED and not pruned.effects:
-            pruned = _PRUNED[pruned.primitive](pruned, [var in used for var in pruned.outvars])
-        used.update(var for var in pruned.invars if isinstance(var, Var))
-        equations.append(pruned)
-    equations.reverse()
+
+    def pruned(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
+        eqn = with_inner_jaxprs(eqn, _with_pruned_loops)
+        if eqn.primitive in _PRUNED and not eqn.effects:
+            return _PRUNED[eqn.primitive](eqn, used)
+        return eqn
+
+    equations = changed_from_the_end(jaxpr, pruned)
     if all(new is old for new, old in zip(equations, jaxpr.eqns, strict=True)):
         return closed
     return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
