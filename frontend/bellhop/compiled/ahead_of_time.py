@@ -9,8 +9,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.flat import flat_arguments
-from bellhop.base.signature import DeclaredSignature, array_types
+from bellhop.base.signature import DeclaredSignature
 from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.inspection import Inspectable
@@ -18,6 +17,7 @@ from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
 from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiler.instruments import recording
 from bellhop.errors import CompileError
+from bellhop.run.given_call import GivenCall
 from bellhop.tracing.options import CompileOptions
 
 
@@ -54,11 +54,12 @@ class AheadOfTime(Inspectable):
                 f"{self!r} cannot be compiled before it is called: that takes an annotation of "
                 "shape and dtype for every argument, and no static arguments."
             )
+        call = GivenCall.of(NO_STATIC, self._declared.args, {})
         with self._reporting():
             if self.compile_options.target == "binary":
-                self._runner.compile(NO_STATIC, self._declared.args, {})
+                self._runner.compile(call)
             else:
-                self._runner.trace(self._declared.args, {})
+                self._runner.trace(call)
 
     def jit_compile(self, args: Args, **kwargs: Any) -> bool:
         """Compile for arguments, without running.
@@ -78,10 +79,10 @@ class AheadOfTime(Inspectable):
             >>> "tensor<3xf64>" in f.mlir
             True
         """
-        static, arguments, named = self._separate(args, kwargs)
+        call = self._separate(args, kwargs)
         with self._reporting():
-            self._runner.compile(static, arguments, named)
-        given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((arguments, named))
+            self._runner.compile(call)
+        given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((call.args, call.kwargs))
         return not self._static and any(map(operator.is_not, given, taken))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -103,13 +104,13 @@ class AheadOfTime(Inspectable):
             >>> lowered.compile()(3.0)
             Array(6., dtype=float64, weak_type=True)
         """
-        static, arguments, named = self._separate(args, kwargs)
-        lowered = self._runner.lower(static, arguments, named)
-        operands = self._runner.operands_of_lowered(static, arguments, named)
+        call = self._separate(args, kwargs)
+        lowered = self._runner.lower(call)
+        operands = self._runner.operands_of_lowered(call)
 
         def pinned(executable: Any) -> Callable[..., Any]:
             function = self._duplicate()
-            function._runner = PinnedRunner(self._runner, static, operands, executable)
+            function._runner = PinnedRunner(self._runner, call.static, operands, executable)
             function._static = StaticArguments(self.original_function, None, None)
             return function
 
@@ -130,15 +131,15 @@ class AheadOfTime(Inspectable):
             >>> bellhop.qjit(lambda x: 2 * x).trace(1.0).out_info.shape
             ()
         """
-        static, arguments, named = self._separate(args, kwargs)
-        of_jax = self._runner.trace(arguments, named, static)
-        types = array_types(flat_arguments(arguments, named))
-        made = next(made for made in reversed(self._programs.made) if made.is_for(static, *types))
+        call = self._separate(args, kwargs)
+        of_jax = self._runner.trace(call)
+        made = self._programs.made_for(call)
+        assert made is not None, "it was traced"
         lower = functools.partial(self.lower, *args, **kwargs)
 
         def lower_as_jit(**options: Any) -> jax.stages.Lowered:
-            jit = jax.jit(self._uncompiled(static))
-            return jit.trace(*arguments, **named).lower(**options)
+            jit = jax.jit(self._uncompiled(call.static))
+            return jit.trace(*call.args, **call.kwargs).lower(**options)
 
         return Traced(of_jax, self._traced.name, made.program.jaxpr, lower, lower_as_jit)
 
@@ -154,8 +155,8 @@ class AheadOfTime(Inspectable):
             >>> bellhop.qjit(lambda x: x.sum()).eval_shape(jnp.ones(3))
             ShapeDtypeStruct(shape=(), dtype=float64)
         """
-        static, arguments, named = self._separate(args, kwargs)
-        return jax.eval_shape(self._uncompiled(static), *arguments, **named)
+        call = self._separate(args, kwargs)
+        return jax.eval_shape(self._uncompiled(call.static), *call.args, **call.kwargs)
 
     def _uncompiled(self, static: Static) -> Callable[..., Any]:
         """Return the function of the other arguments, which JAX traces."""
@@ -166,15 +167,15 @@ class AheadOfTime(Inspectable):
         function.__name__ = self._traced.name
         return function
 
-    def _separate(self, args: Args, kwargs: Kwargs) -> tuple[Static, Any, Any]:
-        """Return static arguments, and the others as the program takes them."""
+    def _separate(self, args: Args, kwargs: Kwargs) -> GivenCall:
+        """Return a call of static arguments, and of the others as the program takes them."""
         if self._static:
-            return self._static.split(args, kwargs)
+            return GivenCall.of(*self._static.split(args, kwargs))
         if self._declared is not None:
             promoted = self._declared.promote(args, kwargs)
             if promoted is not None:
-                return NO_STATIC, promoted, {}
-        return NO_STATIC, args, kwargs
+                return GivenCall.of(NO_STATIC, promoted, {})
+        return GivenCall.of(NO_STATIC, args, kwargs)
 
     @contextlib.contextmanager
     def _reporting(self) -> Iterator[None]:

@@ -15,8 +15,7 @@ from bellhop._jax.private import (
     trace_state_clean,
 )
 from bellhop.base.callers_context import keep_context
-from bellhop.base.flat import flat_arguments
-from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.base.static_arguments import NO_STATIC
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.ahead_of_time import AheadOfTime
 from bellhop.compiled.ran import CircuitsThatRan
@@ -31,6 +30,7 @@ from bellhop.compiler.placement import ready, state_on_host
 from bellhop.control_flow.interpretation import is_recording
 from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT
 from bellhop.run.embedding import wait_for
+from bellhop.run.given_call import GivenCall
 from bellhop.run.unfinished import Unfinished
 from bellhop.tracing.state import current_circuit
 from bellhop.transformations.traced import traced
@@ -127,30 +127,30 @@ class Called(AheadOfTime, CompiledCall):
             from bellhop.compiled.autograd_interface import call_from_autograd
 
             return call_from_autograd(self, args, kwargs)
-        static, arguments, named = self._separate(args, kwargs)
+        call = self._separate(args, kwargs)
         if self._programs.print:
             keep_context()
         begin_run()
         try:
             if begun is not None or failed is not None:
-                result = self._runner.resume(static, arguments, named, begun, failed)
+                result = self._runner.run(call, begun, failed)
             elif (
                 self.compile_options.verbose or observers or runs_under_way() > RUNS_FOR_EACH_CLIENT
             ):
-                result = self._run_specially(static, arguments, named)
+                result = self._run_specially(call)
             else:
-                result = self._runner.run(static, arguments, named)
+                result = self._runner.run(call)
             if self._programs.call_runtime:
                 wait_for(result)
             if type(result) is Unfinished:
                 result = result.finished((args, kwargs))
             if checks_results():
-                self._runner.check(static, arguments, named, result)
+                self._runner.check(call, result)
             return result
         except RUN_ERRORS as error:
             failure = python_failure(error)
             if failure is None:
-                self._traced.refuse_deleted(arguments, named, error)
+                self._traced.refuse_deleted(call.args, call.kwargs, error)
                 hide_frames(error)
                 raise
         except BaseException as error:
@@ -187,7 +187,7 @@ class Called(AheadOfTime, CompiledCall):
             self._traced.refuse(args, kwargs)
             raise
 
-    def _run_specially(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
+    def _run_specially(self, call: GivenCall) -> Any:
         """Run without the fast path: beside other runs, or with reports or a profile."""
         if runs_under_way() > RUNS_FOR_EACH_CLIENT:
             run = self._runner.run_on_spare_device
@@ -196,39 +196,37 @@ class Called(AheadOfTime, CompiledCall):
         if self.compile_options.verbose or recordings.get():
             run = self._observed(run)
         if not observers:
-            return run(static, args, kwargs)
+            return run(call)
         begin, failed = profile_clock(), True
         try:
-            result = jax.block_until_ready(run(static, args, kwargs))
+            result = jax.block_until_ready(run(call))
             failed = False
         finally:
             record_span("program", self._traced.name, self._traced.site, begin, failed)
-        self._record_circuits(static, args, kwargs)
+        self._record_circuits(call)
         return result
 
-    def _record_circuits(self, static: Static, args: Args, kwargs: Kwargs) -> None:
+    def _record_circuits(self, call: GivenCall) -> None:
         """Let profiles have the circuits that are operations of a program, and cross no border."""
-        types = flat_arguments(args, dict(kwargs))
-        # The newest, as one of a signature may have been compiled again.
-        for made in reversed(self._programs.made):
-            if made.is_for(static, *types):
-                for name, _, backend in made.program.circuits:
-                    record_span(f"circuit, {backend}", name, "", profile_clock(), False)
-                return
+        made = self._programs.made_for(call)
+        if made is None:
+            return
+        for name, _, backend in made.program.circuits:
+            record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
 
-        def observed(*arguments: Any) -> Any:
+        def observed(call: GivenCall) -> Any:
             with self._reporting():
-                self._runner.compile(*arguments)
+                self._runner.compile(call)
             stopwatch = Stopwatch()
             if not self._is_unseen:
-                result = jax.block_until_ready(run(*arguments))
+                result = jax.block_until_ready(run(call))
                 stopwatch.lap(RUN)
                 return result
             with CircuitsThatRan() as ran:
-                result = jax.block_until_ready(run(*arguments))
+                result = jax.block_until_ready(run(call))
                 stopwatch.lap(RUN)
             self._is_unseen = False
             for line in ran.lines():

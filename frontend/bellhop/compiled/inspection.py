@@ -8,6 +8,7 @@ from bellhop.base.module_text import parse
 from bellhop.compiled.programs import Made, Programs
 from bellhop.compiler.code import Program
 from bellhop.errors import CompileError
+from bellhop.run.given_call import GivenCall
 from bellhop.run.runner import Runner
 from bellhop.tracing.foreign import missing_attribute
 
@@ -43,7 +44,8 @@ class Inspectable:
         """JAX's executable of the newest program; None where nothing is compiled yet."""
         if not self._programs.made:
             return None
-        compiled: jax.stages.Compiled = self._runner.compile(*self._newest().signature)
+        call = GivenCall.of(*self._newest().signature)
+        compiled: jax.stages.Compiled = self._runner.compile(call)
         return compiled
 
     @property

@@ -74,7 +74,7 @@ class LoadedFunction(QJIT[Any, Any]):
         """Say where a run failed because XLA cannot compile what the file holds."""
         try:
             # One that ran is there.
-            self._runner.compile(*self._separate(args, kwargs))
+            self._runner.compile(self._separate(args, kwargs))
         except (*RUN_ERRORS, CircuitError):
             raise self._refusal(error) from error
 

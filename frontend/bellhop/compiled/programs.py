@@ -14,6 +14,7 @@ from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import optimize
 from bellhop.errors import CompileError
+from bellhop.run.given_call import GivenCall
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
@@ -115,6 +116,14 @@ class Programs:
         if made.program.shows_progress:
             self.show_progress = True
         return made
+
+    def made_for(self, call: GivenCall) -> Made | None:
+        """Return the program of a call: the newest, as one may have been compiled again."""
+        flat = call.flat
+        found = (
+            made for made in reversed(self.made) if made.is_for(flat.static, flat.args, flat.kwargs)
+        )
+        return next(found, None)
 
     def replace_newest(self, stage: str, text: str) -> None:
         """Make the newest program from another module when it is compiled again."""

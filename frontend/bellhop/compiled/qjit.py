@@ -23,6 +23,7 @@ from bellhop.compiled.traced_function import TracedFunction
 from bellhop.compiled.workspace import make_workspace, write_stages
 from bellhop.compiler.code import Code
 from bellhop.errors import CompileError
+from bellhop.run.given_call import GivenCall
 from bellhop.run.runner import Runner
 from bellhop.tracing.options import CompileOptions, OptionsByName, compile_options
 from bellhop.transformations.transformed import Transformed
@@ -174,7 +175,9 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             seed=options.seed,
             concurrent_callbacks=options.concurrent_callbacks,
             executables=[
-                self._runner.compile(*made.signature) for made in self._programs.made if compiled
+                self._runner.compile(GivenCall.of(*made.signature))
+                for made in self._programs.made
+                if compiled
             ],
         )
 

@@ -12,7 +12,8 @@ from bellhop.base.signature import describe
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import with_failures
-from bellhop.run.runner import GivenCall, Runner
+from bellhop.run.given_call import GivenCall
+from bellhop.run.runner import Runner
 
 
 class _Stage:
@@ -154,9 +155,9 @@ class PinnedRunner(Runner):
 
     has_fast_calls = False
 
-    def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
+    def run(self, call: GivenCall, begun: Any = None, failed: BaseException | None = None) -> Any:
         """Run it."""
-        return self.run_aside(GivenCall.of(static, args, kwargs))
+        return self.run_aside(call)
 
     def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
         """Run it, or one like it on another CPU device."""

@@ -1,9 +1,7 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
@@ -11,9 +9,8 @@ import jax
 from bellhop._jax.compiled_runs import check_results, run_compiled
 from bellhop._jax.dispatch import NotRun, fast_calls
 from bellhop.base.devices import host_device
-from bellhop.base.flat import Flat, flat_arguments, restored_arguments
-from bellhop.base.static_arguments import NO_STATIC, Static
-from bellhop.base.types import Args, Kwargs
+from bellhop.base.flat import flat_arguments, restored_arguments
+from bellhop.base.static_arguments import Static
 from bellhop.compiler.code import table_handle
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.placement import (
@@ -38,43 +35,13 @@ from bellhop.run.embedding import (
     wait_for,
 )
 from bellhop.run.generator_choice import GeneratorChoice
+from bellhop.run.given_call import GivenCall
 from bellhop.run.unfinished import Unfinished
 from bellhop_runtime import CallbackTable, CallWithArguments, within
 
 
 class _OnFormerDevice(Exception):
     """A program is called with a handle on a device that JAX has dropped."""
-
-
-@dataclass(frozen=True)
-class GivenCall:
-    """A call of a program.
-
-    Attributes:
-        static: the arguments that are part of the program.
-        given: the others, those with a position and those with a name, as the caller gave them.
-        args: those with a position, as the program takes them.
-        kwargs: those with a name.
-    """
-
-    static: Static
-    given: tuple[Args, Kwargs]
-    args: Any
-    kwargs: Any
-
-    @classmethod
-    def of(cls, static: Static, args: Any, kwargs: Any) -> "GivenCall":
-        """Return the call whose program takes what the caller gave."""
-        return cls(static, (args, kwargs), args, kwargs)
-
-    def taking(self, arguments: tuple[Any, Any]) -> "GivenCall":
-        """Return the call with other arguments for the program."""
-        return replace(self, args=arguments[0], kwargs=arguments[1])
-
-    @property
-    def flat(self) -> "GivenCall":
-        """That with each argument a ``Flat``."""
-        return self.taking(flat_arguments(self.args, self.kwargs))
 
 
 class Runner:
@@ -200,23 +167,14 @@ class Runner:
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
-    def run(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Run by a fast call where that is possible."""
-        return self.resume(static, args, kwargs, None, None)
-
-    def resume(
-        self, static: Static, args: Args, kwargs: Kwargs, begun: Any, failed: BaseException | None
-    ) -> Any:
+    def run(self, call: GivenCall, begun: Any = None, failed: BaseException | None = None) -> Any:
         """Run by a fast call where that is possible, or go on after one.
 
         Args:
-            static: the arguments that are part of the program.
-            args: the others with a position.
-            kwargs: those with a name.
+            call: the call.
             begun: what a fast call has returned, or None.
             failed: what it has raised, or None.
         """
-        call = GivenCall.of(static, args, kwargs)
         is_aside = False
         # Not what another call finds out while this one is under way.
         gathers = self._gathers and begun is None and failed is None
@@ -243,13 +201,13 @@ class Runner:
             self._gathers = True
         except ValueError:
             # Arguments on several devices are refused by JAX, before anything runs.
-            if gathers or are_together((args, kwargs)):
+            if gathers or are_together((call.args, call.kwargs)):
                 raise
             self._gathers = True
         except (TypeError, OverflowError):
-            self._refuse(args, kwargs)
+            self._refuse(call.args, call.kwargs)
             raise
-        return self.run_aside(call) if is_aside else self.run(static, args, kwargs)
+        return self.run_aside(call) if is_aside else self.run(call)
 
     def _run_gathered(self, call: GivenCall) -> Any:
         with on_host():
@@ -315,78 +273,72 @@ class Runner:
                 leaves[number] = taken.copy()
         return leaves
 
-    def check(self, static: Static, args: Any, kwargs: Any, results: Any) -> None:
+    def check(self, call: GivenCall, results: Any) -> None:
         """Refuse what a run has returned as ``jax.debug_nans`` and ``jax.debug_infs`` ask."""
-        args, kwargs = flat_arguments(args, kwargs)
+        call, name = call.flat, f"jit({self._name})"
         with on_host():
-            first = first_input(self.handle, static)
-            check_results(f"jit({self._name})", results, self._uncompiled, first, *args, **kwargs)
+            first = first_input(self.handle, call.static)
+            check_results(name, results, self._uncompiled, first, *call.args, **call.kwargs)
 
     def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
         call = call.flat
         call = call.taking(gathered((call.args, call.kwargs)))
-        static, args, kwargs = call.static, call.args, call.kwargs
         with on_host():
-            self._traces.wait_for(signature_of(static, args, kwargs))
+            self._traces.wait_for(signature_of(call.static, call.args, call.kwargs))
         # Also where it is an array of NumPy's: without it nothing may say where to run.
         handle = self.handle if device is None else jax.device_put(self.handle, device)
-        executable = self.compile(static, args, kwargs, handle)
-        (handle, *args), kwargs = ready((handle, *args), kwargs, device)
+        executable = self.compile(call, handle)
+        (handle, *args), kwargs = ready((handle, *call.args), call.kwargs, device)
         with default_on_host():
             run = lambda first: run_compiled(executable, self._uncompiled, first, *args, **kwargs)
             return self._run_with(run, handle, call)
 
-    def run_on_spare_device(self, static: Static, args: Any, kwargs: Any) -> Any:
+    def run_on_spare_device(self, call: GivenCall) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
-        call = GivenCall.of(static, args, kwargs).flat
+        call = call.flat
         arguments = gathered((call.args, call.kwargs))
         chosen = committed_devices(arguments)
         with spare_device() as device:
             results = self.run_aside(call.taking(moved(arguments, device)), device)
         return moved(results, chosen.pop()) if chosen else moved_freely(results)
 
-    def lower(self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None) -> Any:
+    def lower(self, call: GivenCall, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Lowered``, of values or of abstract values."""
-        args, kwargs = flat_arguments(args, kwargs)
+        call = call.flat
         if handle is None:
-            handle, (args, kwargs) = self.handle, gathered((args, kwargs))
-        with on_host():
-            first = first_input(handle, static)
-            with self._naming_arguments(args, kwargs):
-                return self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
+            handle = self.handle
+            call = call.taking(gathered((call.args, call.kwargs)))
+        return self._staged("lower", handle, call)
 
-    def operands_of_lowered(self, static: Static, args: Any, kwargs: Any) -> tuple[int, ...] | None:
+    def operands_of_lowered(self, call: GivenCall) -> tuple[int, ...] | None:
         """Return which arguments are operands of what ``lower`` has made of the same here."""
         with on_host():
-            return self._operands_of(GivenCall.of(static, args, kwargs).flat)
+            return self._operands_of(call.flat)
 
-    def compile(
-        self, static: Static, args: Any, kwargs: Any, handle: jax.Array | None = None
-    ) -> Any:
+    def compile(self, call: GivenCall, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Compiled``, of values or of abstract values."""
-        args, kwargs = flat_arguments(args, kwargs)
-        lowered = self.lower(static, args, kwargs, handle)
+        call = call.flat
+        lowered = self.lower(call, handle)
         if handle is None or handle is self.handle:
-            return with_failures(lambda: self._finish(lowered, args, kwargs))
+            return with_failures(lambda: self._finish(lowered, call.args, call.kwargs))
         return with_failures(lowered.compile)
 
-    def trace(self, args: Any, kwargs: Any, static: Static = NO_STATIC) -> Any:
+    def trace(self, call: GivenCall) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
-        args, kwargs = flat_arguments(args, kwargs)
-        with on_host():
-            first = first_input(self.handle, static)
-            with self._naming_arguments(args, kwargs):
-                return self._choice.use(lambda jit: jit.trace(first, *args, **kwargs))
+        return self._staged("trace", self.handle, call.flat)
 
-    @contextlib.contextmanager
-    def _naming_arguments(self, args: tuple[Flat, ...], kwargs: dict[str, Flat]) -> Iterator[None]:
-        """Let JAX's error for an argument that is no array be one that names it."""
-        try:
-            yield
-        except (TypeError, OverflowError):
-            self._refuse(*restored_arguments(args, kwargs))
-            raise
+    def _staged(self, stage: str, handle: Any, call: GivenCall) -> Any:
+        """Return a stage of the ``jax.jit``, of a flat call; errors name the argument."""
+        with on_host():
+            first = first_input(handle, call.static)
+            try:
+                return self._choice.use(
+                    lambda jit: getattr(jit, stage)(first, *call.args, **call.kwargs)
+                )
+            except (TypeError, OverflowError):
+                self._refuse(*restored_arguments(call.args, call.kwargs))
+                raise
 
 
 def _is_raised_here(error: BaseException) -> bool:
