@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from bellhop._jax.compiled_runs import check_results, run_compiled
-from bellhop._jax.dispatch import NotRun, fast_calls
+from bellhop._jax.dispatch import NotRun, copied, fast_calls
 from bellhop.base.devices import host_device
 from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.static_arguments import Static
@@ -139,13 +139,11 @@ class Runner:
         return within("is compiled for new types of arguments", compiled)
 
     def _new_handle(self) -> Any:
+        handle = table_handle(self._table)
         if len(jax.local_devices(backend="cpu")) > 1:
             # An array on one would be on its way to programs that run on another.
-            return table_handle(self._table)
-        # The function may be made, or compiled, while another is traced.
-        with jax.ensure_compile_time_eval():
-            handle = jax.device_put(table_handle(self._table), host_device())
-            return jax.block_until_ready(moved_freely(handle))
+            return handle
+        return jax.block_until_ready(copied(handle, host_device()))
 
     @property
     def handle(self) -> Any:
