@@ -7,7 +7,8 @@
 
 ``merge`` copies it into the module of the ``jax.jit`` that runs it, as ``@bellhop_main``, and
 ``call`` emits there ``func.call @bellhop_main(%token, %x, %table)``.  The table's address is an
-argument, so that the code is the same in every process.
+argument, so that the code is the same in every process.  Inside that ``jax.jit`` a program is one
+primitive, ``program_p``.
 """
 
 import functools
@@ -18,14 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.mlir.dialects import func
+from jax.extend.core import Primitive
+from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.private import ir_type
+from bellhop._jax.private import hold_weakly_in_caches, ir_type
 from bellhop.base.devices import Target
 from bellhop.base.module_text import Snapshot
+from bellhop.base.types import Aval
 from bellhop.compiler.delegation import Delegates
+from bellhop.compiler.placement import refuse_lowering_elsewhere
 from bellhop_mlir._meshes import meshes
 from bellhop_mlir._walk import string
 from bellhop_mlir.dialects.callback_kinds import KINDS
@@ -100,6 +104,9 @@ class Code:
     def operands(self, arguments: Sequence[Any]) -> list[Any]:
         """Return those of the arguments that are operands."""
         return [arguments[number] for number in self.arguments]
+
+
+hold_weakly_in_caches(Code)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,3 +204,31 @@ def call(
 def table_handle(table: CallbackTable | CallWithArguments) -> np.ndarray:
     """Return the address of a table, or of a call, as programs take it: two 32-bit words."""
     return np.array([table.address], np.uint64).view(np.uint32)
+
+
+# Operands: the arguments of the program, then the handle of its table.  A region runs on the
+# devices that it is compiled for; other programs on one of the host.
+program_p = Primitive("bellhop_program")
+program_p.multiple_results = True
+
+
+@program_p.def_abstract_eval
+def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
+    del is_region
+    # JAX drops what has no result; where a program has none, it returns the handle.
+    return code.returned or avals[-1:]
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code, is_region: bool
+) -> list[ir.Value]:
+    if not is_region:
+        refuse_lowering_elsewhere(ctx.module_context)
+    *arguments, table = operands
+    # The program orders its own effects from beginning to end, and the call waits for them.
+    tokens = [stablehlo.create_token() for _ in range(code.tokens)]
+    results = call(ctx, merge(ctx, code), code, arguments, table, tokens)
+    return results[code.tokens :] or [table]
+
+
+mlir.register_lowering(program_p, _lower, cacheable=False)

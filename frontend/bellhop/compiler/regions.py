@@ -19,10 +19,9 @@ from bellhop.base.devices import (
     target_name,
     target_platform,
 )
-from bellhop.compiler.code import Program, table_handle
+from bellhop.compiler.code import Program, program_p, table_handle
 from bellhop.compiler.delegation import refuse_waiting_device
 from bellhop.compiler.failures import with_failures
-from bellhop.compiler.program import program_p
 from bellhop.compiler.residence import Residence, Results
 from bellhop.errors import CompileError
 from bellhop_runtime import Callback, CallbackTable

@@ -11,9 +11,8 @@ import numpy as np
 from bellhop._jax.private import trace_context
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs, PyTree
-from bellhop.compiler.code import Code
+from bellhop.compiler.code import Code, program_p
 from bellhop.compiler.placement import refuse_context_elsewhere
-from bellhop.compiler.program import program_p
 from bellhop.run.unfinished import Form, Unfinished
 from bellhop_runtime import within
 
