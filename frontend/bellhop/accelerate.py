@@ -26,7 +26,7 @@ from bellhop.base.source import call_from, definition_site, function_name, line_
 from bellhop.base.static_arguments import StaticArguments
 from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
 from bellhop.compiler.context import lowering_in_progress
-from bellhop.compiler.delegation import refuse_waiting_device
+from bellhop.compiler.waiting_devices import refuse_waiting_device
 from bellhop.errors import CompileError
 from bellhop.tracing.state import NOT_TRACEABLE, tracing_with
 from bellhop_mlir.region_name import RegionName

@@ -11,13 +11,8 @@ read-only, results are checked, and exceptions reach the caller unchanged.
 """
 
 import contextlib
-import functools
-import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
-from multiprocessing.pool import ThreadPool
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -28,131 +23,20 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import callback_sharding, without_mesh
-from bellhop._patching import patch
 from bellhop.base.devices import host_device
 from bellhop.base.types import aval_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import keep_whole, told_by_number
+from bellhop.compiler.waiting_devices import follow_threads, waiting
 from bellhop_mlir._walk import function_type, string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
 from bellhop_runtime import Callback
-from bellhop_runtime._interrupts import HELPERS
 
 if TYPE_CHECKING:
     from bellhop.compiler.buffer_target import BufferTarget
     from bellhop.compiler.target import CallbackTarget
-
-
-class _Occupied:
-    """A device that waits for a callback, until that is over."""
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.is_over = False
-
-
-# Those for what this thread runs.
-_waits: ContextVar[tuple[_Occupied, ...]] = ContextVar("waits", default=())
-
-
-def _handed_on(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what is called on another thread know what waits here: the callback may wait for it.
-
-    And no more than that: a thread may have been started by a callback that is no concern of it.
-    """
-    waits = _waits.get()
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        former = _waits.set(waits)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _waits.reset(former)
-
-    return called
-
-
-_POOLS = [
-    "apply",
-    "apply_async",
-    "map",
-    "map_async",
-    "starmap",
-    "starmap_async",
-    "imap",
-    "imap_unordered",
-]
-
-
-@patch("starting threads, and handing work to pools", "devices wait for threads of callbacks too")
-def _follow_threads() -> None:
-    """Let other threads know what waits for the callback that starts them, or hands them work.
-
-    Nothing of a context gets to the threads of a pool, nor, before Python 3.14, to a thread that
-    is started in it.
-    """
-    begin = threading.Thread.start
-
-    @functools.wraps(begin)
-    def start(thread: threading.Thread) -> None:
-        # Ours do what others ask for, in the context of these.
-        if _waits.get() and not thread.name.startswith(HELPERS):
-            run = _handed_on(thread.run)
-
-            def run_here() -> None:
-                del thread.run
-                run()
-
-            thread.run = run_here  # type: ignore[method-assign]
-        begin(thread)
-
-    threading.Thread.start = start  # type: ignore[assignment, method-assign]
-    for pool, names in ((ThreadPoolExecutor, ["submit"]), (ThreadPool, _POOLS)):
-        for name in names:
-            setattr(pool, name, _handing_on(getattr(pool, name)))
-
-
-def _handing_on(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def hand_on(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if args:
-            args = (_handed_on(args[0]), *args[1:])
-        elif "func" in kwargs:
-            kwargs["func"] = _handed_on(kwargs["func"])
-        return method(pool, *args, **kwargs)
-
-    return hand_on
-
-
-@contextlib.contextmanager
-def _waiting(device: str | None) -> Iterator[None]:
-    """Have a device, if one is known, wait for what is called inside."""
-    if device is None:
-        yield
-        return
-    wait = _Occupied(device)
-    former = _waits.set((*_waits.get(), wait))
-    try:
-        yield
-    finally:
-        wait.is_over = True
-        _waits.reset(former)
-
-
-def refuse_waiting_device(device: str, name: str) -> None:
-    """Refuse to run a region from a callback for which its device waits, or from its threads.
-
-    Raises:
-        RuntimeError: such a device may run one program at a time, and would wait for ever.
-    """
-    if any(wait.device == device and not wait.is_over for wait in _waits.get()):
-        raise RuntimeError(
-            f"region '{name}' runs on {device}, which waits for the callback that calls it. Call "
-            "its function in the accelerated function itself, or accelerate it on another device."
-        )
 
 
 def is_delegated(platform: str) -> bool:
@@ -273,7 +157,7 @@ class _Run:
         self._plain_jit = plain_jit
         self._device = device
         if device is not None:
-            _follow_threads()
+            follow_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
@@ -283,7 +167,7 @@ class _Run:
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
         # As JAX does: the device of the program is busy until the call returns.
         with (
-            _waiting(self._device),
+            waiting(self._device),
             told_by_number(self._plain_jit),
             jax.default_device(host_device()),
             without_mesh(),

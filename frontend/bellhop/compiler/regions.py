@@ -20,9 +20,9 @@ from bellhop.base.devices import (
     target_platform,
 )
 from bellhop.compiler.code import Program, program_p, table_handle
-from bellhop.compiler.delegation import refuse_waiting_device
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.residence import Residence, Results
+from bellhop.compiler.waiting_devices import refuse_waiting_device
 from bellhop.errors import CompileError
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
