@@ -26,6 +26,7 @@ from bellhop.autograph.variables import (
 )
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
+from bellhop.control_flow.carried import unwrap
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import element_of_range, for_loop, n_iterations
 from bellhop.control_flow.predicates import as_integer
@@ -200,11 +201,11 @@ def _compiled_for(
 
         def guarded(i: Any, *leaves: Any) -> Any:
             if extra_test is None:
-                return _returned(iterate(i, leaves))
+                return unwrap(tuple(iterate(i, leaves)))
             holds = goes_on(leaves)
             # Of a known length, the loop has a derivative; what comes after a break is passed by.
             result = cond(holds, lambda: tuple(iterate(i, leaves)), lambda: tuple(leaves))()
-            return _returned(result or ())
+            return unwrap(tuple(result or ()))
 
         loop_over = for_loop(first, elements.length, progress=elements.progress)
         result = loop_over(guarded)(*carried.leaves)
@@ -218,7 +219,7 @@ def _compiled_for(
             return (i + 1, *iterate(i, leaves))
 
         ended = loop(first, *carried.leaves)
-        result = _returned(ended[1:]) if carried.leaves else None
+        result = unwrap(ended[1:]) if carried.leaves else None
     return carried.values(_leaves(result, len(carried.leaves)))
 
 
@@ -274,7 +275,7 @@ def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
     def loop(*leaves: Any) -> Any:
         after = variables.run(carried.values(leaves), body)
         _look_for_result(before, after)
-        return _returned(carried.after(after))
+        return unwrap(tuple(carried.after(after)))
 
     return carried.values(_leaves(loop(*carried.leaves), len(carried.leaves)))
 
@@ -329,11 +330,6 @@ def _defined(what: str, variables: Variables, values: State) -> State:
         return Unset(name, error)
 
     return tuple(map(value, variables.names, values))
-
-
-def _returned(leaves: Sequence[Any]) -> Any:
-    """Return arrays as the body of a loop does."""
-    return leaves[0] if len(leaves) == 1 else tuple(leaves)
 
 
 def _leaves(result: PyTree, count: int) -> Sequence[Any]:

@@ -22,7 +22,6 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
-from bellhop._jax.patches.callbacks_in_programs import change_functions_of_callbacks
 from bellhop._jax.patches.emission_of_callbacks import callback_in, emit_callbacks_by
 from bellhop._jax.private import (
     buffer_callback_p,
@@ -95,12 +94,8 @@ class FunctionOfJax:
             return ()
 
 
-def change_functions() -> None:
-    """Change the functions of JAX's callbacks from now on, in programs of ours."""
-    change_functions_of_callbacks(_changed)
-
-
-def _changed(function: Callable[..., Any]) -> Callable[..., Any]:
+def known_in_programs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of one of JAX's callbacks; changed where a program of ours is traced."""
     # What was traced is bound again under transformations.
     if not is_tracing() or isinstance(function, FunctionOfJax):
         return function

@@ -141,12 +141,6 @@ class CallbackTarget:
             function = WithoutGates(function, self.circuit)
         if workers is not None and self.may_start:
             function = Startable(function, workers)
-        return self._bind(function)
-
-    def _of_one(self) -> "CallbackTarget":
-        return self.of_one_element()._of_one() if self.loops else self
-
-    def _bind(self, function: Callable[..., Any]) -> Callback:
         return Callback(
             function=function,
             convert=self.convert,
@@ -160,6 +154,9 @@ class CallbackTarget:
             definition=self._definition,
             bars=self.bars,
         )
+
+    def _of_one(self) -> "CallbackTarget":
+        return self.of_one_element()._of_one() if self.loops else self
 
     @property
     def _own(self) -> OwnFunction | None:
