@@ -82,7 +82,7 @@ class Accelerated(PickledByName):
         )
         where = f"accelerate: '{function_name(self._function)}' ({definition_site(self._function)})"
         _, args, kwargs = static.split(args, kwargs)
-        check_arrays(where, static.names_of_others(self._function), args, kwargs)
+        check_arrays(where, static.names_of_others(), args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:

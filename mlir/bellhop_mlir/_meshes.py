@@ -4,16 +4,14 @@ import math
 import re
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions, operations, string
+from bellhop_mlir._walk import functions, operations, string, symbols
 
 _AXIS = re.compile(r'"=(\d+)')
 
 
 def meshes(module: ir.Module | ir.Operation) -> list[ir.Operation]:
     """Return the meshes of a module."""
-    operation = module.operation
-    found = [op.operation for op in operation.regions[0].blocks[0].operations]
-    return [op for op in found if op.name == "sdy.mesh"]
+    return list(symbols(module, "sdy.mesh").values())
 
 
 def size(mesh: ir.Operation) -> int:

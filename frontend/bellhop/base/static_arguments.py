@@ -92,9 +92,9 @@ class StaticArguments:
                 )
         return tuple(p - sum(static < p for static in self._positions) for p in chosen)
 
-    def names_of_others(self, function: Callable[..., Any]) -> list[str]:
+    def names_of_others(self) -> list[str]:
         """Return the names of the arguments with a position that are not static."""
-        positional = [p.name for p in _parameters(function) if p.kind in POSITIONAL]
+        positional = [p.name for p in _parameters(self._function) if p.kind in POSITIONAL]
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete(self, parameters: list[inspect.Parameter]) -> None:

@@ -98,7 +98,6 @@ class LoadedFunction(QJIT[Any, Any]):
                 module,
                 saved.targets,
                 self._table,
-                jaxpr=None,
                 out_avals=saved.out_avals,
                 out_targets=saved.out_targets,
                 concurrent=self.compile_options.concurrent_callbacks,

@@ -99,12 +99,12 @@ class TracedFunction:
 
     def refuse(self, args: Args, kwargs: Kwargs) -> None:
         """Say what is wrong with arguments that JAX refused, where it is their type."""
-        names = self.static.names_of_others(self._function)
+        names = self.static.names_of_others()
         check_arrays(f"qjit of {self.where}", names, args, kwargs)
 
     def refuse_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Say which argument has no memory any more, where that may be why a run failed."""
-        names = self.static.names_of_others(self._function)
+        names = self.static.names_of_others()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
     def _explain(self, error: Exception) -> None:
@@ -165,7 +165,7 @@ class TracedFunction:
         flat_function.__name__ = self.name
         flat_function.__wrapped__ = self.converted  # type: ignore[attr-defined]
         flat_function.__signature__ = leaf_signature(  # type: ignore[attr-defined]
-            self.static.names_of_others(self._function), args, kwargs
+            self.static.names_of_others(), args, kwargs
         )
         keep_stages = self._options.intermediate_level > 0
         program = compile_program(

@@ -88,8 +88,8 @@ def optimize(
     targets: Sequence["CallbackTarget"],
     table: CallbackTable,
     *,
-    jaxpr: Any,
     out_avals: tuple[Any, ...],
+    jaxpr: Any = None,
     device: str | None = None,
     out_targets: tuple[Target | None, ...] = (),
     keep_stages: bool = False,
@@ -105,8 +105,8 @@ def optimize(
         module: the program as lowered; it is changed in place.
         targets: the callbacks, by the numbers that the declarations in the module have.
         table: gets the callbacks and the executables of the regions.
-        jaxpr: the jaxpr from which the module was lowered.
         out_avals: the types of the results.
+        jaxpr: the jaxpr from which the module was lowered, if there is one.
         device: where the program itself runs; None for the host.
         out_targets: where each of them is asked for; empty where none is.
         keep_stages: whether to keep the text of the module after every pass.
@@ -255,7 +255,7 @@ def _take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> lis
     Returns:
         what the program calls to run each region, by number.
     """
-    regions = {name: op for name, op in symbols(module).items() if op.name == "builtin.module"}
+    regions = symbols(module, "builtin.module")
     compiled: list[Callback] = []
     for declaration in sorted(dialect.declarations(module).values(), key=lambda op: op.id):
         if declaration.module is None:
@@ -278,7 +278,6 @@ def _take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> lis
             targets,
             table,
             device=target_name(target),
-            jaxpr=None,
             out_avals=tuple(map(aval_of, type_.results)),
             delegates=is_delegated(target_platform(target)),
             elides=True,

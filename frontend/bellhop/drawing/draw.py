@@ -139,7 +139,7 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
         if isinstance(fn, QJIT) and fn.static_arguments:
             static, args, kwargs = fn.static_arguments.split(args, kwargs)
             # As the program is, so is the drawing: static arguments are no arrows.
-            names = _dynamic_arguments(fn.static_arguments.names_of_others(function), args, kwargs)
+            names = _dynamic_arguments(fn.static_arguments.names_of_others(), args, kwargs)
             called = lambda *args, **kwargs: _call_with(static, function, args, kwargs)
         options = compiling(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
         asked = fn.compile_options.out_shardings if isinstance(fn, QJIT) else None
