@@ -17,7 +17,7 @@ from bellhop.base.declared_types import ResultTypeError, array_type
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Aval, PyTree
 from bellhop.callbacks.flavour import Results
-from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
+from bellhop.compiler.gates_in_callbacks import circuit_here, without_gates
 from bellhop.compiler.target import describe, flatten_arguments
 from bellhop.tracing.state import outside_of_tracing
 from bellhop_runtime import DTYPES
@@ -75,8 +75,7 @@ def _call_with_zeros(
         f"result_type=bellhop.infer, and was called with zeros ({types_of_arguments}) while the "
         "program was traced"
     )
-    circuit = circuit_here()
-    quiet = function if circuit is None else WithoutGates(function, circuit)
+    quiet = without_gates(function, circuit_here())
     with outside_of_tracing():
         args, kwargs = jax.tree.unflatten(tree, map(zeros_of, avals))
         try:

@@ -35,7 +35,7 @@ from bellhop.base.types import Operand
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.compiler.failures import told_by_number
-from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
+from bellhop.compiler.gates_in_callbacks import circuit_here, without_gates
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
@@ -79,9 +79,7 @@ class FunctionOfJax:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
-        function = self.function
-        if self.circuit is not None:
-            function = WithoutGates(function, self.circuit)
+        function = without_gates(self.function, self.circuit)
         failures, _thread.failures = _thread.failures, None
         if failures is None:
             with told_by_number(plain_jit=True):

@@ -24,7 +24,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import callback_sharding, without_mesh
 from bellhop.base.devices import host_device
-from bellhop.base.types import aval_of
+from bellhop.base.types import aval_of, structs_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import keep_whole, told_by_number
 from bellhop.compiler.waiting_devices import follow_threads, waiting
@@ -218,7 +218,7 @@ def _call_with_buffers(
 
     call = buffer_callback(
         run,
-        tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_out),
+        tuple(structs_of(ctx.avals_out)),
         has_side_effect=not KINDS[kind].is_pure,
         input_output_aliases=dict(target.aliases),
         command_buffer_compatible=target.command_buffer_compatible,

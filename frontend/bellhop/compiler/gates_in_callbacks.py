@@ -18,7 +18,7 @@ from bellhop.tracing.state import current_circuit
 
 
 @dataclass(frozen=True)
-class WithoutGates:
+class _WithoutGates:
     """The function of a callback that is called in a circuit: it makes no gates.
 
     Those of equal functions are equal, as JAX asks of the parameters of equations.
@@ -35,6 +35,16 @@ class WithoutGates:
         """Call the function."""
         with _queue_type()(self.where):
             return self.function(*args, **kwargs)
+
+
+def without_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
+    """Return the function of a callback; in a circuit, one that makes no gates.
+
+    Args:
+        function: the user's.
+        circuit: what ``circuit_here`` was where the callback is called.
+    """
+    return function if circuit is None else _WithoutGates(function, circuit)
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.compiled_runs import run_compiled
 from bellhop._jax.private import ordered_effects
+from bellhop.base.types import structs_of
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
 from bellhop.compiler.delegation import lower_to_call
@@ -162,7 +163,7 @@ def lower_alone(
     if is_partitioned(context):
         return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
     programs = _ModulePrograms.of(context)
-    avals = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in ctx.avals_in)
+    avals = tuple(structs_of(ctx.avals_in))
     key = primitive, tuple(sorted(params.items())), avals
     if set(context.platforms) != {"cpu"}:
         if key not in programs.on_host:

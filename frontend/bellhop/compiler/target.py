@@ -17,7 +17,7 @@ from bellhop.base.types import Operand
 from bellhop.base.workers import Startable, Workers
 from bellhop.compiler.batching import OnThreads
 from bellhop.compiler.declared_numbers import as_declared, takes_number
-from bellhop.compiler.gates_in_callbacks import WithoutGates, circuit_here
+from bellhop.compiler.gates_in_callbacks import circuit_here, without_gates
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
@@ -137,8 +137,8 @@ class CallbackTarget:
             function = OnThreads(self._of_one().bind(), self.loops, self.result_avals)
         else:
             function = self._leaf_function()
-        if self.circuit is not None and not isinstance(self.function, OwnFunction):
-            function = WithoutGates(function, self.circuit)
+        if not isinstance(self.function, OwnFunction):
+            function = without_gates(function, self.circuit)
         if workers is not None and self.may_start:
             function = Startable(function, workers)
         return Callback(
