@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from jax.core import Tracer
 
 from bellhop._jax.jaxprs import equation_of, without_wrapping
+from bellhop.circuits.gates.wires import is_dynamic
 
 # To look at more equations takes time.
 _DEPTH = 20
@@ -37,7 +37,7 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)
     value = without_wrapping(number)
-    if not isinstance(value, Tracer):
+    if not is_dynamic(value):
         return NonzeroParts(bool(np.any(np.real(value))), bool(np.any(np.imag(value))))
     eqn, _ = equation_of(value)
     if eqn is None or not depth:
@@ -56,7 +56,7 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
         )
     if name == "complex":
         first = without_wrapping(eqn.in_tracers[0])
-        return NonzeroParts(isinstance(first, Tracer) or bool(np.any(first)), True)
+        return NonzeroParts(is_dynamic(first) or bool(np.any(first)), True)
     return NonzeroParts(one.real or other.real, one.imaginary or other.imaginary)
 
 

@@ -9,12 +9,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Wire
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.tracing.state import current_circuit
 
 
@@ -37,7 +37,7 @@ def making_controlled(kind: Any, name: str, original: Callable[..., Any]) -> Cal
         given = signature.bind(None, *args, **options)
         values = given.arguments.get(name)
         wires = qml.wires.Wires(given.arguments.get("control_wires", given.arguments.get("wires")))
-        if kind is qml.FlipSign and isinstance(values, jax.core.Tracer) and not values.ndim:
+        if kind is qml.FlipSign and is_dynamic(values) and not values.ndim:
             values = _bits(values, len(wires))
         known, flips = split_values(wires[: len(_each(values))], values)
         if not flips:
@@ -50,8 +50,7 @@ def making_controlled(kind: Any, name: str, original: Callable[..., Any]) -> Cal
 
 def _any_computed(values: Sequence[Any]) -> bool:
     return any(
-        isinstance(value, jax.core.Tracer)
-        or (isinstance(value, list | tuple) and _any_computed(value))
+        is_dynamic(value) or (isinstance(value, list | tuple) and _any_computed(value))
         for value in values
     )
 
@@ -64,14 +63,14 @@ def split_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
         values: one for each, or one; or None.
     """
     each = _each(values)
-    if not any(isinstance(value, jax.core.Tracer) for value in each):
+    if not any(map(is_dynamic, each)):
         return values, []
     wires = qml.wires.Wires(control)
-    known = [True if isinstance(value, jax.core.Tracer) else bool(value) for value in each]
+    known = [True if is_dynamic(value) else bool(value) for value in each]
     flips = [
         gate
         for wire, value in zip(wires, each, strict=True)
-        if isinstance(value, jax.core.Tracer)
+        if is_dynamic(value)
         for gate in _flip_unless(value, wire)
     ]
     return known, flips

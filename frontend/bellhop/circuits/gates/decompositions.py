@@ -228,7 +228,7 @@ def prepared_together(operations: Sequence[Any]) -> list[Any]:
     if len(first) < 2 or any(map(is_dynamic, wires)) or len(set(wires)) < len(wires):
         return list(operations)
     states = [op.data[0] for op in first]
-    is_traced = any(isinstance(state, jax.core.Tracer) for state in states)
+    is_traced = any(map(is_dynamic, states))
     state = functools.reduce(jnp.kron if is_traced else np.kron, states)
     return [_prepared(state, wires), *operations[len(first) :]]
 

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -157,7 +156,7 @@ class GateList:
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
         if applies and base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
             base = self._of_complex_numbers(base)
-        is_traced = any(isinstance(value, jax.core.Tracer) for value in base.data)
+        is_traced = any(map(is_dynamic, base.data))
         if base.name == "StatePrep" and not (self._is_first and not self.runs):
             applies = False
         derivative = Derivative.BY_PARAMETERS
@@ -365,7 +364,7 @@ def _parameters(
     constants: list[float] = []
     is_complex = op.name in _COMPLEX_DATA
     for value in op.data:
-        if isinstance(value, jax.core.Tracer):
+        if is_dynamic(value):
             taken = run.take(_doubles(value, real, is_complex=is_complex), bits)
             if is_complex and not jnp.iscomplexobj(value):
                 run.frequencies[taken.start + 1 : taken.stop : 2] = [NO_FREQUENCIES] * value.size
@@ -382,7 +381,7 @@ def _parameters(
 
 def _is_complex(value: Any) -> bool:
     """Tell whether a parameter is complex; of what is known now, its imaginary part says so."""
-    is_traced = isinstance(value, jax.core.Tracer)
+    is_traced = is_dynamic(value)
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 

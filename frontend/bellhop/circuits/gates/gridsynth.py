@@ -152,7 +152,7 @@ def _clifford_t(
 ) -> Any:
     """Return a tape in the Clifford and T basis, as PennyLane's transform does."""
     parameters = tape.get_parameters(trainable_only=False, operations_only=True)
-    if not any(isinstance(value, jax.core.Tracer) for value in parameters):
+    if not any(map(is_dynamic, parameters)):
         return _ON_WHOLE(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
     if method != "gridsynth":
         raise CompileError(

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop_mlir.dialects.gate import Gate
 
 
@@ -40,7 +41,7 @@ def _may_change_norm(gate: Gate, if_computed: bool) -> bool:
 def only_unitary(op: qml.operation.Operator) -> qml.operation.Operator:
     """Return a matrix or diagonal, with NaN in it if it is computed and not unitary."""
     (value,) = op.data
-    if not isinstance(value, jax.core.Tracer):
+    if not is_dynamic(value):
         return op
     if op.name == "DiagonalQubitUnitary":
         distance = jnp.abs(jnp.abs(value) - 1)

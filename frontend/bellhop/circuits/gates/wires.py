@@ -1,7 +1,7 @@
 """Wires: labels, and numbers that the program computes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from bellhop.base.types import Wire
 from bellhop.errors import CompileError
 
 
-def is_dynamic(value: object) -> bool:
+def is_dynamic(value: object) -> TypeGuard[Any]:
     """Tell whether a wire, or a parameter, is computed in the program."""
     return isinstance(value, jax.core.Tracer)
 

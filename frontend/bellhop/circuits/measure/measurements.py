@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.device_measurements import (
     Expval,
     Measurement,
@@ -195,14 +195,14 @@ class MeasurementList(ExactValues):
 
 
 def _as_real(coefficient: Operand) -> Any:
-    if not isinstance(coefficient, jax.core.Tracer):
+    if not is_dynamic(coefficient):
         return np.asarray(np.real(coefficient), real_type())
     real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient
     return real.astype(real_type())
 
 
 def _is_one(coefficient: Operand) -> bool:
-    return not isinstance(coefficient, jax.core.Tracer) and coefficient == 1.0
+    return not is_dynamic(coefficient) and coefficient == 1.0
 
 
 def _by_outcome(state: Any, qubits: Sequence[int], n: int) -> Any:

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, Term, disjoint
 
 _PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
@@ -49,7 +49,7 @@ def _words_of(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
     if isinstance(factor, NamedFactor) and factor.name != "Hadamard":
         return [(1.0, (factor,))]
     matrix = qml.Hadamard.compute_matrix() if isinstance(factor, NamedFactor) else factor.matrix
-    is_computed = isinstance(matrix, jax.core.Tracer)
+    is_computed = is_dynamic(matrix)
     words = []
     for names in itertools.product(_PAULIS, repeat=len(factor.wires)):
         word = np.eye(1)

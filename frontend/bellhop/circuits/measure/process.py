@@ -10,7 +10,6 @@ type and derivative are those of what devices measure for them, ``device_measure
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
@@ -104,7 +103,7 @@ class Process:
         several = isinstance(self.process.mv, list)
         outcomes = self.process.mv if several else [self.process.mv]
         for value in outcomes:
-            if not isinstance(value, jax.core.Tracer) or value.shape:
+            if not is_dynamic(value) or value.shape:
                 raise CompileError(
                     f"{self._where}: {self._name} of {value!r}, which is not the outcome of a "
                     "mid-circuit measurement. Measure with bellhop.measure."

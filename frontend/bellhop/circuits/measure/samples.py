@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -96,7 +95,7 @@ class Counts(_OfShots):
         self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         eigenvalues = coefficient * all_eigenvalues(diagonals)
-        if isinstance(eigenvalues, jax.core.Tracer):
+        if is_dynamic(eigenvalues):
             raise self._unsupported(
                 "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
             )

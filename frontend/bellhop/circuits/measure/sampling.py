@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.wires import WireMap
+from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.device_measurements import Frequencies, Samples, Snapshots
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, terms_of
 from bellhop.circuits.measure.statistics import unsupported
@@ -53,7 +52,7 @@ def computational(wires: Sequence[Any]) -> Diagonal:
 def diagonalized(factor: Factor) -> Diagonal:
     """Return a factor with its eigenvalues and the gates that diagonalise it."""
     if isinstance(factor, Matrix):
-        is_traced = isinstance(factor.matrix, jax.core.Tracer)
+        is_traced = is_dynamic(factor.matrix)
         eigenvalues, vectors = (jnp if is_traced else np).linalg.eigh(factor.matrix)
         gate = qml.QubitUnitary(vectors.conj().T, wires=factor.wires)
         # Equal ones are of one basis, where it is known that they are.
@@ -92,7 +91,7 @@ def _in_one_basis(
         for wire in wires:
             product = np.kron(product, of_wire.get(wire, np.ones(2)))
         # Known eigenvalues stay known, for counts.
-        xp = jnp if isinstance(coefficient, jax.core.Tracer) else np
+        xp = jnp if is_dynamic(coefficient) else np
         total += xp.real(coefficient) * product
     kinds = tuple(basis.bases.get(wire, COMPUTATIONAL) for wire in wires)
     kind = kinds[0] if len(set(kinds)) == 1 else (wires, kinds)
@@ -105,7 +104,7 @@ def rotated_as_in_pennylane(observable: qml.operation.Operator, where: str) -> l
     Which outcome is which eigenvalue, and which basis an eigenspace has, is PennyLane's choice.
     """
     # PennyLane keeps what it diagonalises under a key that does not tell tracers apart.
-    is_computed = any(isinstance(value, jax.core.Tracer) for value in observable.data)
+    is_computed = any(map(is_dynamic, observable.data))
     terms = [] if is_computed else terms_of(observable, where)
     if is_computed or (len(terms) == 1 and all(isinstance(f, NamedFactor) for f in terms[0][1])):
         return as_diagonals(observable, where)[1]
@@ -225,7 +224,7 @@ def product_mean(
 
 def _is_sign(diagonal: Diagonal) -> bool:
     eigenvalues = diagonal.eigenvalues
-    is_known = not isinstance(eigenvalues, jax.core.Tracer)
+    is_known = not is_dynamic(eigenvalues)
     return is_known and np.array_equal(eigenvalues, [1.0, -1.0])
 
 

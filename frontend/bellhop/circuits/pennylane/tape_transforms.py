@@ -8,7 +8,7 @@ known length are unrolled onto it, and other control flow is refused.
 import contextlib
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,6 +25,7 @@ from bellhop.circuits.gates.rewrites import (
     transform_name,
     with_folding_before_noise,
 )
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
 from bellhop.circuits.pennylane.measuring_tapes import apply_tape
@@ -44,17 +45,16 @@ _UNKNOWN_NUMBER = jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConv
 _SIGN_EXPAND = qml.transforms.sign_expand.tape_transform
 
 
-def _is_computed(values: Sequence[Any]) -> bool:
-    return any(isinstance(value, jax.core.Tracer) for value in values)
-
-
 # Transforms that look at numbers by NumPy, and whether a tape has such that are computed.
 _TO_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
-    "convert_to_numpy_parameters": lambda tape: _is_computed(
-        tape.get_parameters(trainable_only=False)
+    "convert_to_numpy_parameters": lambda tape: any(
+        map(is_dynamic, tape.get_parameters(trainable_only=False))
     ),
     "sign_expand": lambda tape: any(
-        _is_computed(process.obs.data) for process in tape.measurements if process.obs
+        is_dynamic(number)
+        for process in tape.measurements
+        if process.obs
+        for number in process.obs.data
     ),
 }
 

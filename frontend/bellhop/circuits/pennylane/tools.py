@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
 from bellhop._pennylane.patches.functions_of_circuits import Tool, use_tools_by
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.pennylane.measuring_tapes import apply_tape
 from bellhop.circuits.pennylane.specs_levels import has_several_levels, specs_at_levels
 from bellhop.control_flow.interpretation import unrolling
@@ -60,7 +60,7 @@ def _with_unrolled_loops(function: Tool) -> Tool:
     def unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
         if not is_tracing():
             return function(base, aux_wire, iters)
-        if isinstance(iters, jax.core.Tracer):
+        if is_dynamic(iters):
             raise CompileError(
                 f"qml.{function.__name__}: iters is computed in the program, and there are as many "
                 "results. Make it static: qjit(static_argnums=...)."
