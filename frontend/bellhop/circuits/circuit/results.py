@@ -54,10 +54,7 @@ class Results:
     def values(self) -> list[Any]:
         """Return the values of a run, one array after the other; keep no more than their places."""
         every = [statistic.values for statistic in self.statistics]
-        self.statistics = [
-            dataclasses.replace(statistic, values=jax.tree.map(lambda _: 0, values))
-            for statistic, values in zip(self.statistics, every, strict=True)
-        ]
+        self.statistics = [statistic.changed(lambda _: 0) for statistic in self.statistics]
         return jax.tree.leaves(every)
 
     def finish(self, values: Sequence[Any], *, total: Any = None, is_accepted: Any = None) -> Any:

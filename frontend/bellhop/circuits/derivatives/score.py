@@ -107,7 +107,7 @@ def scored(
         if obstacle is None:
             return statistic
         change = lambda value: undifferentiable(value, obstacle, by=score)
-        return replace(statistic, values=jax.tree.map(change, statistic.values))
+        return statistic.changed(change)
 
     return list(map(changed, statistics))
 

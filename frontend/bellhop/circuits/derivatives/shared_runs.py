@@ -17,10 +17,8 @@ drawn, outcomes and sample, and goes back through the outcomes of the run.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
@@ -63,10 +61,7 @@ def of_its_shots(circuit: Any, statistics: Sequence[Statistic]) -> list[Statisti
         return undifferentiable(own, OF_SAMPLES, by=shares)
 
     return [
-        replace(statistic, values=jax.tree.map(here, statistic.values))
-        if statistic.is_of_shots
-        else statistic
-        for statistic in statistics
+        statistic.changed(here) if statistic.is_of_shots else statistic for statistic in statistics
     ]
 
 

@@ -6,7 +6,6 @@ region around it runs on.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -211,24 +210,24 @@ class SimulatedCircuit(ProgramCircuit):
             statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)
         else:
             statistics = [
-                replace(s, values=jax.tree.map(self._shots.here, s.values)) if s.is_of_shots else s
+                s.changed(self._shots.here) if s.is_of_shots else s
                 for s in sampled_statistics(self, processes)
             ]
         obstacle = self._obstacle(diff_method, is_single=is_single)
-        return [replace(s, values=self._guarded(s, obstacle, is_single)) for s in statistics]
+        return [self._guarded(statistic, obstacle, is_single) for statistic in statistics]
 
-    def _guarded(self, statistic: Statistic, obstacle: str, is_single: bool) -> Any:
-        """Return the values of a statistic, whose derivative is an error where it would be wrong.
+    def _guarded(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
+        """Return a statistic whose derivative is an error where it would be wrong.
 
         What was drawn, or is computed of that, knows nothing of what it was drawn by.
         """
         is_drawn = statistic.is_of_shots or (is_single and not statistic.is_measured)
         reason = _DRAWN if is_drawn and not is_single else obstacle
         if not reason or not (is_drawn or statistic.is_measured):
-            return statistic.values
+            return statistic
         by = self.weight() if is_drawn else None
         guard = lambda value: undifferentiable(value, f"{self.where}: {reason}", by=by)
-        return jax.tree.map(guard, statistic.values)
+        return statistic.changed(guard)
 
     def _obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative; empty where they have one."""

@@ -7,7 +7,7 @@ and the same where it stands over mid-circuit outcomes.  ``processes`` has the l
 type and derivative are those of what devices measure for them, ``device_measurements``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -18,9 +18,6 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.sampling import Rounds
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, unsupported
 from bellhop.errors import CompileError
-
-# Numbers of one run, and what makes the result of their means over all runs.
-Means = tuple[list[Any], Callable[[Any], Any]]
 
 
 def is_measurement(value: object) -> bool:
@@ -58,9 +55,9 @@ class Process:
         with self._circuit.at(self.process):
             if self.process.mv is None:
                 return self._exact(asked)
-            numbers, finish = self._means_of_outcomes(self.outcomes())
+            statistic = self._of_outcomes(self.outcomes())
         weight = asked.weight()
-        return lambda answers: Statistic([weight(answers) * each for each in numbers], finish)
+        return lambda answers: statistic.changed(lambda value: weight(answers) * value)
 
     def with_shots(self, rounds: Rounds) -> Make:
         """Ask for rounds of samples; return what makes the result of the answers."""
@@ -87,12 +84,12 @@ class Process:
             "with shots", f"{instead}, or set shots to None." if has_exact else f"{instead}."
         )
 
-    def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
+    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        """Return the statistic of a run, of whose values there is a mean over all runs."""
         raise self._needs_shots()
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
-        numbers, finish = self._means_of_outcomes(outcomes)
-        return Statistic([self._circuit.mean_of_groups(number) for number in numbers], finish)
+        return self._of_outcomes(outcomes).changed(self._circuit.mean_of_groups)
 
     def outcomes(self) -> Sequence[Any]:
         """Return the mid-circuit outcomes that it is over.

@@ -18,7 +18,7 @@ from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.computed_wires import on_known_wires, probabilities_on_known_wires
 from bellhop.circuits.measure.observables import terms_of
-from bellhop.circuits.measure.process import Means, Process, as_index, as_number, is_measurement
+from bellhop.circuits.measure.process import Process, as_index, as_number, is_measurement
 from bellhop.circuits.measure.samples import Counts, Sample
 from bellhop.circuits.measure.sampling import (
     Diagonal,
@@ -30,7 +30,7 @@ from bellhop.circuits.measure.sampling import (
     rotated_as_in_pennylane,
 )
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
-from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, of_moments, variance
+from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, of_moments
 from bellhop.circuits.memory import check_state_fits
 
 mp = qml.measurements
@@ -58,8 +58,8 @@ class ExpvalProcess(_Moment):
         ]
         return lambda answers: Statistic(sum(c * mean(answers) for c, mean in means))
 
-    def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
-        return [as_number(outcomes[0]).astype(float)], lambda means: means[0]
+    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        return Statistic(as_number(outcomes[0]).astype(float))
 
 
 class VarProcess(_Moment):
@@ -75,9 +75,9 @@ class VarProcess(_Moment):
         scale = jnp.real(coefficient)
         return lambda answers: of_moments(scale * mean(answers), scale**2 * square(answers))
 
-    def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
+    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         value = as_number(outcomes[0]).astype(float)
-        return [value, value**2], variance
+        return of_moments(value, value**2)
 
 
 class Probabilities(Process):
@@ -116,9 +116,8 @@ class Probabilities(Process):
         add_up = of_groups(probabilities_on_known_wires(self._circuit, self.process))
         return lambda answers: Statistic(add_up(take(answers)))
 
-    def _means_of_outcomes(self, outcomes: Sequence[Any]) -> Means:
-        frequencies = jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float)
-        return [frequencies], lambda means: means[0]
+    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        return Statistic(jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float))
 
 
 class OfState(Process):

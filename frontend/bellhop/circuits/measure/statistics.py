@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
+
 from bellhop.circuits.precision import in_single
 from bellhop.errors import CompileError
 
@@ -32,6 +34,10 @@ class Statistic:
     is_of_shots: bool = False
     is_measured: bool = True
 
+    def changed(self, change: Callable[[Any], Any]) -> "Statistic":
+        """Return the same, each array of its values changed by a function."""
+        return replace(self, values=jax.tree.map(change, self.values))
+
     def in_single(self) -> "Statistic":
         """Return the same in single precision."""
         return replace(self, finish=lambda values: in_single(self.finish(values)))
@@ -44,13 +50,7 @@ Make = Callable[[Any], Statistic]
 
 def of_moments(mean: Any, square: Any) -> Statistic:
     """Return the statistic of a variance, from the mean and the mean of the square."""
-    return Statistic((mean, square), variance)
-
-
-def variance(moments: Any) -> Any:
-    """Return the variance, from the mean and the mean of the square."""
-    mean, square = moments
-    return square - mean**2
+    return Statistic((mean, square), lambda moments: moments[1] - moments[0] ** 2)
 
 
 class ExactValues:
