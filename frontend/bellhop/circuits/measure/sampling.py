@@ -144,24 +144,10 @@ class Basis:
         return True
 
 
-class Bases:
-    """As few bases as first come, first served, gives."""
-
-    def __init__(self) -> None:
-        self.bases: list[Basis] = []
-
-    def place(self, diagonals: Sequence[Diagonal]) -> int:
-        """Return the number of a basis in which all of these are measured."""
-        for number, basis in enumerate(self.bases):
-            if basis.take(diagonals):
-                return number
-        self.bases.append(Basis())
-        self.bases[-1].take(diagonals)
-        return len(self.bases) - 1
-
-
 class Rounds:
     """Rounds of samples, each in a basis of its own, and what is asked of each.
+
+    They are as few as first come, first served, gives.
 
     Args:
         groups: the shots of each group.
@@ -169,8 +155,7 @@ class Rounds:
 
     def __init__(self, groups: tuple[int, ...]) -> None:
         self._groups = groups
-        self._bases = Bases()
-        self._asked: list[list[Asked]] = []
+        self._rounds: list[tuple[Basis, list[Asked]]] = []
         self._snapshots: list[Snapshots] = []
 
     def frequencies(
@@ -190,22 +175,31 @@ class Rounds:
         return lambda answers: answers[-1][place]
 
     def _ask(self, diagonals: Sequence[Diagonal], what: Asked) -> Callable[[Answers], Any]:
-        number = self._bases.place(diagonals)
-        if number == len(self._asked):
-            self._asked.append([])
-        if what not in self._asked[number]:
-            self._asked[number].append(what)
+        number = self._round_of(diagonals)
+        _, asked = self._rounds[number]
+        if what not in asked:
+            asked.append(what)
         return lambda answers: answers[number][what]
+
+    def _round_of(self, diagonals: Sequence[Diagonal]) -> int:
+        """Return the number of a round in whose basis all of these are measured."""
+        for number, (basis, _) in enumerate(self._rounds):
+            if basis.take(diagonals):
+                return number
+        basis = Basis()
+        basis.take(diagonals)
+        self._rounds.append((basis, []))
+        return len(self._rounds) - 1
 
     def answers(self, circuit: Any) -> Answers:
         """Sample a circuit at its end; ``circuit.sample`` answers what is asked of a round."""
         answers = []
         # They need the circuit as it is, and the last basis is not undone.
         snapshots = dict(enumerate(circuit.sample(self._snapshots))) if self._snapshots else {}
-        for number, (basis, asked) in enumerate(zip(self._bases.bases, self._asked, strict=True)):
+        for number, (basis, asked) in enumerate(self._rounds):
             circuit.apply(basis.gates)
             answers.append(dict(zip(asked, circuit.sample(asked), strict=True)))
-            if number + 1 < len(self._asked):
+            if number + 1 < len(self._rounds):
                 circuit.apply([qml.adjoint(gate) for gate in reversed(basis.gates)])
         return [*answers, snapshots]
 
