@@ -22,6 +22,7 @@ from bellhop.circuits.derivatives.score import scored
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.device import DeviceSpec, check_runs
 from bellhop.circuits.measure.measurements import MeasurementList
+from bellhop.circuits.measure.process import is_of_amplitudes
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
 from bellhop.circuits.operations.postselection import (
     drops_shots,
@@ -214,8 +215,8 @@ def _trace_once(
         else:
             statistics = exact_statistics(asked, processes)
         if device.precision == 32 and not shots.total:
-            both = zip(statistics, processes, strict=True)
-            statistics = [s.in_single() if p.is_of_amplitudes else s for s, p in both]
+            both = zip(statistics, leaves, strict=True)
+            statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]
         scores = circuit.score() if method == ONE_SHOT else []
         for score in scores:
             fewest = min(shots.copies) if circuit.postselects else None

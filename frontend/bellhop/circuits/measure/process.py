@@ -8,7 +8,7 @@ type and derivative are those of what devices measure for them, ``device_measure
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +25,11 @@ def is_measurement(value: object) -> bool:
     return isinstance(value, qml.measurements.MeasurementProcess)
 
 
+def is_of_amplitudes(value: object) -> bool:
+    """Tell whether a leaf is a measurement whose result is as large as a state, and as precise."""
+    return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)
+
+
 class Process:
     """A measurement process at the end of a circuit.
 
@@ -32,14 +37,7 @@ class Process:
         name: what users call it.
         process: PennyLane's.
         circuit: at its end.
-
-    Attributes:
-        is_linear: whether its value is linear in its observable.
-        is_of_amplitudes: whether it is as large as a state, and as precise.
     """
-
-    is_linear: ClassVar[bool] = False
-    is_of_amplitudes: ClassVar[bool] = False
 
     def __init__(
         self, name: str, process: qml.measurements.MeasurementProcess, circuit: Any

@@ -10,6 +10,7 @@ from jax.core import ShapedArray
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.device import is_in_single_precision
+from bellhop.circuits.measure.process import is_of_amplitudes
 from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
@@ -20,9 +21,6 @@ FILL = np.iinfo(np.int32).min
 # Whose states are density matrices.
 _MIXED = ("default.mixed", "default.qutrit.mixed")
 _QUTRIT = ("default.qutrit", "default.qutrit.mixed")
-
-# As large as a state, and as precise.
-_OF_STATES = (mp.StateMP, mp.ProbabilityMP)
 
 _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowExpvalMP)
 
@@ -150,7 +148,7 @@ def result_of(
         shape = tuple(process.shape(shots, n_wires))
     if isinstance(process, mp.ClassicalShadowMP):
         dtype = np.int8
-    if isinstance(process, _OF_STATES) and is_in_single_precision(device) and shots is None:
+    if is_of_amplitudes(process) and is_in_single_precision(device) and shots is None:
         dtype = np.float32 if dtype is float else np.complex64
     return ProcessResult(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
 

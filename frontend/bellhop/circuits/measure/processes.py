@@ -44,8 +44,6 @@ class _Moment(Process):
 class ExpvalProcess(_Moment):
     """An expectation value."""
 
-    is_linear = True
-
     def _exact(self, asked: ExactValues) -> Make:
         take = asked.expval(self._on_known_wires())
         return lambda answers: Statistic(take(answers))
@@ -82,8 +80,6 @@ class VarProcess(_Moment):
 
 class Probabilities(Process):
     """Probabilities, of all wires where none is named."""
-
-    is_of_amplitudes = True
 
     def _exact(self, asked: ExactValues) -> Make:
         if self.process.obs is None:
@@ -142,8 +138,6 @@ class OfState(Process):
 class StateProcess(OfState):
     """The state itself."""
 
-    is_of_amplitudes = True
-
     @classmethod
     def _of(cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
         return state if state.ndim == 2 else super()._of(process, state, order)
@@ -169,8 +163,6 @@ class OfDensityMatrix(Process):
 
 class DensityMatrix(OfDensityMatrix):
     """The density matrix itself."""
-
-    is_of_amplitudes = True
 
     @staticmethod
     def _of_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
@@ -220,17 +212,8 @@ def as_process(leaf: object, circuit: Any) -> Process:
     """Return the object that says all about what a quantum function returns, at its end."""
     if not is_measurement(leaf):
         return Classical("", jnp.asarray(leaf), circuit)
-    name, kind = _entry(leaf)
+    name, kind = next(_CLASSES[base] for base in type(leaf).__mro__ if base in _CLASSES)
     return kind(name or type(leaf).__name__, leaf, circuit)
-
-
-def is_linear(process: qml.measurements.MeasurementProcess) -> bool:
-    """Tell whether the value of a measurement process is linear in its observable."""
-    return process.mv is None and _entry(process)[1].is_linear
-
-
-def _entry(process: qml.measurements.MeasurementProcess) -> tuple[str, type[Process]]:
-    return next(_CLASSES[base] for base in type(process).__mro__ if base in _CLASSES)
 
 
 def exact_statistics(asked: ExactValues, processes: Sequence[Process]) -> list[Statistic]:

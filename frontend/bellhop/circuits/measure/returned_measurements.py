@@ -15,7 +15,6 @@ from pennylane.queuing import QueuingManager
 
 from bellhop.base.types import PyTree
 from bellhop.circuits.measure.process import is_measurement
-from bellhop.circuits.measure.processes import is_linear
 
 
 def hand_on(result: PyTree) -> None:
@@ -48,7 +47,7 @@ def is_measured(result: PyTree) -> bool:
 def can_be_chosen(one: object, other: object) -> bool:
     """Tell whether the program can choose between two results that measure different things."""
     (ones, one_tree), (others, other_tree) = map(_flattened, (one, other))
-    return one_tree == other_tree and all(map(is_linear, ones + others))
+    return one_tree == other_tree and all(map(_is_mean, ones + others))
 
 
 def chosen(pred: Any, one: object, other: object) -> Any:
@@ -63,6 +62,11 @@ def chosen(pred: Any, one: object, other: object) -> Any:
             return qml.expval(qml.ops.LinearCombination([weight, 1 - weight], [a.obs, b.obs]))
 
     return jax.tree.map(mean, one, other, is_leaf=is_measurement)
+
+
+def _is_mean(leaf: Any) -> bool:
+    """Tell whether a leaf is an expectation value, which is linear in its observable."""
+    return isinstance(leaf, qml.measurements.ExpectationMP) and leaf.mv is None
 
 
 def _measurements(result: PyTree) -> list[Any]:
