@@ -16,13 +16,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Var
-from bellhop.circuits.measure.observable_code import (
-    Code,
-    factors_of,
-    hermitian_parts,
-    named,
-    product,
-)
+from bellhop.circuits.measure.observable_code import FactorOnQubits, Product
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
@@ -80,15 +74,17 @@ def changes_by_data(
 
 def has_large_matrices(measurement: Measurement) -> bool:
     """Tell whether there are matrices on too many wires for a derivative."""
-    factors = (factor for term, _ in measurement.observable() for factor in factors_of(term))
-    parts = filter(None, map(hermitian_parts, factors))
-    return any(len(wires) > _MATRIX_WIRES for wires, _ in parts)
+    return any(
+        factor.is_matrix and len(factor.wires) > _MATRIX_WIRES
+        for term, _ in measurement.observable()
+        for factor in term
+    )
 
 
 def _of_second_moment(
     number: int,
     variance: Var,
-    terms: Sequence[Code],
+    terms: Sequence[Product],
     weights: Any,
     coefficients: Operand,
     first: int,
@@ -100,9 +96,9 @@ def _of_second_moment(
     )
     ends = jnp.array([1.0, -1.0], real_type())
     around = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
-    codes = [code for code, _ in observable]
+    products = [term for term, _ in observable]
     moved = tuple(
-        Var(terms=(*codes, term), coefficients=first + row * around.shape[1])
+        Var(terms=(*products, term), coefficients=first + row * around.shape[1])
         for row in range(2)
         for term in terms
     )
@@ -114,7 +110,7 @@ def _terms(
     coefficients: Operand,
     coefficients_dot: Any | None,
     matrices_dot: Any | None,
-) -> Iterator[tuple[Sequence[Code], Any]]:
+) -> Iterator[tuple[Sequence[Product], Any]]:
     """Yield terms of the derivative of an observable, and their coefficients."""
     observable = measurement.observable()
     scaled = [(term, slot) for term, slot in observable if slot is not None]
@@ -124,7 +120,7 @@ def _terms(
         yield terms, coefficients_dot[slots[0] : slots[0] + len(slots)]
     if matrices_dot is None:
         return
-    words: list[Code] = []
+    words: list[Product] = []
     weights: list[Any] = []
     for term, slot in observable:
         coefficient = 1.0 if slot is None else coefficients[slot]
@@ -135,14 +131,12 @@ def _terms(
         yield words, jnp.stack(weights)
 
 
-def _in_pauli_words(term: Code, matrices_dot: Any) -> Iterator[tuple[Code, Any]]:
+def _in_pauli_words(term: Product, matrices_dot: Any) -> Iterator[tuple[Product, Any]]:
     """Write the change of a term's matrices in Pauli words; yield these and their weights."""
-    factors = list(factors_of(term))
-    for position, factor in enumerate(factors):
-        parts = hermitian_parts(factor)
-        if parts is None:
+    for position, factor in enumerate(term):
+        if not factor.is_matrix:
             continue
-        wires, start = parts
+        wires, start = factor.wires, factor.start
         if len(wires) > _MATRIX_WIRES:
             raise DifferentiableCompileError(
                 f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
@@ -150,7 +144,7 @@ def _in_pauli_words(term: Code, matrices_dot: Any) -> Iterator[tuple[Code, Any]]
             )
         size = 4 ** len(wires)
         entries = matrices_dot[start : start + 2 * size].reshape(size, 2)
-        others = factors[:position] + factors[position + 1 :]
+        others = term[:position] + term[position + 1 :]
         for word in itertools.product(_PAULIS, repeat=len(wires)):
             matrix = np.ones((1, 1))
             for name in word:
@@ -158,4 +152,5 @@ def _in_pauli_words(term: Code, matrices_dot: Any) -> Iterator[tuple[Code, Any]]
             # The trace of the product with a matrix whose entries are real, imaginary, ...
             products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
             weight = jnp.sum(products * entries) / 2 ** len(wires)
-            yield product([*others, *map(named, word, wires)]), weight
+            paulis = (FactorOnQubits(name, (wire,)) for name, wire in zip(word, wires, strict=True))
+            yield (*others, *paulis), weight

@@ -12,7 +12,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.circuits.gates.device import DeviceSpec
-from bellhop.circuits.measure.observable_code import Code, linear_combination, with_matrices_after
+from bellhop.circuits.measure.observable_code import Product, code_of, code_of_sum
 from bellhop.circuits.precision import complex_type, real_type
 
 
@@ -64,7 +64,7 @@ class Measurement:
         """Return the dtype of the result."""
         return real_type()
 
-    def observable(self) -> tuple[tuple[Code, int | None], ...]:
+    def observable(self) -> tuple[tuple[Product, int | None], ...]:
         """Return terms of its observable, and where their coefficients stand if they have some."""
         return ()
 
@@ -78,25 +78,23 @@ class _OfObservable(Measurement):
     """A moment of an observable.
 
     Attributes:
-        terms: the code of each term, a product; the data of a matrix are counted from the first
-            matrix of the circuit.
+        terms: each a product.
         coefficients: first index of the terms' coefficients, or None where the observable is
             its only term.
     """
 
-    terms: tuple[Code, ...] = ()
+    terms: tuple[Product, ...] = ()
     coefficients: int | None = None
 
     def _operands(self, first_matrix: int) -> tuple[int, ...]:
-        terms = [with_matrices_after(first_matrix, term) for term in self.terms]
         if self.coefficients is None:
-            return tuple(terms[0])
-        return tuple(linear_combination(terms, self.coefficients))
+            return code_of(self.terms[0], first_matrix)
+        return code_of_sum(self.terms, self.coefficients, first_matrix)
 
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return ()
 
-    def observable(self) -> tuple[tuple[Code, int | None], ...]:
+    def observable(self) -> tuple[tuple[Product, int | None], ...]:
         """Return its terms."""
         first = self.coefficients
         return tuple(

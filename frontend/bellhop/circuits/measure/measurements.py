@@ -18,7 +18,7 @@ from bellhop.circuits.measure.device_measurements import (
     State,
     Var,
 )
-from bellhop.circuits.measure.observable_code import Code, hermitian, named, product
+from bellhop.circuits.measure.observable_code import FactorOnQubits, Product
 from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
 from bellhop.circuits.measure.sampling import Asked
@@ -68,7 +68,7 @@ class MeasurementList(ExactValues):
         if not self._is_tree:
             return lambda _: 1.0
         if self._weight is None:
-            self._weight = self._add(Expval(terms=(product([]),)))
+            self._weight = self._add(Expval(terms=((),)))
         return self._weight
 
     def expval(self, observable: qml.operation.Operator) -> Take:
@@ -147,7 +147,7 @@ class MeasurementList(ExactValues):
         if device.measures_words or need_words(sum_of_products, device.observables):
             return self._of_words(kind, as_words(sum_of_products))
         coefficients = [coefficient for coefficient, _ in sum_of_products]
-        terms = tuple(product(list(map(self._factor, factors))) for _, factors in sum_of_products)
+        terms = tuple(self._product(factors) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
             return self._add(kind(terms))
         start = len(self.coefficients)
@@ -166,9 +166,7 @@ class MeasurementList(ExactValues):
         takes = [
             (
                 jnp.real(coefficient),
-                self._add(Expval((product(list(map(self._factor, word))),)))
-                if word
-                else self.weight(),
+                self._add(Expval((self._product(word),))) if word else self.weight(),
             )
             for coefficient, word in words
         ]
@@ -176,12 +174,15 @@ class MeasurementList(ExactValues):
             sum(coefficient * take(values) for coefficient, take in takes), real_type()
         )
 
-    def _factor(self, factor: Factor) -> Code:
+    def _product(self, factors: Sequence[Factor]) -> Product:
+        return tuple(map(self._factor, factors))
+
+    def _factor(self, factor: Factor) -> FactorOnQubits:
         wires = self._all(factor.wires)
         if isinstance(factor, NamedFactor):
-            return named(factor.name, *wires)
+            return FactorOnQubits(factor.name, wires)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
-        return hermitian(wires, self._matrix(interleaved))
+        return FactorOnQubits("Hermitian", wires, self._matrix(interleaved))
 
     def coefficient_vector(self) -> Any:
         """Return the coefficients of linear combinations as one vector."""

@@ -41,7 +41,6 @@ from bellhop.circuits.measure.device_measurements import (
     Samples,
     Var,
 )
-from bellhop.circuits.measure.observable_code import factors_of, is_diagonal, wires_of
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.operations.measurement_primitives import measure_p
 from bellhop.circuits.recording.allocation import is_allocation
@@ -225,8 +224,8 @@ def _disturbed(measurement: Measurement, qubits: Collection[int]) -> set[int]:
         qubits: all that there may be.
     """
     if isinstance(measurement, Expval | Var):
-        factors = itertools.chain.from_iterable(map(factors_of, measurement.terms))
-        return {w for f in factors if not is_diagonal(f) for w in wires_of(f)}
+        factors = itertools.chain.from_iterable(measurement.terms)
+        return {wire for factor in factors if not factor.is_diagonal for wire in factor.wires}
     return set() if isinstance(measurement, Probs | Samples | Frequencies) else set(qubits)
 
 
