@@ -110,43 +110,53 @@ def _measure_jvp(
     query: Query,
 ) -> Any:
     """Differentiate the measurements at the end of a circuit, and their Jacobian where asked."""
-    is_first = query is Query.VALUES
-    of = MeasurementJvp.of if is_first else MeasurementJvp.again
+    of = MeasurementJvp.of if query is Query.VALUES else MeasurementJvp.again
     jvp = of(names, primals, tangents, measuring.with_means())
-    differentiation = jvp.measuring.differentiation
-    if is_first and jvp.moves and differentiation.obstacle:
-        raise DifferentiableCompileError(differentiation.obstacle)
-    by_gates = jvp.params_dot is not None or jvp.perturbation_dot is not None
-    by_sweep = differentiation.by_sweep and set(jvp.given) == {"params"} and not jvp.has_more
-    if query is Query.JACOBIAN and by_sweep:
+    if query is Query.VALUES:
+        handle, results, dots = _values_jvp(jvp, measuring)
+    elif jvp.is_by_sweep:
         handle, *results = jvp.measure(measuring, query)
-        return [handle, *results], [symbolic_zero(handle), *jvp.along(measuring)]
-    if is_first and (by_sweep or not (by_gates and differentiation.is_adjoint)):
-        handle, *values = jvp.measure(measuring, query)
-        if by_sweep:
-            dots = jvp.by_sweep(measuring)
-        elif jvp.moves:
-            handle, dots = _moved_by_derivative(handle, jvp, values, by_gates=by_gates)
-        else:
-            dots = list(map(symbolic_zero, values))
-        return [handle, *values], [symbolic_zero(handle), *dots]
+        dots = jvp.along(measuring)
+    else:
+        handle, results, dots = _jacobian_jvp(jvp, measuring)
+    return [handle, *results], [symbolic_zero(handle), *dots]
+
+
+def _values_jvp(jvp: MeasurementJvp, measuring: Measuring) -> tuple[Any, list[Any], list[Any]]:
+    """Return the handle, the values of measurements, and the tangents of these."""
+    differentiation = jvp.measuring.differentiation
+    if jvp.moves and differentiation.obstacle:
+        raise DifferentiableCompileError(differentiation.obstacle)
+    if jvp.is_by_sweep:
+        handle, *values = jvp.measure(measuring, Query.VALUES)
+        return handle, values, jvp.by_sweep(measuring)
+    if jvp.moves_by_gates and differentiation.is_adjoint:
+        handle, *values, jacobian = jvp.measure(measuring, Query.JACOBIAN)
+        handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
+        return handle, values, dots
+    handle, *values = jvp.measure(measuring, Query.VALUES)
+    if not jvp.moves:
+        return handle, values, list(map(symbolic_zero, values))
+    handle, dots = _moved_by_derivative(handle, jvp, values)
+    return handle, values, dots
+
+
+def _jacobian_jvp(jvp: MeasurementJvp, measuring: Measuring) -> tuple[Any, list[Any], list[Any]]:
+    """Return the same of values and their Jacobian, each of which the device gave."""
     handle, *values, jacobian = jvp.measure(measuring, Query.JACOBIAN)
     handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
-    if is_first:
-        return [handle, *values], [symbolic_zero(handle), *dots]
     handle, dot = _moved(handle, jvp, 1)
     dot = jvp.without_amplitudes(dot, 1)
     if measuring.means().measurements:
         handle, dot = _with_jacobians_of_variances(handle, jvp, dot)
-    results = [handle, *values, jvp.without_amplitudes(jacobian, 1)]
-    return results, [symbolic_zero(handle), *dots, dot]
+    return handle, [*values, jvp.without_amplitudes(jacobian, 1)], [*dots, dot]
 
 
 def _moved_by_derivative(
-    handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], *, by_gates: bool
+    handle: Handle, jvp: MeasurementJvp, values: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values, by a derivative that runs the gates again."""
-    if not by_gates:
+    if not jvp.moves_by_gates:
         return _moved_values(handle, jvp, values, None)
     measuring, keep = jvp.measuring, jvp.perturbation_dot is not None
     basis = measuring.differentiation.basis(jvp.all_params)

@@ -109,6 +109,17 @@ class MeasurementJvp(NamedTuple):
         return bool(self.given)
 
     @property
+    def moves_by_gates(self) -> bool:
+        """Whether the parameters of gates have such a tangent."""
+        return self.params_dot is not None or self.perturbation_dot is not None
+
+    @property
+    def is_by_sweep(self) -> bool:
+        """Whether the tangents are the product of one sweep of the engine's."""
+        by_sweep = self.measuring.differentiation.by_sweep
+        return by_sweep and set(self.given) == {"params"} and not self.has_more
+
+    @property
     def params_dot(self) -> Any:
         """The tangent of the parameters; None where they have none."""
         return self.given.get("params")
