@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
@@ -15,13 +16,11 @@ from bellhop.circuits.derivatives.diff_method import (
     LIKELIHOOD_RATIO,
     PARAMETER_SHIFT,
     SPSA,
-    method_of,
-    options_of,
 )
 from bellhop.circuits.gates import shift_rules
-from bellhop.circuits.gates.shift_rules import random_directions
 from bellhop.circuits.measure.device_measurements import Measurement
 from bellhop.circuits.operations.seeds import random_key
+from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
 _OF_OTHER_NORM = (
@@ -85,9 +84,7 @@ class Differentiation:
         if self.method != SPSA:
             return None
         options = dict(self.options)
-        rows = random_directions(
-            n_params, random_key, options["num_directions"], options["sampler_rng"]
-        )
+        rows = _random_directions(n_params, options["num_directions"], options["sampler_rng"])
         is_shifted = np.frombuffer(self.frequencies, np.uint8) != shift_rules.NO_FREQUENCIES
         return rows if is_shifted.all() else rows * is_shifted
 
@@ -152,7 +149,7 @@ class DifferentiationChoice:
     Attributes:
         method: ``BEST`` or one of these methods; what else was asked for, if it is
             none of them.
-        options: of finite differences.
+        options: of the method.
         has_adjoint: whether the device has the adjoint method.
         by_likelihood: whether, with shots, by the likelihood of samples.
     """
@@ -321,18 +318,16 @@ def _obstacle(measurements: Sequence[Measurement], not_by_engine: tuple[str, str
     return ""
 
 
-def chosen_differentiation(
-    qnode: qml.QNode, where: str, *, has_adjoint: bool
-) -> DifferentiationChoice:
-    """Return how the results of a QNode are to be differentiated.
+def _random_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
+    """Return rows of ones and minus ones, ``[num_directions, n_params]``.
 
     Args:
-        qnode: the QNode.
-        where: its name and line, for errors.
-        has_adjoint: whether the device has the adjoint method.
-
-    Raises:
-        CompileError: for options of the method that are not supported.
+        n_params: how many parameters there are.
+        num_directions: how many directions there are.
+        sampler_rng: a seed, of which they are those of PennyLane's.
     """
-    method = method_of(qnode)
-    return DifferentiationChoice(method, tuple(options_of(qnode, where).items()), has_adjoint)
+    if sampler_rng is None:
+        return jax.random.rademacher(random_key(), (num_directions, n_params), real_type())
+    generator = np.random.default_rng(sampler_rng)
+    rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
+    return jnp.asarray(np.stack(rows), real_type())

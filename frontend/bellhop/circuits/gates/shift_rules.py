@@ -24,14 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 from pennylane.gradients.finite_difference import finite_diff_coeffs
 from pennylane.operation import GeneratorUndefinedError
-
-from bellhop.circuits.precision import real_type
 
 # No shift changes the results.
 NO_FREQUENCIES = 0
@@ -166,22 +162,3 @@ def _rules(parameters: bytes, of_dynamic: int, terms_of: Callable[[int], np.ndar
     known, of_parameters = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
     terms = (*map(terms_of, map(int, known)), terms_of(of_dynamic))
     return ShiftRules(of_parameters.astype(np.int32), terms)
-
-
-def random_directions(
-    n_params: int, new_key: Callable[[], Any], num_directions: int, sampler_rng: int | None
-) -> Any:
-    """Return rows of ones and minus ones.
-
-    Args:
-        n_params: how many parameters there are.
-        new_key: returns a key of ``jax.random``, of which directions are drawn.
-        num_directions: how many directions there are.
-        sampler_rng: a seed, of which they are those of PennyLane's.
-    """
-    shape = num_directions, n_params
-    if sampler_rng is None:
-        return jax.random.rademacher(new_key(), shape, real_type())
-    generator = np.random.default_rng(sampler_rng)
-    rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
-    return jnp.asarray(np.stack(rows), real_type())

@@ -117,7 +117,7 @@ class Measuring:
 
     measurements: tuple[Measurement, ...]
     device: DeviceSpec
-    differentiation: Any  # of derivatives/diff_method.py
+    differentiation: Any  # of derivatives/differentiation_choice.py
 
     @property
     def is_score(self) -> bool:

@@ -26,10 +26,7 @@ from bellhop.circuits.derivatives.diff_method import (
     method_of,
     options_of,
 )
-from bellhop.circuits.derivatives.differentiation_choice import (
-    DifferentiationChoice,
-    chosen_differentiation,
-)
+from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
 from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec
 from bellhop.circuits.gates.rewrites import passes_by_transforms, rewriting
@@ -110,7 +107,9 @@ def trace_for_runtime(
         differentiation: how it is differentiated, if not as the QNode says.
     """
     qnode, where = call.qnode, call.where
-    by = differentiation or chosen_differentiation(qnode, where, has_adjoint=gates.has_adjoint)
+    by = differentiation or DifferentiationChoice(
+        method_of(qnode), tuple(options_of(qnode, where).items()), gates.has_adjoint
+    )
     in_engine = spec.engine and engine_may_run()
     precision = spec.precision if in_engine else 64
     asked = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
