@@ -23,12 +23,7 @@ from bellhop.circuits.gates.decompositions import (
 )
 from bellhop.circuits.gates.device import GateSet, split
 from bellhop.circuits.gates.gate_run import Derivative, GateRun
-from bellhop.circuits.gates.shift_rules import (
-    AMPLITUDE,
-    NO_FREQUENCIES,
-    UNKNOWN_FREQUENCIES,
-    frequencies,
-)
+from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.gates.unitarity import only_unitary
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
@@ -264,8 +259,7 @@ class GateList:
         else:
             # Shifts are all that there is, and what has no rule may be made of what has one.
             has_one = (
-                base.name not in _COMPLEX_DATA
-                and _frequencies(base, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
+                frequencies(base.__class__, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
             )
         return Derivative.BY_PARAMETERS if has_one else Derivative.NONE
 
@@ -289,7 +283,7 @@ class GateList:
         slots: tuple[int, ...] = ()
         constants: tuple[float, ...] = ()
         if base.data:
-            bits = _frequencies(base, len(wires), bool(controls))
+            bits = frequencies(base.__class__, len(wires), bool(controls))
             slots, constants = _parameters(base, run, bits, self._real)
         qubits = self._qubits((*wires, *(wire for wire, _ in controls)), run)
         gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
@@ -342,18 +336,6 @@ def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
         else:
             return None
     return type(op), op.name, n_wires, depth > 0, tuple(types)
-
-
-def _frequencies(base: qml.operation.Operator, n_wires: int, is_controlled: bool) -> int:
-    if base.name == "BasisState":
-        # Bits are not shifted.
-        return NO_FREQUENCIES
-    if base.name == "StatePrep":
-        return AMPLITUDE
-    if base.name in _NOT_RECORDED:
-        return UNKNOWN_FREQUENCIES
-    gate: Any = type(base)
-    return frequencies(gate, n_wires, is_controlled)
 
 
 def _parameters(

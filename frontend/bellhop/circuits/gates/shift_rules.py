@@ -36,6 +36,12 @@ AMPLITUDE = 128
 # There is no rule.
 UNKNOWN_FREQUENCIES = 255
 
+# Of what is no rotation: bits are not shifted, and a matrix has no generator.
+_WITHOUT_GENERATOR: dict[Any, int] = {
+    qml.BasisState: NO_FREQUENCIES,
+    qml.StatePrep: AMPLITUDE,
+    qml.QubitUnitary: UNKNOWN_FREQUENCIES,
+}
 # Up to here, the eigenvalues of a generator are computed.
 _GENERATOR_WIRES = 6
 _NO_TERMS = np.zeros((0, 2))
@@ -44,13 +50,15 @@ _TERMS_OF_AMPLITUDE = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 @functools.cache
 def frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
-    """Return the bits of the frequencies of a gate's parameter.
+    """Return the bits of the frequencies of each of a gate's parameters.
 
     Args:
         gate: its class.
         n_wires: how many wires it has, without those of controls that were taken off it.
         is_controlled: whether any were.
     """
+    if gate in _WITHOUT_GENERATOR:
+        return _WITHOUT_GENERATOR[gate]
     eigenvalues = _eigenvalues(gate, n_wires)
     if eigenvalues is None:
         return UNKNOWN_FREQUENCIES
