@@ -6,24 +6,21 @@ Second moments are quadratic, so their derivative along a term ``W`` is a centra
 step: ``(E[(A + W)**2] - E[(A - W)**2]) / 2``.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Var
 from bellhop.circuits.measure.observable_code import FactorOnQubits, Product
+from bellhop.circuits.measure.pauli_words import matrix_of_word, words_of_length
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
 
 # Up to here, a matrix of an observable is differentiated through its Pauli words.
 _MATRIX_WIRES = 4
-
-_PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
 
 
 class Change(NamedTuple):
@@ -145,10 +142,8 @@ def _in_pauli_words(term: Product, matrices_dot: Any) -> Iterator[tuple[Product,
         size = 4 ** len(wires)
         entries = matrices_dot[start : start + 2 * size].reshape(size, 2)
         others = term[:position] + term[position + 1 :]
-        for word in itertools.product(_PAULIS, repeat=len(wires)):
-            matrix = np.ones((1, 1))
-            for name in word:
-                matrix = np.kron(matrix, getattr(qml, name).compute_matrix())
+        for word in words_of_length(len(wires)):
+            matrix = matrix_of_word(word)
             # The trace of the product with a matrix whose entries are real, imaginary, ...
             products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
             weight = jnp.sum(products * entries) / 2 ** len(wires)

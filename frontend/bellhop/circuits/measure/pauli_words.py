@@ -1,7 +1,8 @@
 """Observables as sums of Pauli words, for devices that measure no others."""
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,8 +12,18 @@ import pennylane as qml
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, Term, disjoint
 
-_PAULIS = ("Identity", "PauliX", "PauliY", "PauliZ")
 _SUMS = ("Hamiltonian", "LinearCombination", "Sum")
+
+
+def words_of_length(length: int) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the Pauli matrices of each word, of which all matrices are sums."""
+    return itertools.product(("Identity", "PauliX", "PauliY", "PauliZ"), repeat=length)
+
+
+def matrix_of_word(names: Sequence[str]) -> np.ndarray:
+    """Return the product of Pauli matrices, the first for the most significant bit."""
+    matrices = [getattr(qml, name).compute_matrix() for name in names]
+    return functools.reduce(np.kron, matrices, np.eye(1))
 
 
 def need_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
@@ -51,10 +62,8 @@ def _words_of(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
     matrix = qml.Hadamard.compute_matrix() if isinstance(factor, NamedFactor) else factor.matrix
     is_computed = is_dynamic(matrix)
     words = []
-    for names in itertools.product(_PAULIS, repeat=len(factor.wires)):
-        word = np.eye(1)
-        for name in names:
-            word = np.kron(word, getattr(qml, name).compute_matrix())
+    for names in words_of_length(len(factor.wires)):
+        word = matrix_of_word(names)
         number = (jnp if is_computed else np).trace(word @ matrix).real / len(word)
         if is_computed or abs(number) > 1e-14:
             paulis = zip(names, factor.wires, strict=True)
