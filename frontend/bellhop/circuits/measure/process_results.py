@@ -11,12 +11,10 @@ from jax.core import ShapedArray
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.measure.process import is_of_amplitudes
+from bellhop.circuits.measure.samples import FILL
 from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
-
-# In place of a sample that was dropped, as PennyLane has it.
-FILL = np.iinfo(np.int32).min
 
 # Whose states are density matrices.
 _MIXED = ("default.mixed", "default.qutrit.mixed")

@@ -20,6 +20,9 @@ from bellhop.circuits.measure.sampling import (
 )
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 
+# In place of a sample that was dropped, as PennyLane has it.
+FILL = np.iinfo(np.int32).min
+
 
 class _OfShots(Process):
     def _exact(self, asked: ExactValues) -> Make:

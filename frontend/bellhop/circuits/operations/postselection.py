@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.types import Handle
-from bellhop.circuits.measure.process_results import FILL
+from bellhop.circuits.measure.samples import FILL
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import restarted
 from bellhop.errors import CompileError
