@@ -245,11 +245,9 @@ class GateSet:
         keeps_matrices: bool = False,
         applies_matrices: bool = False,
     ) -> None:
-        traps = _traps(device.name)
+        self._traps = traps = _traps(device.name)
         self.applies_matrices = applies_matrices
         self.keeps_matrices = keeps_matrices and not traps.projections
-        self._wrong_if_controlled = traps.controlled
-        self._preparations = traps.preparations
         self._properties = {
             name: properties
             for name, properties in device.capabilities.operations.items()
@@ -266,9 +264,9 @@ class GateSet:
         """Tell whether the device applies an operation, inverted and controlled as given."""
         properties = self._properties.get(name)
         if properties is None:
-            return name in self._preparations and not adjoint and not controlled
+            return name in self._traps.preparations and not adjoint and not controlled
         return (properties.invertible or not adjoint) and (
-            (properties.controllable and name not in self._wrong_if_controlled) or not controlled
+            (properties.controllable and name not in self._traps.controlled) or not controlled
         )
 
     def differentiates(self, name: str) -> bool:

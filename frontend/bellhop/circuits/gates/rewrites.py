@@ -39,8 +39,7 @@ def rewriting(qnode: qml.QNode) -> Rewrite:
     rewrites = [
         _gridsynth(transform) if _is_gridsynth(transform) else _transformed(transform)
         for transform in qnode.compile_pipeline
-        if (not _is_pass(transform) or _is_gridsynth(transform))
-        and transform_name(transform) not in _ADDS_NOISE
+        if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
     ]
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
@@ -56,20 +55,18 @@ def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
     """
     passes: list[str] = []
     for transform in filter(_is_pass, qnode.compile_pipeline):
-        if _is_gridsynth(transform):
-            continue
         passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
     return tuple(passes)
 
 
 def _is_pass(transform: Any) -> bool:
-    """Tell whether a transform is known by the name of a compiler's pass alone."""
-    return transform.tape_transform is None and transform.pass_name is not None
+    """Tell whether a transform is a pass of ours, which is known by its name alone."""
+    return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
 
 
 def _is_gridsynth(transform: Any) -> bool:
     """Tell whether a transform is the pass that is done here, where angles are known."""
-    return _is_pass(transform) and transform.pass_name == "gridsynth"
+    return transform.tape_transform is None and transform.pass_name == "gridsynth"
 
 
 def _gridsynth(transform: Any) -> Rewrite:
@@ -96,7 +93,7 @@ def named_in_errors(transforms: str) -> Iterator[None]:
 
 def is_piecewise(transform: Any) -> bool:
     """Tell whether a transform may see a circuit piece by piece."""
-    if _is_pass(transform):
+    if _is_pass(transform) or _is_gridsynth(transform):
         return True
     name = transform_name(transform)
     # What qml.compile does of its own accord may; what it is told to do may be anything.
