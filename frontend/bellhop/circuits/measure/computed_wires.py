@@ -36,9 +36,8 @@ def on_known_wires(
     Raises:
         CompileError: for an observable on so many computed wires that the sum is too long.
     """
-    check = lambda wires: circuit.check_wires(wires, process)
     with qml.QueuingManager.stop_recording():
-        return _on_known(observable, circuit.wires, circuit.where, check)
+        return _on_known(observable, process, circuit)
 
 
 def probabilities_on_known_wires(
@@ -62,14 +61,11 @@ def probabilities_on_known_wires(
 
 
 def _on_known(
-    observable: qml.operation.Operator,
-    wires: WireMap,
-    where: str,
-    check: Callable[[list[Any]], None],
+    observable: qml.operation.Operator, process: qml.measurements.MeasurementProcess, circuit: Any
 ) -> Any:
     if not any(map(is_dynamic, observable.wires)):
         return observable
-    known = lambda part: _on_known(part, wires, where, check)
+    known = lambda part: _on_known(part, process, circuit)
     if isinstance(observable, qml.ops.LinearCombination):
         coefficients, terms = observable.terms()
         return qml.ops.LinearCombination(coefficients, list(map(known, terms)))
@@ -80,11 +76,11 @@ def _on_known(
     scalar, factors = _factors(observable)
     if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
         raise CompileError(
-            f"{where}: a product of sums stands on a wire that is "
+            f"{circuit.where}: a product of sums stands on a wire that is "
             "computed in the program, which is not supported by bellhop. Use a sum "
             "of products of Pauli operators."
         )
-    terms = _sum_over_places(factors, wires, where, check)
+    terms = _sum_over_places(factors, process, circuit)
     return terms if scalar is None else qml.s_prod(scalar, terms)
 
 
@@ -104,24 +100,25 @@ def _factors(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 
 
 def _sum_over_places(
-    factors: list[Any], wires: WireMap, where: str, check: Callable[[list[Any]], None]
+    factors: list[Any], process: qml.measurements.MeasurementProcess, circuit: Any
 ) -> Any:
     """Return a product of observables as a sum of products, one for all places of its wires."""
+    wires: WireMap = circuit.wires
     all_wires = [wire for factor in factors for wire in factor.wires]
     if len(set(map(id, all_wires))) < len(all_wires):
         raise CompileError(
-            f"{where}: a product of observables stands twice on a wire that is computed in the "
-            "program. Use what these two are together."
+            f"{circuit.where}: a product of observables stands twice on a wire that is computed "
+            "in the program. Use what these two are together."
         )
-    check(all_wires)
+    circuit.check_wires(all_wires, process)
     computed = [wire for wire in all_wires if is_dynamic(wire)]
     known = {wire for wire in all_wires if not is_dynamic(wire)}
     free = [label for label in wires.labels if label not in known]
     if math.perm(len(free), len(computed)) > _MOST_TERMS:
         raise CompileError(
-            f"{where}: an observable stands on {len(computed)} wires that are computed in the "
-            f"program, of {len(wires)}, which is a sum of more than {_MOST_TERMS} terms. Bring "
-            "these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
+            f"{circuit.where}: an observable stands on {len(computed)} wires that are computed "
+            f"in the program, of {len(wires)}, which is a sum of more than {_MOST_TERMS} terms. "
+            "Bring these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
         )
     places = [wires.dynamic(wire) for wire in computed]
     coefficients, terms = [], []

@@ -15,6 +15,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.measure.computed_wires import on_known_wires
 from bellhop.circuits.measure.sampling import Rounds
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, unsupported
 from bellhop.errors import CompileError
@@ -124,6 +125,10 @@ class Process:
         if self.process.obs is not None:
             return self.process.obs
         return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
+
+    def _on_known_wires(self) -> Any:
+        """Return the same, on wires that are known while the circuit is traced."""
+        return on_known_wires(self._observable(), self.process, self._circuit)
 
     def _labels(self) -> tuple[Any, ...]:
         """Return its wires, all where it names none."""

@@ -16,7 +16,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.computed_wires import on_known_wires, probabilities_on_known_wires
+from bellhop.circuits.measure.computed_wires import probabilities_on_known_wires
 from bellhop.circuits.measure.observables import terms_of
 from bellhop.circuits.measure.process import Process, as_index, as_number, is_measurement
 from bellhop.circuits.measure.samples import Counts, Sample
@@ -36,12 +36,7 @@ from bellhop.circuits.memory import check_state_fits
 mp = qml.measurements
 
 
-class _Moment(Process):
-    def _on_known_wires(self) -> Any:
-        return on_known_wires(self._observable(), self.process, self._circuit)
-
-
-class ExpvalProcess(_Moment):
+class ExpvalProcess(Process):
     """An expectation value."""
 
     def _exact(self, asked: ExactValues) -> Make:
@@ -60,7 +55,7 @@ class ExpvalProcess(_Moment):
         return Statistic(as_number(outcomes[0]).astype(float))
 
 
-class VarProcess(_Moment):
+class VarProcess(Process):
     """A variance."""
 
     def _exact(self, asked: ExactValues) -> Make:
