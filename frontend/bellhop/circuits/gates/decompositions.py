@@ -7,7 +7,7 @@ all of its gates, which takes milliseconds for each.
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import pennylane as qml
 
 from bellhop.circuits.gates.complex_parts import parts_of_number
 from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.device import GateSet, split
+from bellhop.circuits.gates.device import GateSet
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.errors import CompileError
 
@@ -87,6 +87,29 @@ def decomposition_inside(op: qml.operation.Operator) -> Sequence[Any]:
         return decomposition_of(op)
     parts = decomposition_of(base)
     return [in_form(part, adjoint, controls) for part in (parts[::-1] if adjoint else parts)]
+
+
+def split(
+    op: qml.operation.Operator, gates: Container[str]
+) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
+    """Take adjoints and controls off an operation, as far as the device wants it.
+
+    Named gates with controls, CNOT say, stay what they are if the device knows them.
+
+    Returns:
+        the operation inside, whether it is inverted, and pairs of control wire and value.
+    """
+    adjoint = False
+    controls: list[tuple[Any, Any]] = []
+    while True:
+        if isinstance(op, qml.ops.Adjoint):
+            adjoint = not adjoint
+            op = op.base
+        elif isinstance(op, qml.ops.Controlled) and (controls or op.name not in gates):
+            controls += zip(op.control_wires, op.control_values, strict=True)
+            op = op.base
+        else:
+            return op, adjoint, controls
 
 
 def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:

@@ -2,9 +2,7 @@
 
 import functools
 import importlib.metadata
-from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pennylane as qml
@@ -280,26 +278,3 @@ class GateSet:
         return (
             properties is not None and properties.differentiable and name not in _WRONG_DERIVATIVE
         )
-
-
-def split(
-    op: qml.operation.Operator, gates: Container[str]
-) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
-    """Take adjoints and controls off an operation, as far as the device wants it.
-
-    Named gates with controls, CNOT say, stay what they are if the device knows them.
-
-    Returns:
-        the operation inside, whether it is inverted, and pairs of control wire and value.
-    """
-    adjoint = False
-    controls: list[tuple[Any, Any]] = []
-    while True:
-        if isinstance(op, qml.ops.Adjoint):
-            adjoint = not adjoint
-            op = op.base
-        elif isinstance(op, qml.ops.Controlled) and (controls or op.name not in gates):
-            controls += zip(op.control_wires, op.control_values, strict=True)
-            op = op.base
-        else:
-            return op, adjoint, controls

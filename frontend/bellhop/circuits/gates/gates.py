@@ -20,8 +20,9 @@ from bellhop.circuits.gates.decompositions import (
     not_applied,
     parts_of,
     phase_of_controls,
+    split,
 )
-from bellhop.circuits.gates.device import GateSet, split
+from bellhop.circuits.gates.device import GateSet
 from bellhop.circuits.gates.gate_run import Derivative, GateRun
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
 from bellhop.circuits.gates.unitarity import only_unitary

@@ -17,8 +17,7 @@ from pennylane.devices.qubit import apply_operation, create_initial_state
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.gates.complex_parts import is_hermitian
-from bellhop.circuits.gates.decompositions import not_applied
-from bellhop.circuits.gates.device import split
+from bellhop.circuits.gates.decompositions import not_applied, split
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.device_wires.exchanges import permuted
 from bellhop.circuits.in_program.pauli_sums import Word, applied, coefficients_of

@@ -21,8 +21,7 @@ import pennylane as qml
 
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.circuits.gates.asked_numbers import naming
-from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, in_form, parts_of
-from bellhop.circuits.gates.device import split
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, in_form, parts_of, split
 
 # Takes the values of operands, and what was made so far, by what makes it.
 _Make = Callable[[Sequence[Any], dict[Any, Any]], Any]
