@@ -28,6 +28,10 @@ _OF_OTHER_NORM = (
     "samples where the runtime's engine runs the circuit: without loops of computed length and "
     "shadow_expval, by diff_method='best'. Use such a circuit, or default.qubit."
 )
+_OF_PLUGIN = (
+    "the amplitudes of StatePrep are differentiated by the adjoint method, which the engine alone "
+    "does, and it has engine='plugin'. Use diff_method='best' or 'parameter-shift'."
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,26 @@ class Differentiation:
     by_amplitudes: "Differentiation | None" = field(default=None, repr=False)
     has_vjp: bool = False
     by_sweep: bool = False
+
+    def with_amplitudes(
+        self, amplitudes: bytes, method: str, obstacle: str = ""
+    ) -> "Differentiation":
+        """Return the same, for a circuit whose state is prepared from amplitudes, if there are any.
+
+        Args:
+            amplitudes: the bits of their frequencies.
+            method: by amplitudes and parameters.
+            obstacle: why there is no derivative by amplitudes, where there is one by parameters.
+        """
+        if not amplitudes:
+            return self
+        by_amplitudes = replace(
+            self,
+            method=method,
+            frequencies=self.frequencies + amplitudes,
+            obstacle=self.obstacle or obstacle,
+        )
+        return replace(self, by_amplitudes=by_amplitudes)
 
     def again(self, measurements: Sequence[Measurement]) -> "Differentiation":
         """Return how the derivatives of runs at other parameters are made.
@@ -242,31 +266,17 @@ class DifferentiationChoice:
             obstacle,
             has_vjp=has_adjoint and in_engine and is_counted and self.method in (BEST, ADJOINT),
         )
-        if not amplitudes:
-            return found
-        amplitudes_obstacle = ""
         if has_shots:
             # A shift leaves a state of another norm, of which no samples are drawn.
             is_chosen = self.method in (BEST, PARAMETER_SHIFT)
-            method = LIKELIHOOD_RATIO
-            if not (in_engine and is_counted and is_chosen):
-                amplitudes_obstacle = _OF_OTHER_NORM
-        elif method == ADJOINT and not in_engine:
+            why_not = "" if in_engine and is_counted and is_chosen else _OF_OTHER_NORM
+            return found.with_amplitudes(amplitudes, LIKELIHOOD_RATIO, why_not)
+        if method == ADJOINT and not in_engine:
             # A plugin's tape begins with the state.
-            method = PARAMETER_SHIFT if self.method == BEST else ADJOINT
-            if method == ADJOINT:
-                amplitudes_obstacle = (
-                    "the amplitudes of StatePrep are differentiated by the adjoint method, which "
-                    "the engine alone does, and it has engine='plugin'. Use "
-                    "diff_method='best' or 'parameter-shift'."
-                )
-        by_amplitudes = replace(
-            found,
-            method=method,
-            frequencies=frequencies + amplitudes,
-            obstacle=obstacle or amplitudes_obstacle,
-        )
-        return replace(found, by_amplitudes=by_amplitudes)
+            if self.method == BEST:
+                return found.with_amplitudes(amplitudes, PARAMETER_SHIFT)
+            return found.with_amplitudes(amplitudes, ADJOINT, _OF_PLUGIN)
+        return found.with_amplitudes(amplitudes, method)
 
     def _not_by_engine(
         self, in_engine: bool, is_counted: bool, is_replayed: bool
@@ -296,8 +306,7 @@ def _by_likelihood(
     found = Differentiation(
         LIKELIHOOD_RATIO, frequencies, dynamic_frequencies, obstacle=obstacle, has_vjp=True
     )
-    by_all = replace(found, frequencies=frequencies + amplitudes)
-    return replace(found, by_amplitudes=by_all) if amplitudes else found
+    return found.with_amplitudes(amplitudes, LIKELIHOOD_RATIO)
 
 
 # The same of a derivative of the engine's.
