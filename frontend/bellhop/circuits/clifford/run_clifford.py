@@ -24,7 +24,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.rewriting import interpret_by
 from bellhop.base.source import named_after
-from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.circuit.qnode_call import SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit
 from bellhop.circuits.gates.broadcasting import TracedRow
@@ -135,13 +135,12 @@ def _measured(
     call: QNodeCall, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any
 ) -> Results:
     """Measure a circuit at its end; return its results."""
-    method = call.chosen_method(circuit, leaves)
-    if method == SINGLE_BRANCH:
+    circuit.method = call.chosen_method(circuit, leaves)
+    if circuit.method == SINGLE_BRANCH:
         raise CompileError(
             f"{call.where}: mcm_method={SINGLE_BRANCH!r} on default.clifford is not supported by "
             "bellhop. Give none: each shot has outcomes of its own."
         )
-    circuit.is_one_shot = method == ONE_SHOT
     circuit.is_at_end = True
     processes = [as_process(leaf, circuit) for leaf in leaves]
     circuit.needs_tapes = any(isinstance(p, ClassicalShadow | ShadowExpval) for p in processes)

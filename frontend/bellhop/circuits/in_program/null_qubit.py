@@ -20,7 +20,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand
 from bellhop.callbacks.io_callback import io_callback
-from bellhop.circuits.circuit.qnode_call import ONE_SHOT, QNodeCall
+from bellhop.circuits.circuit.qnode_call import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
 from bellhop.circuits.gates.wires import WireMap
@@ -130,7 +130,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
             circuit.count = tracker.count
             tracker.begin()
         leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
-        circuit.is_one_shot = call.chosen_method(circuit, leaves) == ONE_SHOT
+        circuit.method = call.chosen_method(circuit, leaves)
         for leaf in leaves:
             as_process(leaf, circuit).check_wires()
         if tracker is not None:

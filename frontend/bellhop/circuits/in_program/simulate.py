@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.backend import sized
-from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.circuit.qnode_call import SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
@@ -140,8 +140,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             measured = functools.partial(player.statistics, circuit)
         leaves, out_tree = call.function.play(circuit, simulator.given(inputs), player)
         postselects, uncounted = circuit.postselects, circuit.uncounted
-        method = call.chosen_method(circuit, leaves)
-        circuit.is_one_shot = method == ONE_SHOT
+        method = circuit.method = call.chosen_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
         statistics = measured(leaves, diff_method=method_of(qnode), is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, where)

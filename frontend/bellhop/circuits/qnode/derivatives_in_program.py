@@ -26,7 +26,6 @@ from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop.base.equations import depending_on, equations_of, has_tangent
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.sharing import has_outcomes_in_loops
-from bellhop.circuits.circuit.traced_circuit import TracedCircuit
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
@@ -42,9 +41,10 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.device_measurements import Expval, Probs, Var
 from bellhop.circuits.operations.measurement_primitives import MeasureOperands, measure_p
 from bellhop.circuits.operations.state_primitives import gates_p
+from bellhop.circuits.qnode.traced_call import TracedCall
 
 
-def missing_derivatives(traced: TracedCircuit) -> str:
+def missing_derivatives(traced: TracedCall) -> str:
     """Return why the engine has not all derivatives of a circuit; nothing where it has.
 
     Args:
@@ -117,7 +117,7 @@ def _lacks(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) ->
     )
 
 
-def run_differentiable(circuit: TracedCircuit, wires: WireMap) -> Any:
+def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program where the engine has not all of them.
 
     Args:
@@ -171,7 +171,7 @@ def run_differentiable(circuit: TracedCircuit, wires: WireMap) -> Any:
     return jax.tree.unflatten(tree, leaves)
 
 
-def _is_exact(circuit: TracedCircuit) -> bool:
+def _is_exact(circuit: TracedCall) -> bool:
     """Tell whether derivatives are to be exact, and the engine has not all of them."""
     method = method_of(circuit.call.qnode)
     if circuit.randomness not in (Randomness.NONE, Randomness.TREE):

@@ -17,7 +17,6 @@ import pennylane as qml
 
 from bellhop.circuits.circuit.backend import engine_may_run
 from bellhop.circuits.circuit.qnode_call import QNodeCall
-from bellhop.circuits.circuit.traced_circuit import TracedCircuit, trace_circuit
 from bellhop.circuits.derivatives.diff_method import (
     ADJOINT,
     BEST,
@@ -27,16 +26,11 @@ from bellhop.circuits.derivatives.diff_method import (
     options_of,
 )
 from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
-from bellhop.circuits.gates.broadcasting import Rows
-from bellhop.circuits.gates.device import DeviceSpec, GateSet, check_options, device_spec
-from bellhop.circuits.gates.rewrites import passes_by_transforms, rewriting
+from bellhop.circuits.gates.device import GateSet, check_options, device_spec
 from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.qnode.derivatives_in_program import missing_derivatives, run_differentiable
-from bellhop.circuits.recording.deferral import deferring_if_possible
-from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.recording import Circuit
-from bellhop.passes import passes_of
-from bellhop.tracing.state import current_options, trace_state
+from bellhop.circuits.qnode.traced_call import trace_for_runtime
+from bellhop.tracing.state import trace_state
 
 # All of them are exact here, and have the same values; with shots, by the likelihood of samples.
 _METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
@@ -88,49 +82,3 @@ def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
     # Samples are drawn of what has the norm one.
     whole = GateSet(device, keeps_matrices=not call.shots.total)
     return run_differentiable(trace_for_runtime(call, wires, whole, spec), wires)
-
-
-def trace_for_runtime(
-    call: QNodeCall,
-    wires: WireMap,
-    gates: GateSet,
-    spec: DeviceSpec,
-    differentiation: DifferentiationChoice | None = None,
-) -> TracedCircuit:
-    """Trace the circuit of a QNode.
-
-    Args:
-        call: the call of the QNode.
-        wires: those of the circuit.
-        gates: those of the device.
-        spec: the device, as the runtime opens it.
-        differentiation: how it is differentiated, if not as the QNode says.
-    """
-    qnode, where = call.qnode, call.where
-    by = differentiation or DifferentiationChoice(
-        method_of(qnode), tuple(options_of(qnode, where).items()), gates.has_adjoint
-    )
-    in_engine = spec.engine and engine_may_run()
-    precision = spec.precision if in_engine else 64
-    asked = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
-    rows = Rows(where)
-
-    def record(
-        player: Player, handle: Any, row: Any, *inputs: Any
-    ) -> tuple[Circuit, list[Any], Any]:
-        circuit = Circuit(handle, asked, gates, wires, where, by, rows.at(row))
-        return circuit, *call.function.play(circuit, inputs, player)
-
-    player = Player(rewriting(qnode))
-    chosen: Any = lambda trace: trace(lambda: player)
-    if qnode.execute_kwargs.get("mcm_method") in (None, "deferred"):
-        chosen = functools.partial(deferring_if_possible, player)
-    return trace_circuit(call, rows, record, chosen, asked)
-
-
-def _passes(qnode: qml.QNode) -> tuple[str, ...]:
-    """Return the passes over the circuits of a QNode: its own, or the program's."""
-    passes, options = passes_of(qnode), current_options()
-    if passes is None:
-        passes = () if options is None else options.circuit_passes
-    return (*passes, *passes_by_transforms(qnode))

@@ -25,13 +25,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pennylane as qml
-from jax.extend.core import Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.equations import equations_of, inner_jaxprs
 from bellhop.base.known_values import deciding, known_at
 from bellhop.base.types import Wire
-from bellhop.circuits.circuit.traced_circuit import Once, Trace
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.device_measurements import (
     Expval,
@@ -75,7 +74,7 @@ class _Deferred(Mark):
 
 
 @dataclass
-class _Deferral:
+class Deferral:
     """What became of the measurements of a circuit.
 
     Attributes:
@@ -85,9 +84,17 @@ class _Deferral:
         fails: whether something needs an outcome; nothing more is applied then.
     """
 
-    qubits: set[int] = field(default_factory=set)
+    qubits: set[int]
     outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     fails: bool = False
+
+    def holds_for(self, leaves: Sequence[Any]) -> bool:
+        """Tell whether a circuit with these results needs no outcome, as far as gates say.
+
+        What is no measurement at its end, only a run with outcomes has: numbers are those of one.
+        """
+        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
+        return not self.fails and (not self.outcomes or all(map(is_at_end, leaves)))
 
 
 def _only_controlling(op: qml.operation.Operator) -> set[Any]:
@@ -108,23 +115,14 @@ def _has_form_controlled_by(wires: Sequence[Wire], op: qml.operation.Operator) -
 
 
 @dataclass(frozen=True)
-class _DeferringPlayer(Player):
+class DeferringPlayer(Player):
     """Plays on a circuit, and defers its mid-circuit measurements.
 
     Args:
         deferral: what became of them.
     """
 
-    deferral: _Deferral = field(default_factory=_Deferral)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all of them could be, as far as gates say."""
-        return not self.deferral.fails
-
-    def player_of(self, jaxpr: Jaxpr) -> Player:
-        """Return what plays a jaxpr: with outcomes, where it says that they are needed."""
-        return self if _may_be_deferred(jaxpr) else Player(self.change)
+    deferral: Deferral = field(kw_only=True)
 
     def emit(self, operations: list[Any]) -> None:
         """Apply operations, which may be controlled by deferred wires only."""
@@ -143,11 +141,6 @@ class _DeferringPlayer(Player):
         """Allocate or deallocate wires, which must not be reset."""
         super().allocate(op)
         self.deferral.fails |= self.circuit.has_mid_circuit
-
-    def end(self, leaves: Sequence[Any]) -> None:
-        """Look for what only a run with outcomes has: numbers are those of one, and so is all."""
-        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
-        self.deferral.fails |= bool(self.deferral.outcomes) and not all(map(is_at_end, leaves))
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Note that a wire is measured; return an outcome of which nothing is computed."""
@@ -186,31 +179,20 @@ class _DeferringPlayer(Player):
         return results
 
 
-def deferring_if_possible(player: Player, trace: Trace) -> Once:
-    """Return a circuit, as traced, that defers its measurements if it can, else one with outcomes.
+def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
+    """Tell whether a circuit needs outcomes of deferred qubits after all.
 
     Args:
-        player: plays the quantum function with outcomes.
-        trace: traces it.
+        closed: as traced, without dead code.
+        qubits: the deferred ones.
     """
-    qubits: set[int] = set()
-    deferred = trace(lambda: _DeferringPlayer(player.change, _Deferral(qubits)))
-    if deferred is not None and _has_been_deferred(deferred, qubits):
-        return deferred
-    with_outcomes = trace(lambda: player)
-    assert with_outcomes is not None
-    return with_outcomes
-
-
-def _has_been_deferred(once: Once, qubits: Collection[int]) -> bool:
-    """Tell whether a circuit needs no outcome of deferred qubits in the end."""
     if not qubits:
-        return True
-    equations = list(equations_of(once.closed.jaxpr))
+        return False
+    equations = list(equations_of(closed.jaxpr))
     measured = [
         eqn.params["measuring"].measurements for eqn in equations if eqn.primitive is measure_p
     ]
-    return not any(has_mark(eqn, _Deferred) for eqn in equations) and not any(
+    return any(has_mark(eqn, _Deferred) for eqn in equations) or any(
         set(qubits) & _disturbed(measurement, qubits)
         for measurement in itertools.chain.from_iterable(measured)
     )
@@ -238,7 +220,7 @@ def _outcomes_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield from _outcomes_of(inner)
 
 
-def _may_be_deferred(jaxpr: Jaxpr) -> bool:
+def may_be_deferred(jaxpr: Jaxpr) -> bool:
     """Tell whether a jaxpr with gates has measurements, and they may be deferred.
 
     What branches compute must do no harm where they are not taken.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pennylane as qml
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.known_values import known_or_bound
 from bellhop.base.types import Operand, PyTree, Wire
@@ -57,16 +57,6 @@ class Player(GateInterpreter):
     def circuit(self) -> Any:
         """The current circuit."""
         return current_circuit()
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the circuit does what was played."""
-        return True
-
-    def player_of(self, jaxpr: Jaxpr) -> "Player":
-        """Return what plays a jaxpr."""
-        del jaxpr
-        return self
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations."""
@@ -185,9 +175,6 @@ class Player(GateInterpreter):
         for _ in range(times):
             again.play_region(gates, None)
             again.interpret(gates.closed, *gates.operands)
-
-    def end(self, leaves: Sequence[Any]) -> None:
-        """Take note of the leaves of what the function returned."""
 
     def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         return known_or_bound(eqn, *operands)

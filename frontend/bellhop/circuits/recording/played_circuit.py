@@ -16,6 +16,7 @@ from pennylane import Identity
 
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, Wire
+from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SHARED
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.wires import WireMap
@@ -39,13 +40,11 @@ class PlayedCircuit(ABC):
 
     Attributes:
         precision: finds the precision of the results, by the numbers in the circuit.
-        is_one_shot: whether it is meant to be run for each shot.
-        runs_alone: whether the runtime runs it for each shot.
-        shares_runs: whether a run of it is that of all shots with the same outcomes.
+        method: how it is run, where it measures in the middle, see ``QNodeCall.chosen_method``.
         outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
     """
 
-    is_one_shot = runs_alone = shares_runs = False
+    method: str | None = None
     outcomes_are_operations: bool = False
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
@@ -56,6 +55,16 @@ class PlayedCircuit(ABC):
         self.allocations = Allocations(wires, where)
         # By their numbers, which others get when they are gone: they may hold what is traced.
         self._placed: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether it is meant to be run for each shot."""
+        return self.method in (ONE_SHOT, SHARED)
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether the runtime runs it for each shot."""
+        return False
 
     @property
     def goes_through_nests(self) -> bool:

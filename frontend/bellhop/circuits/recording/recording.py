@@ -42,6 +42,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Handle, Operand, Wire
+from bellhop.circuits.circuit.qnode_call import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.derivatives.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
 from bellhop.circuits.derivatives.differentiation_choice import DifferentiationChoice
 from bellhop.circuits.derivatives.score import score_of
@@ -104,7 +105,6 @@ class Circuit(PlayedCircuit):
         gates: what was applied so far.
         has_mid_circuit: whether it has measured a wire in the middle.
         postselects: whether one of these measurements postselects.
-        is_tree: whether the circuit runs once for each combination of mid-circuit outcomes.
         groups: the number of shots of each group over which means are taken.
     """
 
@@ -127,7 +127,6 @@ class Circuit(PlayedCircuit):
         self._differentiation = differentiation
         self.has_mid_circuit = False
         self.postselects = False
-        self.is_tree = False
         self.groups: tuple[int, ...] = ()
         self._runs_in_engine = device.engine
 
@@ -359,22 +358,27 @@ class Circuit(PlayedCircuit):
         """Let shots with the same outcomes share a run, at the end; tell whether they may."""
         self.gates.bound()  # which tells of matrices
         may_not = self.postselects or self.gates.has_dynamic_count
-        self.shares_runs = not may_not and self._has_likelihood()
-        if self.shares_runs:
-            self._differentiation = replace(self._differentiation, by_likelihood=True)
-        return self.shares_runs
+        if may_not or not self._has_likelihood():
+            return False
+        self._differentiation = replace(self._differentiation, by_likelihood=True)
+        return True
 
     @functools.cached_property
     def shares(self) -> Any:
         """The part of the shots of each group that a run is of, at the end."""
         return shares_of(self)
 
+    @property
+    def runs_alone(self) -> bool:
+        """Whether the runtime runs it for each shot."""
+        return self.method == ONE_SHOT
+
     def _is_replayed(self) -> bool:
         """Tell whether derivatives need the circuit to run again, with shifted parameters."""
         # The engine alone goes back through outcomes, where the circuit goes through all of them.
         if not self.has_mid_circuit:
             return self.device.shots > 0
-        return not (self.is_tree and self._runs_in_engine)
+        return not (self.method == TREE and self._runs_in_engine)
 
     def sample(self, asked: Sequence[Asked]) -> list[Any]:
         """Sample once, and return each of the results that are computed from these samples."""
@@ -387,7 +391,7 @@ class Circuit(PlayedCircuit):
 
     def mean_of_groups(self, value: Any) -> Any:
         """Return what a run adds to the mean over each group of a value that its shots share."""
-        if self.shares_runs:
+        if self.method == SHARED:
             return jnp.tensordot(self.shares, value, axes=0)
         return jnp.broadcast_to(value, (len(self.groups), *value.shape))
 
@@ -397,4 +401,4 @@ class Circuit(PlayedCircuit):
 
     def of_its_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
         """Return the statistics of a run, with zeros for the shots of others."""
-        return of_its_shots(self, statistics) if self.shares_runs else list(statistics)
+        return of_its_shots(self, statistics) if self.method == SHARED else list(statistics)

@@ -169,7 +169,7 @@ class QuantumFunction:
             player: plays them, if not as they are.
         """
         traced = self.traced(circuit.where, inputs, circuit)
-        player = (player or Player()).player_of(traced.closed.jaxpr)
+        player = player or Player()
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
             operands = player.interpret(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._folds)
@@ -189,7 +189,6 @@ class QuantumFunction:
             circuit.place(observable, of_observable)
             leaves.append(leaf)
         _check_result(leaves, circuit.where)
-        player.end(leaves)
         return leaves, traced.tree
 
     def constants(self) -> list[Any]:
