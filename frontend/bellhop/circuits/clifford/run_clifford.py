@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
@@ -37,15 +36,6 @@ from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.errors import CompileError
-
-
-def is_sampled_by_stim(qnode: qml.QNode) -> bool:
-    """Tell whether the circuit of a QNode becomes a program of Stim's.
-
-    Exact values are PennyLane's own, of tapes; a class of one's own that is derived from the device
-    may do otherwise, and is called.
-    """
-    return type(qnode.device) is qml.devices.DefaultClifford and bool(qnode.shots.total_shots)
 
 
 class _TracedShot(NamedTuple):

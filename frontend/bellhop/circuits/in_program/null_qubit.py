@@ -96,11 +96,6 @@ class ResourceTracker:
         io_callback(end, ordered=True)()
 
 
-def is_null_device(device: Any) -> bool:
-    """Tell whether circuits on a PennyLane device are left out of the program."""
-    return isinstance(device, qml.devices.NullQubit)
-
-
 def run_null(call: QNodeCall, wires: WireMap) -> Any:
     """Trace a call of a QNode on ``null.qubit``.
 

@@ -33,7 +33,7 @@ from bellhop.circuits.pennylane.tape_transforms import (
     needs_tape,
 )
 from bellhop.circuits.precision import without_precision_warnings
-from bellhop.circuits.qnode.circuit_runner import CircuitRunner, run_by_python, runner_of
+from bellhop.circuits.qnode.circuit_runner import Runner, run_by_python, runner_of
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
     Unknown,
@@ -92,10 +92,10 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     result = _call(qnode, args, kwargs, runner_of(qnode))
-    return _call(qnode, args, kwargs, CircuitRunner.PYTHON) if result is None else result
+    return _call(qnode, args, kwargs, None) if result is None else result
 
 
-def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: CircuitRunner) -> Any:
+def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
@@ -107,12 +107,12 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: CircuitRunner) -> An
             return _run(qnode, function, args, kwargs, where, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
-    with tracing_with(unrolls=needs_tape(qnode) or runner is CircuitRunner.PYTHON):
+    with tracing_with(unrolls=needs_tape(qnode) or runner is None):
         return run() if mitigation is None else mitigation.run(run)
 
 
 def _run(
-    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: CircuitRunner
+    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: Runner | None
 ) -> Any:
     check_number_of_shots(qnode, where)
     if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
@@ -124,7 +124,7 @@ def _run(
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     traced_call = QNodeCall(qnode, once, inputs, where)
-    if runner is CircuitRunner.PYTHON:
+    if runner is None:
         return run_by_python(traced_call)
     result = runner(traced_call, _wire_map(qnode, once, inputs, where))
     if result is None and not _has_outcomes(once.traced(where, inputs)):
