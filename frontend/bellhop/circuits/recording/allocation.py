@@ -80,7 +80,7 @@ class Allocations:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Trace a part of the circuit: a loop's body, or a branch."""
+        """Trace a part of the circuit, or decorate it: a loop's body, or a branch."""
         before = self._free and {is_zero: list(wires) for is_zero, wires in self._free.items()}
         self._part += 1
         try:

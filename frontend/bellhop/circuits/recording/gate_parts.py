@@ -74,9 +74,7 @@ class TracedLoop(NamedTuple):
             nonlocal apart
             apart = None
             with gates.part(state, is_dynamic_count=is_dynamic_count):
-                gates.is_one_run = True
-                with gates.allocations.part():
-                    carried = body(carried, *others)
+                carried = body(carried, *others)
                 only = gates.only_run() if most_apart else None
                 if only is None or only.n_iterations > most_apart:
                     return applied(carried)
@@ -151,8 +149,7 @@ def run_branches(gates: RecordedGates, branches: Branches) -> Any:
     def recorded(branch: Callable[[], Any]) -> Step:
         def run(handle: Handle, count: DynamicCount) -> tuple[Any, Any]:
             with gates.part(before._replace(handle=handle, counted=count)):
-                with gates.allocations.part():
-                    result = branch()
+                result = branch()
                 after = gates.bound()
                 frequencies.append(gates.frequencies_vector())
                 return result, (after.handle, after.counted, gates.params_vector())

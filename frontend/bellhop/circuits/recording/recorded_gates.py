@@ -42,7 +42,6 @@ from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.unitarity import may_change_norm
 from bellhop.circuits.operations.state_primitives import NOT_DIFFERENTIABLE, Amplitudes, gates_p
 from bellhop.circuits.precision import real_type
-from bellhop.circuits.recording.allocation import Allocations
 from bellhop.circuits.recording.iterations import Use
 from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
@@ -71,12 +70,10 @@ class RecordedGates:
     Args:
         handle: the handle of a fresh state.
         passes: those that merge gates.
-        allocations: of wires in the circuit.
         keeps_matrices: whether the device applies matrices as they are.
 
     Attributes:
         passes: the same.
-        allocations: likewise.
         session: any handle of the circuit, which identifies its session.
         amplitudes: what the state is prepared from where the program computes it.
         amplitude_bits: those of the frequencies of each.
@@ -86,22 +83,13 @@ class RecordedGates:
         may_change_norm: whether a matrix need not be unitary.
         is_fresh: whether nothing was applied to the state.
         pending: the run that is not bound yet.
-        is_one_run: whether that is all that was traced of this loop's body or branch.
     """
 
-    def __init__(
-        self,
-        handle: Handle,
-        passes: tuple[str, ...],
-        allocations: Allocations,
-        *,
-        keeps_matrices: bool,
-    ) -> None:
+    def __init__(self, handle: Handle, passes: tuple[str, ...], *, keeps_matrices: bool) -> None:
         self.passes = passes
-        self.allocations = allocations
         self.session = handle
         self._keeps_matrices = keeps_matrices
-        self._now = GateState(handle, jnp.int32(0), DynamicCount.first())
+        self._now = self._start = GateState(handle, jnp.int32(0), DynamicCount.first())
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
         self.amplitudes: Any = jnp.zeros(0, real_type())
@@ -113,7 +101,6 @@ class RecordedGates:
         self.may_change_norm = False
         self.is_fresh = True
         self.pending: GateRun | RepeatedRun | None = None
-        self.is_one_run = False
 
     @property
     def perturbation(self) -> Any:
@@ -155,16 +142,15 @@ class RecordedGates:
             self.pending = before
 
     def only_run(self) -> RepeatedRun | None:
-        """Return what was traced as one run of gates, repeated or not; None where it is more."""
+        """Return what was traced of a part, if that is one run of gates, repeated or not."""
         run = self.pending
-        if run is None or not self.is_one_run:
+        if run is None or self._now is not self._start:
             return None
         return run if isinstance(run, RepeatedRun) else RepeatedRun.once(merged(run, self.passes))
 
     def bound(self) -> GateState:
         """Bind the pending gates; return what all have changed."""
         self._bind_pending()
-        self.is_one_run = False
         return self._now
 
     def carried(self) -> GateState:
@@ -205,9 +191,10 @@ class RecordedGates:
             state: at its beginning, inputs of that jaxpr.
             is_dynamic_count: whether the parameters in it are dynamic-count ones.
         """
-        outer = self._now, self._params, self._frequencies, self.is_dynamic_count
+        outer = self._now, self._start, self._params, self._frequencies, self.is_dynamic_count
         assert self.pending is None
-        self._now, self._params, self._frequencies = state, [], []
+        self._now = self._start = state
+        self._params, self._frequencies = [], []
         self.is_dynamic_count |= is_dynamic_count
         # A state preparation in it is not the first operation of the circuit.
         self.is_fresh = False
@@ -215,8 +202,7 @@ class RecordedGates:
             yield
         finally:
             self.pending = None
-            self.is_one_run = False
-            self._now, self._params, self._frequencies, self.is_dynamic_count = outer
+            self._now, self._start, self._params, self._frequencies, self.is_dynamic_count = outer
 
     def in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
         """Return a function that applies the gates of a block of iterations, and its first state.
@@ -239,7 +225,6 @@ class RecordedGates:
         run, self.pending = self.pending, None
         if run is None:
             return
-        self.is_one_run = False
         if isinstance(run, RepeatedRun):
             self.bind(run.run, run.params, run.wires, run.n_iterations)
             return

@@ -119,9 +119,7 @@ class Circuit(PlayedCircuit):
         rows: TracedRow,
     ) -> None:
         super().__init__(wires, where, rows)
-        self.gates = RecordedGates(
-            handle, device.passes, self.allocations, keeps_matrices=gate_set.keeps_matrices
-        )
+        self.gates = RecordedGates(handle, device.passes, keeps_matrices=gate_set.keeps_matrices)
         self.device = device
         self.gate_set = gate_set
         self._differentiation = differentiation
@@ -180,6 +178,7 @@ class Circuit(PlayedCircuit):
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run a loop whose body applies gates; return the carried values after it."""
+        body = self.allocations.part()(body)
         if isinstance(n_iterations, int):
             return self._static_loop(n_iterations, body, carried)
         return self._dynamic_loop(
@@ -194,7 +193,7 @@ class Circuit(PlayedCircuit):
         """Run a loop while a condition holds; return the carried values."""
         goes_on = lambda now: condition(now[0])
         return self._dynamic_loop(
-            TracedLoop.of(self.gates, "while_loop", body, carried),
+            TracedLoop.of(self.gates, "while_loop", self.allocations.part()(body), carried),
             lambda step, now: jax.lax.while_loop(goes_on, lambda x: step(x)[0], now),
             functools.partial(use_iterations_while, condition),
         )
@@ -222,7 +221,6 @@ class Circuit(PlayedCircuit):
     ) -> tuple[Any, ...]:
         """Run a loop of static length; arguments and results are those of ``for_loop``."""
         gates = self.gates
-        was_one_run, before = gates.is_one_run, gates.pending
         # The gates before the loop stay pending, since gates of the loop may join their run.
         with gates.held_back():
             number = jnp.asarray(0)
@@ -245,7 +243,6 @@ class Circuit(PlayedCircuit):
             wires_of = lambda number: computed(first, number)[1][1]
             every = RepeatedRun(repeated.run, jnp.ravel(params), jnp.ravel(wires), total)
             straight = unrolled(every, wires_of, n_iterations, self.device.qubits)
-            gates.is_one_run = was_one_run
             if straight is None:
                 gates.wait(every)
             else:
@@ -262,7 +259,6 @@ class Circuit(PlayedCircuit):
             gates.wait(RepeatedRun(merged.run, jnp.ravel(merged.params), jnp.ravel(wires), total))
         for run in merged.after:
             gates.add(run)
-        gates.is_one_run = was_one_run and before is None and not (merged.before or merged.after)
         return tuple(carried)
 
     def _run_loop(self, loop: TracedLoop, run: Callable[[Any], Any]) -> tuple[Any, ...]:
@@ -280,7 +276,7 @@ class Circuit(PlayedCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result."""
-        return run_branches(self.gates, branches)
+        return run_branches(self.gates, branches.changed(self.allocations.part()))
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
