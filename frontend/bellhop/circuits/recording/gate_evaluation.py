@@ -46,26 +46,18 @@ class Evaluated(NamedTuple):
     Attributes:
         results: of the jaxpr.
         kept: what Python has returned and where loops began, an entry for each equation.
-        actions: lists of operations with their lines, and what applies the gates of loops,
-            conditionals and regions.
+        actions: what applies the gates of each equation; each takes a player, and whether it goes
+            backwards.
     """
 
     results: Sequence[Any]
     kept: list[Any]
-    actions: list[Any]
+    actions: list[Callable[[Any, bool], None]]
 
     def apply(self, player: Any, *, backwards: bool) -> None:
         """Apply the gates."""
-        for action in reversed(self.actions) if backwards else self.actions:
-            if not isinstance(action, list):
-                action(player, backwards)
-                continue
-            made = action
-            if backwards:
-                made = [(qml.adjoint(op), site) for op, site in reversed(action)]
-            for op, site in made:
-                player.place(op, site)
-            player.apply([op for op, _ in made])
+        for act in reversed(self.actions) if backwards else self.actions:
+            act(player, backwards)
 
 
 def evaluate(
@@ -96,7 +88,7 @@ class _Evaluation(GateInterpreter):
     where: str
     given: Iterator[Any] | None
     kept: list[Any] = field(default_factory=list)
-    actions: list[Any] = field(default_factory=list)
+    actions: list[Callable[[Any, bool], None]] = field(default_factory=list)
 
     def of(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> Evaluated:
         return Evaluated(self.interpret(closed, *inputs), self.kept, self.actions)
@@ -135,7 +127,16 @@ class _Evaluation(GateInterpreter):
         allocating = next(filter(is_allocation, made), None)
         if allocating is not None:
             raise refused_allocation(self.where, allocating)
-        self.actions.append(list(zip(made, eqn.params["sites"], strict=True)))
+
+        def act(player: Any, backwards: bool) -> None:
+            operations, sites = list(made), list(eqn.params["sites"])
+            if backwards:
+                operations, sites = list(map(qml.adjoint, reversed(operations))), sites[::-1]
+            for op, site in zip(operations, sites, strict=True):
+                player.place(op, site)
+            player.apply(operations)
+
+        self.actions.append(act)
         return []
 
     def _outcome(self, eqn: JaxprEqn, *_: object) -> NoReturn:
