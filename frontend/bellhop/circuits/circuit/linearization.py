@@ -33,8 +33,8 @@ becomes ::
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
@@ -116,17 +116,14 @@ def _jvp(
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
     nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
-    products = _products(body, nonzero)
+    products = _products(body, batch, nonzero)
     if products is None:
         return _with_residuals(primals, tangents, body, batch)
     results = bind(body, primals, batch=batch)
     given = list(itertools.compress(tangents, nonzero))
-    by_jacobian = functools.partial(
-        _by_jacobian, body=body, given=nonzero, moved=products.moved, batch=batch
-    )
     linear = LinearMap(
-        transpose=functools.partial(_pulled_back, products=products, given=nonzero, batch=batch),
-        evaluate=by_jacobian,
+        transpose=products.pulled_back,
+        evaluate=products.by_jacobian,
         saved=len(primals),
         result_avals=tuple(
             jax.typeof(result).to_tangent_aval()
@@ -139,15 +136,14 @@ def _jvp(
         likes = structs_of(map(jax.typeof, given))
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
-            (found,) = jax.linear_transpose(functools.partial(by_jacobian, saved), likes)(bars)
+            by_jacobian = functools.partial(products.by_jacobian, saved)
+            (found,) = jax.linear_transpose(by_jacobian, likes)(bars)
             return found
 
         as_matrix = replace(linear, transpose=transpose)
         linear = replace(
             as_matrix if products.back is None else linear,
-            evaluate=functools.partial(
-                _pushed_forward, along=products.along, given=nonzero, batch=batch
-            ),
+            evaluate=products.pushed_forward,
             as_matrix=as_matrix,
             many=products.many,
         )
@@ -189,25 +185,59 @@ def _differentiated(
 ad.primitive_jvps[circuit_p] = _jvp
 
 
-class _Products(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Products:
     """The products with a circuit's derivative, each a circuit of one sweep.
 
     Attributes:
+        body: that of the circuit.
+        batch: its rows, if it is a batch.
+        given: for each input, whether it has a tangent.
+        moved: for each result, whether it has a tangent.
         back: takes the circuit's inputs, and the cotangents of the results that have tangents; None
             where these are better brought through the Jacobian.
         along: takes the inputs, and the tangents of those that have one; None where the Jacobian
             is to be had.
-        moved: for each result, whether it has a tangent.
         many: how many products with a Hessian cost more than to compute it.
     """
 
+    body: CircuitBody
+    batch: Batch | None
+    given: tuple[bool, ...]
+    moved: tuple[bool, ...]
     back: CircuitBody | None
     along: CircuitBody | None
-    moved: tuple[bool, ...]
     many: int
 
+    def by_jacobian(self, primals: Sequence[Operand], moving: Sequence[Any]) -> list[Any]:
+        """Return the tangents of the results that have some, by the Jacobian."""
+        tangents = tangents_of(primals, moving, self.given)
+        _, dots = _with_residuals(primals, tangents, self.body, self.batch)
+        return list(map(ad.instantiate_zeros, itertools.compress(dots, self.moved)))
 
-def _products(body: CircuitBody, given: tuple[bool, ...]) -> _Products | None:
+    def pushed_forward(self, primals: Sequence[Operand], moving: Sequence[Any]) -> list[Any]:
+        """Return the same by one sweep."""
+        assert self.along is not None
+        batch = self.batch
+        if batch is not None:
+            of_tangents = itertools.compress(batch.mapped, self.given)
+            batch = Batch(batch.rows, (*batch.mapped, *of_tangents))
+        return bind(self.along, [*primals, *moving], batch=batch)
+
+    def pulled_back(self, primals: Sequence[Operand], bars: Sequence[Any]) -> list[Any]:
+        """Return the cotangents of the inputs that have tangents."""
+        assert self.back is not None
+        batch = self.batch
+        rows = batch and Batch(batch.rows, (*batch.mapped, *(True for _ in bars)))
+        found = bind(self.back, [*primals, *bars], batch=rows)
+        if batch is None:
+            return found
+        # All rows share what is not mapped.
+        of_rows = itertools.compress(batch.mapped, self.given)
+        return [bar if yes else bar.sum(0) for bar, yes in zip(found, of_rows, strict=True)]
+
+
+def _products(body: CircuitBody, batch: Batch | None, given: tuple[bool, ...]) -> _Products | None:
     """Return the products of a circuit; None where the Jacobian is better, or the only way."""
     # A VJP is differentiated as the product with the Jacobian that it is.
     closed, other = body.closed, body.again
@@ -241,58 +271,10 @@ def _products(body: CircuitBody, given: tuple[bool, ...]) -> _Products | None:
     if (back if one_sweep else along) is None:
         return None
     many = MeasureOperands.of(measured[0]).params.aval.shape[-1] // _HESSIANS
-    return _Products(back, along, linearized.moved, many)
+    return _Products(body, batch, given, linearized.moved, back, along, many)
 
 
 def _by_sweep(eqn: JaxprEqn) -> JaxprEqn:
     if eqn.primitive is not measure_p:
         return eqn
     return eqn.replace(params={**eqn.params, "measuring": eqn.params["measuring"].by_sweep()})
-
-
-def _by_jacobian(
-    primals: Sequence[Operand],
-    moving: Sequence[Any],
-    *,
-    body: CircuitBody,
-    batch: Batch | None,
-    given: Sequence[bool],
-    moved: Sequence[bool],
-) -> list[Any]:
-    """Return the tangents of the results that have some, by the Jacobian."""
-    _, dots = _with_residuals(primals, tangents_of(primals, moving, given), body, batch)
-    return list(map(ad.instantiate_zeros, itertools.compress(dots, moved)))
-
-
-def _pushed_forward(
-    primals: Sequence[Operand],
-    moving: Sequence[Any],
-    *,
-    along: CircuitBody,
-    batch: Batch | None,
-    given: Sequence[bool],
-) -> list[Any]:
-    """Return the same by one sweep."""
-    if batch is not None:
-        of_tangents = itertools.compress(batch.mapped, given)
-        batch = Batch(batch.rows, (*batch.mapped, *of_tangents))
-    return bind(along, [*primals, *moving], batch=batch)
-
-
-def _pulled_back(
-    primals: Sequence[Operand],
-    bars: Sequence[Any],
-    *,
-    batch: Batch | None,
-    products: _Products,
-    given: Sequence[bool],
-) -> list[Any]:
-    """Return the cotangents of the inputs that have tangents."""
-    rows = batch and Batch(batch.rows, (*batch.mapped, *(True for _ in bars)))
-    assert products.back is not None
-    found = bind(products.back, [*primals, *bars], batch=rows)
-    if batch is None:
-        return found
-    # All rows share what is not mapped.
-    of_rows = itertools.compress(batch.mapped, given)
-    return [bar if yes else bar.sum(0) for bar, yes in zip(found, of_rows, strict=True)]
