@@ -135,7 +135,11 @@ def unpicked(y):
 
 _EXAMPLES = {
     "circuits.recording.recorded_gates": [(straight, 0.3)],
-    "circuits.recording.recording": [(long_loop, 0.3), (printing_loop, 0.3), (conditional, 0.3)],
+    "circuits.recording.runtime_circuit": [
+        (long_loop, 0.3),
+        (printing_loop, 0.3),
+        (conditional, 0.3),
+    ],
     "circuits.circuit.circuit_primitive": [(straight, 0.3), (jax.grad(straight), 0.3)],
     "circuits.circuit.batch": [(jax.vmap(straight), jnp.arange(3.0))],
     "circuits.circuit.linearization": [(jax.grad(loss), 0.3), (along, 0.3, 1.0)],

@@ -17,8 +17,8 @@ from bellhop.circuits.memory import check_state_fits
 from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.device_call import call_circuit
-from bellhop.circuits.python_devices.tape_recording import RecordedCircuit
 from bellhop.circuits.python_devices.template import Template
+from bellhop.circuits.python_devices.template_circuit import TemplateCircuit
 from bellhop.circuits.recording.gate_replay import Player
 
 
@@ -36,7 +36,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
         offer_seed_of(qnode.device)
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        recorded = RecordedCircuit(where, rows, qnode.device.wires)
+        recorded = TemplateCircuit(where, rows, qnode.device.wires)
         leaves, tree = call.function.play(recorded, inputs, Player(rewriting(qnode)))
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(

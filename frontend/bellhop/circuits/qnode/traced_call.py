@@ -45,7 +45,7 @@ from bellhop.circuits.recording.deferral import (
     needs_outcomes,
 )
 from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.recording import Circuit
+from bellhop.circuits.recording.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.vectorize.vectorize import vectorized
 from bellhop.mesh.explicit_mesh import apart_from_mesh
 from bellhop.passes import passes_of
@@ -209,7 +209,7 @@ class _RunTracer:
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
             nonlocal with_closed
-            circuit = Circuit(
+            circuit = RuntimeCircuit(
                 handle,
                 self.device,
                 self.gates,

@@ -9,7 +9,7 @@ import pytest
 
 import bellhop
 from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.recording import Circuit
+from bellhop.circuits.recording.runtime_circuit import RuntimeCircuit
 
 X = jnp.array([0.4, 1.1, -0.7])
 
@@ -89,7 +89,7 @@ def test_how_often_the_function_is_played(body: str, times: int, monkeypatch: An
 
     monkeypatch.setattr(Player, "interpret", noted)
     compiled(globals()[body], RESULTS[0])(X)
-    assert len({id(circuit) for circuit in handles if isinstance(circuit, Circuit)}) == times
+    assert len({id(circuit) for circuit in handles if isinstance(circuit, RuntimeCircuit)}) == times
 
 
 def test_shots_are_of_one_run() -> None:

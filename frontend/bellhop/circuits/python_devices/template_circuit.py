@@ -26,7 +26,7 @@ from bellhop.control_flow.steps import Branches, traced_branches
 from bellhop.errors import CompileError
 
 
-class RecordedCircuit(TapeCircuit):
+class TemplateCircuit(TapeCircuit):
     """The steps of a template, and the operands that stand in them.
 
     Loops of known length are unrolled; both branches of a conditional are steps, and the device

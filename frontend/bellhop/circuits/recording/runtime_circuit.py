@@ -84,7 +84,7 @@ from bellhop.circuits.recording.unrolled import unrolled
 from bellhop.control_flow.steps import Branches
 
 
-class Circuit(PlayedCircuit):
+class RuntimeCircuit(PlayedCircuit):
     """A circuit of the runtime's, which is traced to ``quantum_gates``, ``scan``, ``cond``, ...
 
     If the body of a loop only applies gates and has no side effects, the program first computes the
