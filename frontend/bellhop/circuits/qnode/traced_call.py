@@ -226,7 +226,7 @@ class _RunTracer:
             if not deferral.holds_for(leaves):
                 return []
             method = call.chosen_method(circuit, leaves)
-            if method == ONE_SHOT and shares and circuit.share_runs():
+            if method == ONE_SHOT and shares and circuit.may_share_runs():
                 method = SHARED
             circuit.method = method
             is_alone = method == ONE_SHOT

@@ -309,7 +309,10 @@ class RuntimeCircuit(PlayedCircuit):
             # What is drawn in it is differentiated as a whole, by its score.
             params = amplitudes = jnp.zeros(0, real_type())
             frequencies = amplitude_bits = b""
-        differentiation = self._differentiation.of(
+        choice = self._differentiation
+        if self.method == SHARED:
+            choice = replace(choice, by_likelihood=True)
+        differentiation = choice.of(
             measured.measurements,
             frequencies,
             gates.dynamic_frequencies,
@@ -350,14 +353,11 @@ class RuntimeCircuit(PlayedCircuit):
         is_exact = self._differentiation.method in (ADJOINT, BEST, PARAMETER_SHIFT)
         return is_exact and self._runs_in_engine and not self.gates.may_change_norm
 
-    def share_runs(self) -> bool:
-        """Let shots with the same outcomes share a run, at the end; tell whether they may."""
+    def may_share_runs(self) -> bool:
+        """Tell, at the end, whether shots with the same outcomes may share a run."""
         self.gates.bound()  # which tells of matrices
         may_not = self.postselects or self.gates.has_dynamic_count
-        if may_not or not self._has_likelihood():
-            return False
-        self._differentiation = replace(self._differentiation, by_likelihood=True)
-        return True
+        return not may_not and self._has_likelihood()
 
     @functools.cached_property
     def shares(self) -> Any:
