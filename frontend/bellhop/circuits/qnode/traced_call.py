@@ -35,6 +35,7 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.measure.process import is_of_amplitudes
 from bellhop.circuits.measure.processes import as_process, exact_statistics, sampled_statistics
+from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.postselection import drops_shots, may_differ, possible
 from bellhop.circuits.operations.seeds import offer_seed_of
 from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT
@@ -229,22 +230,9 @@ class _RunTracer:
             if method == ONE_SHOT and shares and circuit.may_share_runs():
                 method = SHARED
             circuit.method = method
-            is_alone = method == ONE_SHOT
-            circuit.device = replace(self.device, shots=1 if is_alone else shots.total)
-            circuit.groups = (1,) if is_alone else shots.copies
-            processes = [as_process(leaf, circuit) for leaf in leaves]
-            asked = MeasurementList(circuit, is_tree=method == TREE)
-            if shots.total:
-                statistics = circuit.of_its_shots(sampled_statistics(circuit, processes))
-            else:
-                statistics = exact_statistics(asked, processes)
-            if self.device.precision == 32 and not shots.total:
-                both = zip(statistics, leaves, strict=True)
-                statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]
-            scores = circuit.score() if is_alone else []
-            for score in scores:
-                fewest = min(shots.copies) if circuit.postselects else None
-                statistics = scored(statistics, score, fewest)
+            circuit.device = replace(self.device, shots=1 if circuit.runs_alone else shots.total)
+            circuit.groups = (1,) if circuit.runs_alone else shots.copies
+            weights, scores, statistics = self._measured(circuit, leaves)
             results = Results(statistics, tree, shots, circuit.precision, call.where)
             with_closed = functools.partial(
                 TracedCall,
@@ -257,7 +245,7 @@ class _RunTracer:
                 results=results,
                 randomness=_randomness(method, shots),
             )
-            return [circuit.gates.bound().handle, *asked.weights, *scores, *results.values()]
+            return [circuit.gates.bound().handle, *weights, *scores, *results.values()]
 
         closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
         if with_closed is not None:
@@ -267,6 +255,33 @@ class _RunTracer:
             if not needs_outcomes(closed, deferred):
                 return with_closed(closed)
         return self.trace(inputs, defers=False, shares=shares)
+
+    def _measured(
+        self, circuit: RuntimeCircuit, leaves: Sequence[Any]
+    ) -> tuple[list[Any], list[Any], Sequence[Statistic]]:
+        """Measure a circuit at its end.
+
+        Returns:
+            the probability of the run, where it counts; its score, where it has one; and a
+            statistic for each of the leaves of what the quantum function returned.
+        """
+        shots = self.call.shots
+        processes = [as_process(leaf, circuit) for leaf in leaves]
+        if shots.total:
+            weights = list[Any]()
+            statistics = circuit.of_its_shots(sampled_statistics(circuit, processes))
+        else:
+            asked = MeasurementList(circuit, is_tree=circuit.method == TREE)
+            statistics = exact_statistics(asked, processes)
+            weights = asked.weights
+            if self.device.precision == 32:
+                both = zip(statistics, leaves, strict=True)
+                statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]
+        scores = circuit.score() if circuit.runs_alone else []
+        for score in scores:
+            fewest = min(shots.copies) if circuit.postselects else None
+            statistics = scored(statistics, score, fewest)
+        return weights, scores, statistics
 
 
 def _randomness(method: str | None, shots: Shots) -> Randomness:
