@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray, eval_jaxpr
+from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import custom_jvp_call_p
 
@@ -26,7 +26,7 @@ from bellhop._jax.jaxprs import dce
 from bellhop.base.equations import depending_on
 from bellhop.base.rewriting import Rules, rewrite
 from bellhop.base.types import Operand
-from bellhop.callbacks.linear_map import LinearMap
+from bellhop.circuits.in_program.adjoint_method import differentiated_by_adjoint, is_moving
 from bellhop.control_flow.steps import TracedStep
 
 # Bytes of the states of all iterations that are kept; a batch has as many for each of its rows.
@@ -113,8 +113,7 @@ class _Loop:
         self._n_others = len(changes)
         # Its transpose asks for no rule of a part.
         self._plain = rewrite(of_state, _WITHOUT_RULES).jaxpr
-        self.run = jax.custom_jvp(self._forwards)
-        self.run.defjvp(self._jvp)
+        self.run = differentiated_by_adjoint(self._forwards, self._pullback)
 
     def _one(self, jaxpr: Any, state: Operand, number: Operand, given: Sequence[Any]) -> Any:
         others, consts = given[: self._n_others], given[self._n_others :]
@@ -138,25 +137,7 @@ class _Loop:
 
         return jax.lax.scan(one, state, (numbers, rows))[0]
 
-    def _jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        state, _, *given = primals
-        after = self.run(*primals)
-        saved = [after, *primals]
-        aval = ShapedArray(state.shape, state.dtype)
-        linear = LinearMap(self._pullback, self._pushforward, len(saved), (aval,))
-        moving = [t for t, x in zip(tangents[2:], given, strict=True) if _is_moving(x)]
-        return after, linear(saved, [tangents[0], *moving])[0]
-
-    def _pushforward(self, saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-        _, state, numbers, *given = saved
-
-        def run(state: Operand, *moving: Any) -> Any:
-            return self._forwards(state, numbers, *_replaced(given, moving))
-
-        return [jax.jvp(run, (state, *filter(_is_moving, given)), tuple(tangents))[1]]
-
-    def _pullback(self, saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        after, _, numbers, *given = saved
+    def _pullback(self, after: Operand, cotangent: Operand, numbers: Any, *given: Any) -> list[Any]:
         rows, rest = self._split(given)
 
         def one(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
@@ -169,28 +150,24 @@ class _Loop:
             def iteration(state: Operand, *moving: Any) -> Any:
                 return self._one(self._jaxpr, state, number, _replaced(now, moving))
 
-            _, pull = jax.vjp(iteration, before, *filter(_is_moving, now))
+            _, pull = jax.vjp(iteration, before, *filter(is_moving, now))
             cotangent, *found = pull(cotangent)
             each = _replaced([None] * len(now), found, now)
             found_here, found_rest = self._split(each)
             sums = [a if b is None else a + b for a, b in zip(of_rest, found_rest, strict=True)]
             return (before, cotangent, sums), found_here
 
-        zeros = [jnp.zeros_like(x) if _is_moving(x) else None for x in rest]
-        start = after, cotangents[0], zeros
+        zeros = [jnp.zeros_like(x) if is_moving(x) else None for x in rest]
+        start = after, cotangent, zeros
         (_, cotangent, of_rest), of_rows = jax.lax.scan(one, start, (numbers, rows), reverse=True)
         found = self._joined(of_rows, of_rest)
         return [cotangent, *(each for each in found if each is not None)]
 
 
-def _is_moving(value: Operand) -> bool:
-    return jnp.issubdtype(value.dtype, jnp.inexact)
-
-
 def _replaced(values: Sequence[Any], moving: Sequence[Any], like: Any = None) -> list[Any]:
     """Return values in which others stand for those that have derivatives."""
     others = iter(moving)
-    which = map(_is_moving, values if like is None else like)
+    which = map(is_moving, values if like is None else like)
     return [next(others) if yes else x for x, yes in zip(values, which, strict=True)]
 
 

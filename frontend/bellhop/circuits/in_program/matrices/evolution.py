@@ -9,7 +9,6 @@ backwards, the state before a matrix is the transposed matrix by the state behin
 are held, whatever the number of matrices::
 
     primal      state = M state                         for each, forwards
-    tangent     tangent = M tangent + M_dot state       the same
     transposed  M_bar = cotangent state_before^T        for each, backwards
                 cotangent = M^T cotangent
                 state = M^T state
@@ -31,9 +30,9 @@ from jax.core import ShapedArray
 
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.linear_map import LinearMap
+from bellhop.circuits.in_program.adjoint_method import differentiated_by_adjoint
 from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceWires
 from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange
-from bellhop.circuits.in_program.matrices.adjoint_method import AdjointMethod
 from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.mesh.manual_axes import vary_with
@@ -79,7 +78,7 @@ def sizes_of(places: Sequence[Place]) -> Counter[int]:
 
 
 @dataclass(frozen=True)
-class Evolution(AdjointMethod):
+class Evolution:
     """A sequence of matrices.
 
     Attributes:
@@ -91,6 +90,25 @@ class Evolution(AdjointMethod):
     base: int
     stretches: tuple[Stretch[Place], ...]
     devices: DeviceWires | None = None
+
+    def applied(self, state: Operand, *tables: Any) -> Any:
+        """Return a state after all matrices, differentiated as JAX does, state by state.
+
+        Args:
+            state: of parts and entries.
+            tables: arrays of the matrices.
+        """
+        return self._on_each(self._applied, 1, 1)(state, *tables)
+
+    def applied_by_adjoint(self, state: Operand, *tables: Any) -> Any:
+        """Return the same where the matrices are orthogonal, differentiated by the adjoint method.
+
+        Args:
+            state: of parts and entries.
+            tables: arrays of the matrices.
+        """
+        pullback = self._on_each(self._cotangents, 2, 1 + len(tables))
+        return differentiated_by_adjoint(self.applied, pullback)(state, *tables)
 
     def _on_each(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
         """Return a function of states and tables that each device runs with its part."""
@@ -117,22 +135,6 @@ class Evolution(AdjointMethod):
 
         state, _ = self._run(step, state, tables)
         return state
-
-    def _tangent(self, state: Operand, tangent: PyTree, *tables: Any) -> Any:
-        def step(place: Place, carried: Sequence[Any], given: Any) -> tuple[Any, None]:
-            if isinstance(place, PlacedExchange):
-                return [self._exchanged(each, place) for each in carried], None
-            state, tangent = carried
-            rows, (matrix, change) = self._rows(place), (self._chosen(x, place) for x in given)
-            tangent = rows.product(matrix, tangent)
-            if not place.is_known:
-                tangent += rows.product(change, state)
-            return [rows.product(matrix, state), tangent], None
-
-        n_tables = len(tables) // 2
-        both = list(zip(tables[:n_tables], tables[n_tables:], strict=True))
-        (_, tangent), _ = self._run(step, [state, tangent], both)
-        return tangent
 
     def _cotangents(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
         def step(place: Place, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:

@@ -25,8 +25,8 @@ from jax.core import ShapedArray
 
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed
+from bellhop.circuits.in_program.adjoint_method import differentiated_by_adjoint
 from bellhop.circuits.in_program.device_wires.exchanges import ExchangePlan
-from bellhop.circuits.in_program.matrices.adjoint_method import AdjointMethod
 from bellhop.circuits.in_program.matrices.matrix_runs import MatrixRun
 from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
 from bellhop.circuits.in_program.matrices.real_products import as_real
@@ -94,7 +94,7 @@ class LoopedRun(MatrixRun):
             last = first + len(list(same))
             steps = _Steps(bits, (in_order, *orders[first:last], in_order))
             run = steps.applied_by_adjoint if by_adjoint else steps.applied
-            state = run(state, [matrices[first:last]])
+            state = run(state, matrices[first:last])
             self.is_orthogonal &= by_adjoint
             first = last
         return state, in_order
@@ -143,7 +143,7 @@ class LoopedRun(MatrixRun):
 
 
 @dataclass(frozen=True)
-class _Steps(AdjointMethod):
+class _Steps:
     """A sequence of matrices on qubits in front, as a loop.
 
     Attributes:
@@ -154,24 +154,19 @@ class _Steps(AdjointMethod):
     bits: int
     orders: tuple[tuple[int, ...], ...]
 
-    def _applied(self, state: Operand, matrices: Operand) -> Any:
+    def applied_by_adjoint(self, state: Operand, matrices: Operand) -> Any:
+        """Return a state after matrices that are orthogonal, by the adjoint method."""
+        return differentiated_by_adjoint(self.applied, self._cotangents)(state, matrices)
+
+    def applied(self, state: Operand, matrices: Operand) -> Any:
+        """Return a state after matrices, differentiated as JAX does."""
+
         def step(state: Any, given: Any) -> tuple[Any, None]:
             matrix, before, here = given
             return _product(matrix, self._moved(state, before, here)), None
 
         state, _ = jax.lax.scan(step, state, (matrices, *self._forwards()))
         return self._at_end(state)
-
-    def _tangent(self, state: Operand, tangent: Operand, matrices: Any, changes: Any) -> Any:
-        def step(carried: Any, given: Any) -> tuple[Any, None]:
-            matrix, change, before, here = given
-            state, tangent = (self._moved(each, before, here) for each in carried)
-            tangent = _product(matrix, tangent) + _product(change, state)
-            return (_product(matrix, state), tangent), None
-
-        given = matrices, changes, *self._forwards()
-        (_, tangent), _ = jax.lax.scan(step, (state, tangent), given)
-        return self._at_end(tangent)
 
     def _cotangents(self, state: Operand, cotangent: Operand, matrices: Any) -> tuple[Any, ...]:
         def step(carried: Any, given: Any) -> tuple[Any, Any]:

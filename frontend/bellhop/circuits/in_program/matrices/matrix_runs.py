@@ -159,7 +159,7 @@ class MatrixRun:
             evolution = Evolution(self.base, tuple(repeated), self.devices)
             self.is_orthogonal &= by_adjoint
             run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
-            state = run(state, tables)
+            state = run(state, *tables)
         return state, order
 
     def _placed(

@@ -182,7 +182,7 @@ class PartitionedSimulator(PureSimulator):
         for exchange in exchanges_between(state.devices, devices):
             place = PlacedExchange(exchange, state.local)
             evolution = Evolution(self.base, (Stretch((place,), 1),), self._devices)
-            moved = evolution.applied(state.amplitudes, ())
+            moved = evolution.applied(state.amplitudes)
             state = PartitionedState(moved, exchange.after, place.after)
         if local in (None, state.local):
             return state
