@@ -38,6 +38,7 @@ class Simulator(ABC):
         sides: how many axes of two these entries are: two for a density matrix.
         most_at_once: how many qubits the matrices have that operations are merged into, at most.
         holds_mixtures: whether the sum of two states is one.
+        devices: those that a state is partitioned over; None for a state that is not.
         is_orthogonal: whether all that was applied so far is, as a matrix on the state.
     """
 
@@ -46,6 +47,7 @@ class Simulator(ABC):
     sides: ClassVar[int]
     most_at_once: ClassVar[int]
     holds_mixtures: ClassVar[bool] = False
+    devices: DeviceWires | None = None
 
     def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
         self.name = device.name
@@ -97,27 +99,32 @@ class Simulator(ABC):
     def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
         if not run:
             return state
-
-        size = state.size // self.parts
-        matrices = self.matrices(LoopedRun if is_looped(self.dtype, size) else MatrixRun)
-        after, _ = matrices.applied(run, state.reshape(self.parts, -1))
+        matrices = self._matrices()
+        after = self._after_matrices(matrices, run, state)
         self.is_orthogonal &= matrices.is_orthogonal
-        return after.reshape(state.shape)
+        return after
 
-    def matrices(
-        self, kind: type[MatrixRun] = MatrixRun, devices: DeviceWires | None = None
-    ) -> MatrixRun:
-        """Return what applies a run of operations, to a state that may be on several devices."""
+    def _matrices(self) -> MatrixRun:
+        """Return what applies a run of operations."""
 
         def matrix(op: Any) -> Any:
             with naming(op, self.where):
                 return self.matrix(op)
 
-        most = self.most_at_once
-        if devices is None:
+        kind, most, n_qubits = MatrixRun, self.most_at_once, len(self.wires)
+        if self.devices is None:
             # To multiply matrices takes longer than a state of few qubits does.
-            most = min(most, max(2, -(-len(self.wires) // _QUBITS_FOR_EACH)))
-        return kind(self.base, matrix, self.number_type, most, self.is_unitary, devices)
+            most = min(most, max(2, -(-n_qubits // _QUBITS_FOR_EACH)))
+            if is_looped(self.dtype, self.base**n_qubits):
+                kind = LoopedRun
+        return kind(self.base, matrix, self.number_type, most, self.is_unitary, self.devices)
+
+    def _after_matrices(
+        self, matrices: MatrixRun, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
+    ) -> Any:
+        """Return the state after the matrices of operations."""
+        after, _ = matrices.applied(run, state.reshape(self.parts, -1))
+        return after.reshape(state.shape)
 
     def as_carried(self, state: Any, like: Any = None) -> Any:
         """Return a state as loops and conditionals carry it.

@@ -368,6 +368,20 @@ def test_loops_that_keep_no_states(monkeypatch):
     np.testing.assert_allclose(slopes, bellhop.qjit(jax.grad(circuit))(x), atol=1e-12)
 
 
+def test_loops_of_what_is_not_unitary_keep_states(monkeypatch):
+    monkeypatch.setattr(reversible_loops, "MOST_KEPT", 0)
+
+    @qnode
+    def circuit(x):
+        matrix = jnp.array([[1.0, 0.5], [0.0, 1.0]])
+        bellhop.for_loop(0, 2, 1)(lambda i: qml.QubitUnitary(x * matrix, wires=0))()
+        return qml.expval(qml.Z(0))
+
+    # The first entry is the square of x twice.
+    slope = over(jax.grad(circuit))(0.7)
+    np.testing.assert_allclose(slope, 4 * 0.7**3, rtol=1e-12)
+
+
 PROGRAM = """
 import os
 os.environ["XLA_FLAGS"] = (

@@ -31,6 +31,7 @@ from bellhop.circuits.in_program.device_wires.exchanges import (
 )
 from bellhop.circuits.in_program.device_wires.footprints import Footprint, footprint_of
 from bellhop.circuits.in_program.matrices.evolution import Evolution
+from bellhop.circuits.in_program.matrices.matrix_runs import MatrixRun
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.circuits.in_program.partitioned.local_operations import after_local, after_on_each
 from bellhop.circuits.in_program.partitioned.parts import (
@@ -79,6 +80,8 @@ class PartitionedSimulator(PureSimulator):
         devices: those that the state is partitioned over.
     """
 
+    devices: DeviceWires
+
     def __init__(
         self,
         device: qml.devices.Device,
@@ -89,7 +92,7 @@ class PartitionedSimulator(PureSimulator):
         devices: DeviceWires,
     ) -> None:
         super().__init__(device, wires, where, dtype)
-        self._devices = devices
+        self.devices = devices
         self._n_local = len(wires) - len(devices.axes)
 
     def check_fits(self) -> None:
@@ -97,8 +100,8 @@ class PartitionedSimulator(PureSimulator):
         check_parts_fit(
             len(self.wires),
             self.where,
-            devices=list(self._devices.mesh.devices.flat),
-            parts=2 ** len(self._devices.axes),
+            devices=list(self.devices.mesh.devices.flat),
+            parts=2 ** len(self.devices.axes),
             amplitude=2 * self.dtype.itemsize,
         )
 
@@ -107,7 +110,7 @@ class PartitionedSimulator(PureSimulator):
 
         What is computed of them is small, and XLA would partition it as it finds them.
         """
-        whole = jax.NamedSharding(self._devices.mesh, WHOLE)
+        whole = jax.NamedSharding(self.devices.mesh, WHOLE)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
         return jax.tree.map(
             lambda leaf: jax.lax.with_sharding_constraint(leaf, whole) if is_array(leaf) else leaf,
@@ -116,7 +119,7 @@ class PartitionedSimulator(PureSimulator):
 
     def prepared(self, preparation: Any = None) -> PartitionedState:
         """Return the amplitudes of a state."""
-        k = len(self._devices.axes)
+        k = len(self.devices.axes)
         first = tuple(range(k)), tuple(range(k, len(self.wires)))
         if preparation is None:
             return PartitionedState(self._basis_state({}), *first, is_zero=True)
@@ -128,7 +131,7 @@ class PartitionedSimulator(PureSimulator):
         return self._with_amplitudes(amplitudes, qubits)
 
     def _basis_state(self, bits: dict[int, Any]) -> Any:
-        n_qubits, k = len(self.wires), len(self._devices.axes)
+        n_qubits, k = len(self.wires), len(self.devices.axes)
 
         def number(qubits: Sequence[int]) -> Any:
             value = jnp.uint32(0)
@@ -138,15 +141,15 @@ class PartitionedSimulator(PureSimulator):
 
         def part(device: Operand, place: Any) -> Any:
             is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
-            is_here &= self._devices.number() == device.astype(jnp.int32)
+            is_here &= self.devices.number() == device.astype(jnp.int32)
             return jnp.stack([is_here, jnp.zeros_like(is_here)]).astype(self.dtype)
 
         numbers = number(range(k)), number(range(k, n_qubits))
-        return self._devices.on_each(part, (WHOLE, WHOLE), self._devices.partitioned)(*numbers)
+        return self.devices.on_each(part, (WHOLE, WHOLE), self.devices.partitioned)(*numbers)
 
     def _with_amplitudes(self, amplitudes: Operand, qubits: Sequence[int]) -> PartitionedState:
         """Return a state of some qubits, where all others are zero."""
-        k = len(self._devices.axes)
+        k = len(self.devices.axes)
         order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
         size = 2**self._n_local
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
@@ -155,13 +158,13 @@ class PartitionedSimulator(PureSimulator):
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
-            number = self._devices.number()
+            number = self.devices.number()
             found = jax.lax.dynamic_slice_in_dim(
                 padded, jnp.minimum(number, n_parts - 1) * size, size, axis=1
             )
             return jnp.where(number < n_parts, found, 0)
 
-        prepared = self._devices.on_each(part, (WHOLE,), self._devices.partitioned)(both)
+        prepared = self.devices.on_each(part, (WHOLE,), self.devices.partitioned)(both)
         return PartitionedState(prepared, tuple(order[:k]), tuple(order[k:]))
 
     def as_carried(
@@ -181,7 +184,7 @@ class PartitionedSimulator(PureSimulator):
         """Return a state with other qubits of devices, or those of each part in another order."""
         for exchange in exchanges_between(state.devices, devices):
             place = PlacedExchange(exchange, state.local)
-            evolution = Evolution(self.base, (Stretch((place,), 1),), self._devices)
+            evolution = Evolution(self.base, (Stretch((place,), 1),), self.devices)
             moved = evolution.applied(state.amplitudes)
             state = PartitionedState(moved, exchange.after, place.after)
         if local in (None, state.local):
@@ -200,13 +203,12 @@ class PartitionedSimulator(PureSimulator):
             return state
         return replace(state, devices=devices, local=local_qubits(devices, len(self.wires)))
 
-    def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
-        if not run:
-            return state
+    def _after_matrices(
+        self, matrices: MatrixRun, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
+    ) -> Any:
         footprints = [footprint_of(op, qubits) for op, qubits in run]
         plan = planned(footprints, len(self.wires), state.devices, None, is_free=state.is_zero)
         local = self._starting(state, plan.start).local
-        matrices = self.matrices(devices=self._devices)
         amplitudes, local = matrices.applied(run, state.amplitudes, plan, local)
         return PartitionedState(amplitudes, plan.end, local)
 
@@ -235,13 +237,13 @@ class PartitionedSimulator(PureSimulator):
         on_places = on_qubits(op, self.wires).map_wires(
             {qubit: place for place, qubit in enumerate(state.order)}
         )
-        after = lambda op, part: after_local(op, part, self._devices)
-        amplitudes = after_on_each(on_places, after, self._devices, state.amplitudes)
+        after = lambda op, part: after_local(op, part, self.devices)
+        amplitudes = after_on_each(on_places, after, self.devices, state.amplitudes)
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _whole(self, state: PartitionedState) -> Any:
         """Return the amplitudes in order, of which each device has all."""
-        k = len(self._devices.axes)
+        k = len(self.devices.axes)
         in_order = self._in_order(state, tuple(range(k)), tuple(range(k, len(self.wires))))
         return self.given(in_order.amplitudes)
 
@@ -249,7 +251,7 @@ class PartitionedSimulator(PureSimulator):
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
         """Return the state after an operation, of whose qubits the program computes some."""
-        k, n = len(self._devices.axes), len(qubits)
+        k, n = len(self.devices.axes), len(qubits)
         if n > self._n_local:
             raise CompileError(
                 f"{self.where}: {op.name} acts on {n} wires at once, of which the program computes "
@@ -261,25 +263,25 @@ class PartitionedSimulator(PureSimulator):
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
         def after(op: Any, part: Any, places: Operand) -> Any:
-            run = lambda part: after_local(op, part, self._devices)
-            return applied_in_front(run, part, places, self._devices)
+            run = lambda part: after_local(op, part, self.devices)
+            return applied_in_front(run, part, places, self.devices)
 
-        amplitudes = after_on_each(on_places, after, self._devices, state.amplitudes, places)
+        amplitudes = after_on_each(on_places, after, self.devices, state.amplitudes, places)
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _on_each_part(self, function: Callable[..., Any], *others: Any) -> Any:
         """Return a function of states, and of what else it is given, as one of parts."""
-        here = self._devices.partitioned
-        return self._devices.on_each(function, (here, *others), here)
+        here = self.devices.partitioned
+        return self.devices.on_each(function, (here, *others), here)
 
     def weight(self, state: Any) -> Any:
         """Return the squared norm."""
         return self._sum_of_parts(lambda part: jnp.sum(part**2), state)
 
     def _sum_of_parts(self, function: Callable[..., Any], state: Any, *whole: Any) -> Any:
-        run = self._devices.on_each(
-            lambda part, *whole: self._devices.sum(function(part, *whole)),
-            (self._devices.partitioned, *[WHOLE] * len(whole)),
+        run = self.devices.on_each(
+            lambda part, *whole: self.devices.sum(function(part, *whole)),
+            (self.devices.partitioned, *[WHOLE] * len(whole)),
             WHOLE,
         )
         return run(state.amplitudes, *whole)
@@ -290,7 +292,7 @@ class PartitionedSimulator(PureSimulator):
         after = [self._in_order(each, state.devices, state.local).amplitudes for each in others]
 
         def on_part(part: Any, coefficients: Operand) -> Any:
-            return applied_to_part(words, coefficients, part, state.order, self._devices)
+            return applied_to_part(words, coefficients, part, state.order, self.devices)
 
         after_words = self._on_each_part(on_part, WHOLE)
 
@@ -301,8 +303,8 @@ class PartitionedSimulator(PureSimulator):
 
     def _inner(self, one: Operand, other: Operand) -> Any:
         """Return the inner product of two states."""
-        product = lambda one, other: self._devices.sum(jnp.sum(one * other))
-        return self._devices.on_each(product, (self._devices.partitioned,) * 2, WHOLE)(one, other)
+        product = lambda one, other: self.devices.sum(jnp.sum(one * other))
+        return self.devices.on_each(product, (self.devices.partitioned,) * 2, WHOLE)(one, other)
 
     def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the sums of squares of amplitudes, of all devices."""
@@ -313,7 +315,7 @@ class PartitionedSimulator(PureSimulator):
         def marginal(part: Any) -> Any:
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permuted(squares, state.local, order, self.base).reshape(2 ** len(kept), -1)
-            here = jnp.arange(2 ** len(axes)) == self._devices.number(axes)
+            here = jnp.arange(2 ** len(axes)) == self.devices.number(axes)
             return jnp.where(here[:, None], jnp.sum(rows, axis=1), 0)
 
         found = self._sum_of_parts(marginal, state).reshape(1, -1)
@@ -325,9 +327,9 @@ class PartitionedSimulator(PureSimulator):
         return self._drawn(state, jax.random.uniform(key, (shots,), self.dtype))
 
     def _drawn(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
-        here = self._devices.partitioned
-        draw = self._devices.on_each(
-            lambda uniform, part: drawn_from_part(uniform, part, self._devices),
+        here = self.devices.partitioned
+        draw = self.devices.on_each(
+            lambda uniform, part: drawn_from_part(uniform, part, self.devices),
             (WHOLE, here),
             (WHOLE, WHOLE),
         )
@@ -335,10 +337,10 @@ class PartitionedSimulator(PureSimulator):
 
         def probability(part: Any, device: Operand, place: Any) -> Any:
             found = jnp.sum(part[:, place] ** 2, axis=0)
-            return jnp.where(device == self._devices.number(), found, 0)
+            return jnp.where(device == self.devices.number(), found, 0)
 
         probabilities = self._sum_of_parts(probability, state, device, place)
-        k = len(self._devices.axes)
+        k = len(self.devices.axes)
         columns = [(device[:, None] >> np.arange(k)[::-1]) & 1]
         columns.append((place[:, None] >> np.arange(self._n_local)[::-1]) & 1)
         return jnp.concatenate(columns, axis=1)[:, np.argsort(state.order)], probabilities
