@@ -73,7 +73,10 @@ class ProgramCircuit(PlayedCircuit):
         self._now = now
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        """Apply a gate that comes of a decomposition of some depth."""
+        """Apply a gate that comes of a decomposition of some depth, or let it wait for others."""
+
+    def _flush(self) -> None:
+        """Apply the gates that wait."""
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations, in order."""
@@ -90,9 +93,11 @@ class ProgramCircuit(PlayedCircuit):
                             fault, faults = self.fault, self._faults
                             self.fault = faults.after_channel(fault, op.data, what, site)
                     self._apply(op)
+            self._flush()
 
     def _apply(self, op: Any, depth: int = 0) -> None:
         if is_control_flow(op):
+            self._flush()
             Player().play_operation(op)
         else:
             applies_matrices = self.applies_observables

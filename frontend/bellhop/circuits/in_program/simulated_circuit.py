@@ -84,9 +84,9 @@ class SimulatedCircuit(ProgramCircuit):
         self._box = box
         self.simulator = simulator
         self.applies_observables = not simulator.holds_mixtures
-        self._state = simulator.prepared()
+        self.state = simulator.prepared()
         self._is_fresh = True
-        # Operations that are not applied yet.
+        # Operations that wait for those that they are merged with.
         self._run: list[Any] = []
         self.outcomes = outcomes
         # How many mid-circuit measurements there were so far.
@@ -94,18 +94,6 @@ class SimulatedCircuit(ProgramCircuit):
         self.postselects = False
         # Why there must be none whose number is not known.
         self.uncounted: CompileError | None = None
-
-    @property
-    def state(self) -> Any:
-        """The state after everything that was flushed."""
-        run, self._run = self._run, []
-        if run:
-            self._state = jax.tree.map(summable, self.simulator.after(run, self._state))
-        return self._state
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        self._state = state
 
     @property
     def _now(self) -> Any:
@@ -143,8 +131,11 @@ class SimulatedCircuit(ProgramCircuit):
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
         super().apply(prepared_together(operations) if self._is_fresh else operations)
-        with qml.QueuingManager.stop_recording():
-            self.state = self.state
+
+    def _flush(self) -> None:
+        run, self._run = self._run, []
+        if run:
+            self.state = jax.tree.map(summable, self.simulator.after(run, self.state))
 
     def _apply_gate(self, op: Any, depth: int) -> None:
         op = rotation_of(op) or op
@@ -176,8 +167,8 @@ class SimulatedCircuit(ProgramCircuit):
         # To the outcome, or with a reset to zero.
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
-            projector = qml.Hermitian(jnp.array(rows), wires=label)
-            self.state = jax.tree.map(summable, self.simulator.after([projector], self.state))
+            self._run.append(qml.Hermitian(jnp.array(rows), wires=label))
+            self._flush()
         self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1
