@@ -54,16 +54,14 @@ def coefficients_of(words: Sequence[Word], dtype: DTypeLike) -> Any:
     return jnp.asarray(np.real(np.array(coefficients)), dtype)
 
 
-def applied(words: Sequence[Word], state: Operand, coefficients: Operand | None = None) -> Any:
+def applied(words: Sequence[Word], state: Operand, coefficients: Operand) -> Any:
     """Return a state after a sum of words, the real and imaginary part of whose amplitudes it has.
 
     Args:
-        words: at least one.
+        words: at least one; their coefficients are not used.
         state: of shape ``(2, 2**n)``.
-        coefficients: an array of real numbers, in place of those of the words.
+        coefficients: real numbers, one for each.
     """
-    if coefficients is None:
-        coefficients = coefficients_of(words, state.dtype)
     # With the sign of the imaginary unit's power.
     shares = coefficients * np.array([1 if word.power < 2 else -1 for word in words], state.dtype)
     n_qubits = state.shape[1].bit_length() - 1

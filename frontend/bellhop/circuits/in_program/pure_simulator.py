@@ -116,20 +116,25 @@ class PureSimulator(Simulator):
                 ops = list(map(_operation, factors))
                 share = jnp.asarray(jnp.real(coefficient), self.dtype)
                 others.append(jax.tree.map(lambda x, c=share: c * x, self.after(ops, state)))
-        return self.moments_of(state, words, others, has_square)
-
-    def moments_of(
-        self, state: Any, words: Sequence[Word], others: Sequence[Any], has_square: bool
-    ) -> tuple[Any, Any]:
-        """Return moments of a sum of words, and of what takes a state to some others."""
+        amplitudes, after_words = self._amplitudes(state), self._after_words(words, state)
+        coefficients = coefficients_of(words, self.dtype)
         if not others and not has_square:
-            run = lambda state, coefficients: applied(words, state, coefficients)
-            return self._mean(run, state, coefficients_of(words, state.dtype)), None
-        after: Any = sum(others)
+            return self._mean(after_words, amplitudes, coefficients), None
+        after: Any = sum(self._amplitudes(other, state) for other in others)
         if words:
-            after += applied(words, state)
+            after += after_words(amplitudes, coefficients)
         square = self._inner(after, after) if has_square else None
-        return self._inner(state, after), square
+        return self._inner(amplitudes, after), square
+
+    def _amplitudes(self, state: Any, like: Any = None) -> Any:
+        """Return the amplitudes of a state, as they stand or as in another one."""
+        del like
+        return state
+
+    def _after_words(self, words: Sequence[Word], state: Any) -> Callable[[Any, Any], Any]:
+        """Return what takes the amplitudes of a state, and coefficients, to a sum of words."""
+        del state
+        return lambda amplitudes, coefficients: applied(words, amplitudes, coefficients)
 
     def _mean(self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand) -> Any:
         """Return the mean of a symmetric matrix, for whose derivative one state is kept."""
@@ -194,15 +199,14 @@ class PureSimulator(Simulator):
 
     def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the vector."""
-        weight = self.weight(state) if is_divided else None
-        return self.vector_of(state, weight, is_mixture=is_mixture)
-
-    def vector_of(self, amplitudes: Any, weight: Any, *, is_mixture: bool) -> Any:
-        """Return the vector of amplitudes, by a weight that the result is divided by."""
         if is_mixture:
             raise state_of_mixture(self.where)
-        vector = self._vector(amplitudes)
-        return vector if weight is None else vector * jnp.sqrt(weight)
+        vector = self._vector(self._whole(state))
+        return vector * jnp.sqrt(self.weight(state)) if is_divided else vector
+
+    def _whole(self, state: Any) -> Any:
+        """Return the amplitudes of all outcomes, in order."""
+        return state
 
 
 def is_applied(op: Any) -> bool:

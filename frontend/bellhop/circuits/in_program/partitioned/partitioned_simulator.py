@@ -39,7 +39,7 @@ from bellhop.circuits.in_program.partitioned.parts import (
     applied_to_part,
     drawn_from_part,
 )
-from bellhop.circuits.in_program.pauli_sums import Word, coefficients_of
+from bellhop.circuits.in_program.pauli_sums import Word
 from bellhop.circuits.in_program.pure_simulator import PureSimulator, on_qubits
 from bellhop.circuits.memory import check_parts_fit
 from bellhop.circuits.operations.shadows_of_one_shot import to_bases
@@ -286,20 +286,15 @@ class PartitionedSimulator(PureSimulator):
         )
         return run(state.amplitudes, *whole)
 
-    def moments_of(self, state: Any, words: Sequence[Word], others: Any, has_square: bool) -> Any:
-        """Return the mean of an observable, and that of its square if that is asked for."""
-        stacked = coefficients_of(words, self.dtype)
-        after = [self._in_order(each, state.devices, state.local).amplitudes for each in others]
+    def _amplitudes(self, state: Any, like: Any = None) -> Any:
+        in_order = state if like is None else self._in_order(state, like.devices, like.local)
+        return in_order.amplitudes
 
+    def _after_words(self, words: Sequence[Word], state: Any) -> Callable[[Any, Any], Any]:
         def on_part(part: Any, coefficients: Operand) -> Any:
             return applied_to_part(words, coefficients, part, state.order, self.devices)
 
-        after_words = self._on_each_part(on_part, WHOLE)
-
-        if words and not after and not has_square:
-            return self._mean(after_words, state.amplitudes, stacked), None
-        total = sum(after) + (after_words(state.amplitudes, stacked) if words else 0)
-        return self._inner(state.amplitudes, total), self._inner(total, total)
+        return self._on_each_part(on_part, WHOLE)
 
     def _inner(self, one: Operand, other: Operand) -> Any:
         """Return the inner product of two states."""
@@ -370,8 +365,3 @@ class PartitionedSimulator(PureSimulator):
             return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
 
         return self._sum_of_parts(products, state)
-
-    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Return the vector, of which each device has all."""
-        weight = self.weight(state) if is_divided else None
-        return self.vector_of(self._whole(state), weight, is_mixture=is_mixture)
