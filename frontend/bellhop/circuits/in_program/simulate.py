@@ -16,7 +16,7 @@ from bellhop.base.source import definition_site, function_name, named_after
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.backend import sized
 from bellhop.circuits.circuit.qnode_call import SINGLE_BRANCH, QNodeCall
-from bellhop.circuits.circuit.results import Results
+from bellhop.circuits.circuit.results import Results, Shots
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.gates.noise_models import noise_of
@@ -105,69 +105,109 @@ def run_traced(call: QNodeCall, wires: WireMap) -> Any:
     return with_differences(function, call.inputs, method, options, call.where)
 
 
-def _run(call: QNodeCall, wires: WireMap) -> Any:
-    qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
-    kind = _simulator_of(qnode.device, len(wires), where)
-    simulator_of = functools.partial(kind, qnode.device, wires, where)
-    options = current_options()
-    asked = options.precision if options else None
-    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
-    simulator.check_fits()
-    results: Any = None
-    uncounted: CompileError | None = None
-    method: str | None = None
-    postselects = False
-    rows = Rows(where)
-    noise = noise_of(qnode, where)
-    all_faults = Faults(wires, where)
-    sizes = np.array(shots.copies)
-    obstacle = call.obstacle or f"{simulator.name} has no engine"
-    name = function_name(qnode.func)
-    box = name, sized(simulator.name, len(wires)), f"in the program: {obstacle}"
-    note(f"{name} ({definition_site(qnode.func)}) is in the program: {obstacle}")
+class Drawn(NamedTuple):
+    """What was drawn for the shots of a circuit.
 
-    def run(
-        simulator: Simulator, outcomes: Any, drawn: Drawn, key: Any, row: Operand, *inputs: Operand
-    ) -> Any:
-        nonlocal results, method, postselects, uncounted
+    Attributes:
+        branch_of_shot: the outcomes that each shot fell to.
+        total: the probability of all.
+        n_accepted: how many shots of each group fell to any.
+        key: for what is drawn next.
+    """
+
+    branch_of_shot: Any
+    total: Any
+    n_accepted: Any
+    key: Any
+
+    @classmethod
+    def nothing(cls, shots: Shots) -> "Drawn":
+        """Return what it is before anything is drawn, without a key."""
+        no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
+        n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
+        return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
+
+
+class _TracedRun(NamedTuple):
+    """A run of a circuit, as traced.
+
+    Attributes:
+        closed: takes the outcomes of the run, what was drawn, the row and the inputs;
+            returns the probability of the outcomes, the fault of the run, and values.
+        results: made of the values of all runs.
+        method: how the circuit is run, see ``chosen_method``.
+        postselects: whether it does.
+        uncounted: why there must be no outcomes in loops of computed length, if there may be.
+    """
+
+    closed: ClosedJaxpr
+    results: Results
+    method: str | None
+    postselects: bool
+    uncounted: CompileError | None
+
+
+def _traced(
+    call: QNodeCall,
+    simulator: Simulator,
+    rows: Rows,
+    faults: Faults,
+    nothing_drawn: Drawn,
+    box: tuple[str, ...],
+) -> _TracedRun:
+    qnode, shots = call.qnode, call.shots
+    noise = noise_of(qnode, call.where)
+    found: tuple[Any, ...] = ()
+
+    def run(outcomes: Any, drawn: Drawn, row: Operand, *inputs: Operand) -> Any:
+        nonlocal found
         is_here = drawn.branch_of_shot == outcomes
-        here = ShotsOfBranch(key, is_here, drawn.total, shots.copies, drawn.n_accepted)
+        here = ShotsOfBranch(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
-        circuit = SimulatedCircuit(simulator, rows.at(row), all_faults, outcomes, on_branch, box)
+        circuit = SimulatedCircuit(simulator, rows.at(row), faults, outcomes, on_branch, box)
         player, measured = Player(rewriting(qnode)), circuit.statistics
         if noise is not None:
             player = NoisyPlayer(noise=noise, behind=rewriting(qnode))
             measured = functools.partial(player.statistics, circuit)
         leaves, out_tree = call.function.play(circuit, simulator.given(inputs), player)
-        postselects, uncounted = circuit.postselects, circuit.uncounted
         method = circuit.method = call.chosen_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
         statistics = measured(leaves, diff_method=method_of(qnode), is_single=is_single)
-        results = Results(statistics, out_tree, shots, circuit.precision, where)
+        results = Results(statistics, out_tree, shots, circuit.precision, call.where)
+        found = results, method, circuit.postselects, circuit.uncounted
         values = results.values()
-        if asked == "single" and not results.precision.is_single:
+        if _asked_precision() == "single" and not results.precision.is_single:
             # As of the engine: amplitudes are in single precision, and what is summed over is not.
             values = [_in_type(value, np.float32, real_type()) for value in values]
         return [circuit.weight(), circuit.fault, *values]
 
-    no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
-    nothing_drawn = Drawn(
-        jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), jnp.asarray(1.0 * sizes)
-    )
+    # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
+    with jax.default_matmul_precision("highest"):
+        closed = jax.make_jaxpr(named_after(qnode.func, run))(
+            jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
+        )
+    return _TracedRun(closed, *found)
 
-    def traced(simulator: Simulator) -> ClosedJaxpr:
-        once = named_after(qnode.func, functools.partial(run, simulator))
-        # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
-        with jax.default_matmul_precision("highest"):
-            return jax.make_jaxpr(once)(
-                jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, no_key, ROW_STRUCT, *inputs
-            )
 
-    closed = traced(simulator)
-    if results.precision.is_single and asked is None and is_double():
+def _run(call: QNodeCall, wires: WireMap) -> Any:
+    qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
+    kind = _simulator_of(qnode.device, len(wires), where)
+    simulator_of = functools.partial(kind, qnode.device, wires, where)
+    asked = _asked_precision()
+    simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
+    simulator.check_fits()
+    rows, all_faults = Rows(where), Faults(wires, where)
+    obstacle = call.obstacle or f"{simulator.name} has no engine"
+    name = function_name(qnode.func)
+    box = name, sized(simulator.name, len(wires)), f"in the program: {obstacle}"
+    note(f"{name} ({definition_site(qnode.func)}) is in the program: {obstacle}")
+    nothing_drawn = Drawn.nothing(shots)
+    traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
+    if traced.results.precision.is_single and asked is None and is_double():
         # Which numbers a circuit is made of is known when it has been traced.
         simulator = simulator_of(np.dtype(np.float32))
-        closed = traced(simulator)
+        traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
+    closed, results, method, postselects, uncounted = traced
     closed = with_reverse_mode(vectorized(closed), where)
     if simulator.holds_mixtures and method not in (None, SINGLE_BRANCH):
         closed = with_sums(closed)
@@ -186,10 +226,11 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
 
     def of_row(row: Operand) -> Any:
-        key = random_key(row, *inputs) if is_random else no_key
+        key = random_key(row, *inputs) if is_random else nothing_drawn.key
+        at_first = nothing_drawn._replace(key=key)
 
         def once(outcomes: Any, drawn: Drawn) -> list[Any]:
-            operands = [outcomes, *drawn, key, row, *inputs]
+            operands = [outcomes, *drawn, row, *inputs]
             return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
 
         def of_all_branches(drawn: Drawn) -> Any:
@@ -206,10 +247,10 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
             return weights, faults, sums
 
         if method is None:
-            weight, faults, *values = once(jnp.uint32(0), nothing_drawn)
+            weight, faults, *values = once(jnp.uint32(0), at_first)
             values = drawn_by(weight, values)
             return results.finish(all_faults.checked(values, faults, None))
-        weights, faults, values = of_all_branches(nothing_drawn)
+        weights, faults, values = of_all_branches(at_first)
         sum_of_weights = jnp.sum(weights)
         # Of a state that is not normalized, the probabilities of all outcomes are more or less than
         # one; only of those that were chosen are results means.
@@ -219,12 +260,13 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         if method == SINGLE_BRANCH:
             branch, is_accepted = draw_branches(key, weights, 1, drops=drops)
             branch, is_accepted = branch[0], is_accepted[0]
-            drawn = nothing_drawn._replace(branch_of_shot=jnp.full(shots.total, branch))
+            drawn = at_first._replace(branch_of_shot=jnp.full(shots.total, branch))
             total, _, *values = once(branch, drawn)
         elif shots.total:
             branches, is_accepted = draw_branches(key, weights, shots.total, drops=drops)
-            n_accepted = jnp.zeros(len(sizes)).at[group_of_shot(shots.copies)].add(is_accepted)
-            _, _, values = of_all_branches(Drawn(branches, sum_of_weights, n_accepted))
+            none = jnp.zeros(len(shots.copies))
+            n_accepted = none.at[group_of_shot(shots.copies)].add(is_accepted)
+            _, _, values = of_all_branches(Drawn(branches, sum_of_weights, n_accepted, key))
         return results.finish(
             all_faults.checked(drawn_by(sum_of_weights, values), faults, weights),
             total=None if shots.total else total,
@@ -234,18 +276,9 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=method is not None))
 
 
-class Drawn(NamedTuple):
-    """What was drawn for the shots of a circuit.
-
-    Attributes:
-        branch_of_shot: the outcomes that each shot fell to.
-        total: the probability of all.
-        n_accepted: how many shots of each group fell to any.
-    """
-
-    branch_of_shot: Any
-    total: Any
-    n_accepted: Any
+def _asked_precision() -> str | None:
+    options = current_options()
+    return options.precision if options else None
 
 
 def _sum(one: Any, other: Any) -> Any:
