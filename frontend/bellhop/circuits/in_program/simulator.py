@@ -104,27 +104,26 @@ class Simulator(ABC):
         self.is_orthogonal &= matrices.is_orthogonal
         return after
 
-    def _matrices(self) -> MatrixRun:
-        """Return what applies a run of operations."""
+    def _matrices(self) -> Any:
+        """Return what applies a run of operations: a ``MatrixRun``, or a ``LoopedRun``."""
 
         def matrix(op: Any) -> Any:
             with naming(op, self.where):
                 return self.matrix(op)
 
-        kind, most, n_qubits = MatrixRun, self.most_at_once, len(self.wires)
+        most, n_qubits = self.most_at_once, len(self.wires)
         if self.devices is None:
+            if is_looped(self.dtype, self.base**n_qubits):
+                return LoopedRun(self.base, matrix, self.is_unitary)
             # To multiply matrices takes longer than a state of few qubits does.
             most = min(most, max(2, -(-n_qubits // _QUBITS_FOR_EACH)))
-            if is_looped(self.dtype, self.base**n_qubits):
-                kind = LoopedRun
-        return kind(self.base, matrix, self.number_type, most, self.is_unitary, self.devices)
+        return MatrixRun(self.base, matrix, self.number_type, most, self.is_unitary, self.devices)
 
     def _after_matrices(
-        self, matrices: MatrixRun, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
+        self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
         """Return the state after the matrices of operations."""
-        after, _ = matrices.applied(run, state.reshape(self.parts, -1))
-        return after.reshape(state.shape)
+        return matrices.applied(run, state.reshape(self.parts, -1)).reshape(state.shape)
 
     def as_carried(self, state: Any, like: Any = None) -> Any:
         """Return a state as loops and conditionals carry it.

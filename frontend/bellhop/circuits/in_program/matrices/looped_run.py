@@ -26,9 +26,10 @@ from jax.core import ShapedArray
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed
 from bellhop.circuits.in_program.adjoint_method import differentiated_by_adjoint
-from bellhop.circuits.in_program.device_wires.exchanges import ExchangePlan
-from bellhop.circuits.in_program.matrices.matrix_runs import MatrixRun
-from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
+from bellhop.circuits.in_program.matrices.operation_matrices import (
+    OperationMatrices,
+    is_unitary_matrix,
+)
 from bellhop.circuits.in_program.matrices.real_products import as_real
 from bellhop.tracing.state import trace_state
 
@@ -47,99 +48,98 @@ def is_looped(dtype: np.dtype, size: int) -> bool:
 
 
 @dataclass
-class LoopedRun(MatrixRun):
+class LoopedRun:
     """A run of operations whose qubits are known, each of few, as a loop over them.
 
     Its matrices are real, on the parts of a state and equally many qubits, those of the operation
     in front: what is differentiated is what meets the state.
+
+    Args:
+        base: how many entries the axis of a qubit has.
+        matrix_of: returns the matrix of an operation; NumPy's where all of it is known.
+        is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
+            parameters; these are differentiated by the adjoint method.
+
+    Attributes:
+        is_orthogonal: whether all matrices that were applied are.
     """
 
-    _parts: int = field(default=1, init=False)
-    _size: int = field(default=1, init=False)
+    base: int
+    matrix_of: Callable[[Any], Any]
+    is_unitary: Callable[[Any], bool]
+    is_orthogonal: bool = field(default=True, init=False)
 
-    def __post_init__(self) -> None:
-        matrix_of, self._parts = self.matrix_of, 2 if self.dtype.kind == "c" else 1
-        self.matrix_of = lambda op: self._padded(matrix_of(op))
-        self.dtype = np.empty(0, self.dtype).real.dtype
-
-    def applied(
-        self,
-        operations: Sequence[tuple[Any, tuple[int, ...]]],
-        state: Operand,
-        plan: ExchangePlan | None = None,
-        order: tuple[int, ...] | None = None,
-    ) -> tuple[Any, tuple[int, ...]]:
-        """Return a state after operations, and the order of its qubits, as it was.
+    def applied(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
+        """Return a state after operations.
 
         Args:
             operations: pairs of an operation and its qubits.
             state: of two axes, see ``evolution``.
-            plan: none, as the state is on one device.
-            order: that of all qubits.
         """
-        assert plan is None
-        assert order is None
         bits = self.base.bit_length() - 1
         in_order = tuple(range((state.shape[1].bit_length() - 1) // bits))
-        self._size = max(len(qubits) for _, qubits in operations)
-        entries = self._made(operations)
-        matrices = jnp.asarray(self._taken(self._size, entries))
+        n_rows = self.base ** max(len(qubits) for _, qubits in operations)
+        parts = len(state)
+
+        def padded(op: Any) -> Any:
+            matrix = self.matrix_of(op)
+            xp = np if isinstance(matrix, np.ndarray) else jnp
+            others = np.eye(n_rows // len(matrix), dtype=bool)[:, None]
+            padded = xp.where(others, matrix[:, None, :, None], 0).reshape(n_rows, n_rows)
+            return as_real(padded[None], parts)[0]
+
+        made = OperationMatrices(padded, state.dtype, _with_slopes)
+        entries = made.made(operations)
+        matrices = jnp.asarray(made.table(parts * n_rows).taken(entries))
         orders = [(*qubits, *(q for q in in_order if q not in qubits)) for _, qubits in operations]
-        is_unitary = [
-            self._is_orthogonal(op, entry)
+        are_orthogonal = [
+            is_unitary_matrix(entry) if isinstance(entry, np.ndarray) else self.is_unitary(op)
             for (op, _), entry in zip(operations, entries, strict=True)
         ]
         first = 0
-        for by_adjoint, same in itertools.groupby(is_unitary):
+        for by_adjoint, same in itertools.groupby(are_orthogonal):
             last = first + len(list(same))
             steps = _Steps(bits, (in_order, *orders[first:last], in_order))
             run = steps.applied_by_adjoint if by_adjoint else steps.applied
             state = run(state, matrices[first:last])
             self.is_orthogonal &= by_adjoint
             first = last
-        return state, in_order
+        return state
 
-    def _padded(self, matrix: Any) -> Any:
-        xp = np if isinstance(matrix, np.ndarray) else jnp
-        n_rows = self.base**self._size
-        others = np.eye(n_rows // len(matrix), dtype=bool)[:, None]
-        padded = xp.where(others, matrix[:, None, :, None], 0).reshape(n_rows, n_rows)
-        return as_real(padded[None], self._parts)[0]
 
-    def _table(self, n_wires: int) -> MatrixTable:
-        return super()._table(self._size)
+def _with_slopes(of: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes the matrices of several operations, of which each knows its slopes.
 
-    def _of_each(self, of: Callable[..., Any], columns: Sequence[Any]) -> Any:
-        """Return the matrices of several operations, of which each knows its slopes.
+    Backwards, the sines that matrices are made of would be computed again.
 
-        Backwards, the sines that matrices are made of would be computed again.
-        """
-        made = jax.vmap(of)
+    Args:
+        of: makes the matrix of one.
+    """
+    made = jax.vmap(of)
+
+    def slope(number: int, primals: Sequence[Any]) -> Any:
+        one = lambda x: made(*primals[:number], x, *primals[number + 1 :])
+        return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        moving = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
+        slopes = [slope(number, primals) for number in moving]
+        matrices, slopes = jax.lax.optimization_barrier((made(*primals), slopes))
+        shares = [
+            each * tangents[number][:, None, None]
+            for each, number in zip(slopes, moving, strict=True)
+        ]
+        return matrices, functools.reduce(operator.add, shares)
+
+    of_each = jax.custom_jvp(made)
+    of_each.defjvp(rule, symbolic_zeros=True)
+
+    def matrices(*columns: Any) -> Any:
         if any(column.ndim > 1 or jnp.iscomplexobj(column) for column in columns):
             return made(*columns)
-
-        def slope(number: int, primals: Sequence[Any]) -> Any:
-            one = lambda x: made(*primals[:number], x, *primals[number + 1 :])
-            return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
-
-        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-            moving = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
-            slopes = [slope(number, primals) for number in moving]
-            matrices, slopes = jax.lax.optimization_barrier((made(*primals), slopes))
-            shares = [
-                each * tangents[number][:, None, None]
-                for each, number in zip(slopes, moving, strict=True)
-            ]
-            return matrices, functools.reduce(operator.add, shares)
-
-        of_each = jax.custom_jvp(made)
-        of_each.defjvp(rule, symbolic_zeros=True)
         return of_each(*columns)
 
-    def _is_orthogonal(self, op: Any, entry: Entry) -> bool:
-        if isinstance(entry, np.ndarray):
-            return self._is_unitary(len(op.wires), entry)
-        return self.is_unitary(op)
+    return matrices
 
 
 @dataclass(frozen=True)

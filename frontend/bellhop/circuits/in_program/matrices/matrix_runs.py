@@ -20,14 +20,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires, local_qubits
+from bellhop.circuits.in_program.device_wires.device_wires import DeviceWires
 from bellhop.circuits.in_program.device_wires.exchanges import (
     Exchange,
     ExchangePlan,
@@ -43,19 +40,18 @@ from bellhop.circuits.in_program.matrices.evolution import (
     sizes_of,
 )
 from bellhop.circuits.in_program.matrices.matrix_table import Entry, MatrixTable
+from bellhop.circuits.in_program.matrices.operation_matrices import (
+    OperationMatrices,
+    is_unitary_matrix,
+)
 from bellhop.circuits.in_program.matrices.real_products import as_real, multiplied
 from bellhop.circuits.in_program.matrices.repetitions import stretches
-from bellhop.circuits.parameters import parameters_of, with_parameters
-from bellhop.circuits.vectorize.pack import pack
 
 # Matrices of more wires are not made.
 MOST_WIRES = 3
 
 # So many factors of one wire are one product.
 _LONGEST_PRODUCT = 32
-
-# A constant matrix is unitary up to that.
-_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -101,33 +97,45 @@ class MatrixRun:
     is_unitary: Callable[[Any], bool]
     devices: DeviceWires | None = None
     is_orthogonal: bool = field(default=True, init=False)
-    _tables: dict[int, MatrixTable] = field(default_factory=dict)
+    _of_operations: OperationMatrices = field(init=False)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
     _steps: list[Step] = field(default_factory=list)
     # Rows of tables, with the number of their qubits.
     _not_unitary: set[tuple[int, int]] = field(default_factory=set)
 
-    def applied(
+    def __post_init__(self) -> None:
+        self._of_operations = OperationMatrices(self.matrix_of, self.dtype)
+
+    def applied(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
+        """Return a state after operations.
+
+        Args:
+            operations: pairs of an operation and its qubits.
+            state: of two axes, see ``evolution``.
+        """
+        order = tuple(range(round(math.log(state.shape[1], self.base))))
+        return self.applied_by_plan(operations, state, whole(len(operations)), order)[0]
+
+    def applied_by_plan(
         self,
         operations: Sequence[tuple[Any, tuple[int, ...]]],
         state: Operand,
-        plan: ExchangePlan | None = None,
-        order: tuple[int, ...] | None = None,
+        plan: ExchangePlan,
+        order: tuple[int, ...],
     ) -> tuple[Any, tuple[int, ...]]:
         """Return a state after operations, and the order of the qubits of each device's part.
 
         Args:
             operations: pairs of an operation and its qubits.
             state: of two axes, see ``evolution``.
-            plan: where they are applied, with devices.
-            order: that of the qubits of each device's part before; None for all in order.
+            plan: where they are applied.
+            order: that of the qubits of each device's part before.
         """
-        n_qubits = round(math.log(state.shape[1], self.base))
-        entries = self._made(operations)
+        n_qubits = len(plan.start) + len(order)
+        entries = self._of_operations.made(operations)
         for (op, qubits), entry in zip(operations, entries, strict=True):
             if isinstance(entry, int) and not self.is_unitary(op):
                 self._not_unitary.add((len(qubits), entry))
-        plan = plan or whole(len(operations))
         ends = []
         for segment in plan.segments:
             for number in segment.gates:
@@ -142,7 +150,6 @@ class MatrixRun:
             devices = segment.devices
             blocks += grouped(evaluated[first:last], self.most, n_qubits)
         blocks += exchanges_between(devices, plan.end)
-        order = local_qubits(plan.start, n_qubits) if order is None else order
         places = self._placed(blocks, plan.start, order)
         matrices = self._matrices(blocks, state)
         for by_adjoint, some in itertools.groupby(
@@ -200,46 +207,12 @@ class MatrixRun:
             for size, some in by_size.items()
         }
 
+    def _table(self, n_qubits: int) -> MatrixTable:
+        return self._of_operations.table(self.base**n_qubits)
+
     def _taken(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
         """Return matrices of equally many qubits, one after the other."""
         return self._table(n_qubits).taken(entries)
-
-    def _made(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
-        """Make the matrices of operations, those that differ by parameters alone together."""
-        entries: dict[int, Entry] = {}
-        groups: dict[Any, list[int]] = defaultdict(list)
-        for number, (op, _) in enumerate(operations):
-            parameters = parameters_of(op)
-            if not any(map(is_dynamic, parameters)):
-                matrix = self.matrix_of(with_parameters(op, list(map(_numpy, parameters))))
-                if isinstance(matrix, np.ndarray):
-                    entries[number] = matrix
-                    continue
-            shapes = tuple(map(jnp.shape, parameters))
-            groups[len(op.wires), _kind(op, number), shapes].append(number)
-        for (n_wires, _, _), numbers in groups.items():
-            first, *others = (operations[number][0] for number in numbers)
-            if not others:
-                made = self.matrix_of(first)[None]
-            else:
-                columns = zip(*map(parameters_of, (first, *others)), strict=True)
-                of = lambda *parameters, op=first: self.matrix_of(with_parameters(op, parameters))
-                made = self._of_each(of, list(map(_stacked, columns)))
-            place = self._table(n_wires).append(made)
-            entries |= {number: place + row for row, number in enumerate(numbers)}
-        return [entries[number] for number in range(len(operations))]
-
-    def _of_each(self, of: Callable[..., Any], columns: Sequence[Any]) -> Any:
-        """Return the matrices of several operations.
-
-        Args:
-            of: takes the parameters of one.
-            columns: an array for each parameter, of the values in all operations.
-        """
-        return jax.vmap(of)(*columns)
-
-    def _table(self, n_wires: int) -> MatrixTable:
-        return self._tables.setdefault(n_wires, MatrixTable(self.dtype))
 
     def _add(self, entry: Entry, qubits: tuple[int, ...]) -> None:
         """Add a matrix to the run: to what waits on its wire, or after that."""
@@ -299,7 +272,7 @@ class MatrixRun:
         if isinstance(what, _Product):
             return all(self._is_unitary(1, entry) for entry in what.entries)
         if isinstance(what, np.ndarray):
-            return np.allclose(what @ what.conj().T, np.eye(len(what)), rtol=0, atol=_ROUNDING)
+            return is_unitary_matrix(what)
         return (n_qubits, what) not in self._not_unitary
 
     def _products(self, products: Sequence[_Product]) -> list[Entry]:
@@ -356,31 +329,3 @@ def _rounds(matrices: dict[int, Any], size: int, times: int, n_rows: int) -> Any
     """Take the next matrices of a size, so many for each round of a stretch."""
     some, matrices[size] = jnp.split(matrices[size], [times * n_rows])
     return some.reshape(times, n_rows, *some.shape[1:])
-
-
-def _stacked(values: Sequence[Any]) -> Any:
-    """Return parameters one after the other; of numbers, what ``vectorized`` makes one array."""
-    dtype = jnp.result_type(*values)
-    arrays = [jnp.asarray(value, dtype) for value in values]
-    return pack(arrays) if arrays[0].ndim == 0 else jnp.stack(arrays)
-
-
-def _numpy(number: Operand) -> Any:
-    return np.asarray(number) if isinstance(number, jax.Array) else number
-
-
-def _kind(op: qml.operation.Operator, number: int) -> Any:
-    """Return what operations have in common that differ by parameters and wires alone.
-
-    Args:
-        op: the operation.
-        number: one of its own, for operations that do not say what they are made of.
-    """
-    with qml.QueuingManager.stop_recording():
-        on_first = op.map_wires({wire: place for place, wire in enumerate(op.wires)})
-    tree = jax.tree.structure(on_first)
-    try:
-        hash(tree)
-    except TypeError:
-        return number
-    return tree

@@ -31,7 +31,6 @@ from bellhop.circuits.in_program.device_wires.exchanges import (
 )
 from bellhop.circuits.in_program.device_wires.footprints import Footprint, footprint_of
 from bellhop.circuits.in_program.matrices.evolution import Evolution
-from bellhop.circuits.in_program.matrices.matrix_runs import MatrixRun
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
 from bellhop.circuits.in_program.partitioned.local_operations import after_local, after_on_each
 from bellhop.circuits.in_program.partitioned.parts import (
@@ -204,12 +203,12 @@ class PartitionedSimulator(PureSimulator):
         return replace(state, devices=devices, local=local_qubits(devices, len(self.wires)))
 
     def _after_matrices(
-        self, matrices: MatrixRun, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
+        self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
         footprints = [footprint_of(op, qubits) for op, qubits in run]
         plan = planned(footprints, len(self.wires), state.devices, None, is_free=state.is_zero)
         local = self._starting(state, plan.start).local
-        amplitudes, local = matrices.applied(run, state.amplitudes, plan, local)
+        amplitudes, local = matrices.applied_by_plan(run, state.amplitudes, plan, local)
         return PartitionedState(amplitudes, plan.end, local)
 
     def applies(self, op: Any) -> bool:
