@@ -14,6 +14,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand
+from bellhop.circuits.gates.decompositions import NOTHING_TO_APPLY
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.in_program.matrices.matrix_runs import MOST_WIRES
 from bellhop.circuits.in_program.pauli_transfer import (
@@ -29,7 +30,7 @@ from bellhop.circuits.in_program.simulator import Simulator, brought_to_front
 from bellhop.circuits.measure.observables import Factor, NamedFactor, matrix_of_factor, terms_of
 from bellhop.errors import CompileError
 
-_NOTHING = (qml.Identity, qml.GlobalPhase, qml.ops.Barrier, qml.ops.WireCut)
+_NOTHING = (*NOTHING_TO_APPLY, qml.GlobalPhase)
 _LETTERS = {"PauliX": 1, "PauliY": 2, "PauliZ": 3}
 
 # The probabilities of so many qubits are one product.

@@ -167,8 +167,8 @@ class CircuitFunction:
 
         columns = [np.reshape(operands[number], (n_rows, -1)) for number in self.by]
         parameters = np.concatenate(columns, axis=1).astype(float)
-        flat, *derivatives = with_derivatives(function, parameters, self.order)
-        ends = np.cumsum([math.prod(result.shape) for result in self.results])[:-1]
+        *ends, m = np.cumsum([math.prod(result.shape) for result in self.results])
+        flat, *derivatives = with_derivatives(function, parameters, m, self.order)
         values = [
             part.reshape(n_rows, *result.shape).astype(result.dtype)
             for part, result in zip(np.split(flat, ends, axis=1), self.results, strict=True)
@@ -256,7 +256,9 @@ def _seeded(device: qml.devices.Device, seed: Any) -> Iterator[None]:
 Function = Callable[[Any], Any]
 
 
-def with_derivatives(function: Function, parameters: np.ndarray, order: int) -> list[np.ndarray]:
+def with_derivatives(
+    function: Function, parameters: np.ndarray, m: int, order: int
+) -> list[np.ndarray]:
     """Return the results of a function, and their derivatives up to an order.
 
     PennyLane differentiates what it executes through autograd.  One pass backwards is a row of the
@@ -266,29 +268,29 @@ def with_derivatives(function: Function, parameters: np.ndarray, order: int) -> 
         arrays ``[tapes, m]``, ``[tapes, m, n]``, ``[tapes, m, n, n]``, ...
     """
     n_tapes, n = parameters.shape
-    for k in range(order):
-        function = _with_jacobian_of_last(function, n, n**k / sum(n**i for i in range(k + 1)))
+    sizes = [m * n**k for k in range(order + 1)]
+    for size in sizes[:-1]:
+        function = _with_jacobian_of_last(function, size)
     # PennyLane leaves the boxes of lower orders around results.
     flat = np.asarray(getval(function(parameters)), float)
-    m = flat.shape[1] // sum(n**k for k in range(order + 1))
-    ends = np.cumsum([m * n**k for k in range(order)])
     return [
-        part.reshape(n_tapes, m, *[n] * k) for k, part in enumerate(np.split(flat, ends, axis=1))
+        part.reshape(n_tapes, m, *[n] * k)
+        for k, part in enumerate(np.split(flat, np.cumsum(sizes[:-1]), axis=1))
     ]
 
 
-def _with_jacobian_of_last(function: Function, n: int, share: float) -> Function:
-    """Return a function whose results are followed by the derivatives of a last share of them."""
+def _with_jacobian_of_last(function: Function, size: int) -> Function:
+    """Return a function whose results are followed by the derivatives of the last ones."""
 
     def both(parameters: Any) -> Any:
         vjp, values = make_vjp(function, parameters)
-        total = values.shape[1]
+        n_tapes, total = values.shape
         rows = []
-        for number in range(total - round(total * share), total):
+        for number in range(total - size, total):
             cotangent = np.zeros(values.shape)
             cotangent[:, number] = 1.0
             rows.append(vjp(cotangent))
-        jacobian = qml.math.reshape(qml.math.stack(rows, axis=1), (len(values), len(rows) * n))
+        jacobian = qml.math.reshape(qml.math.stack(rows, axis=1), (n_tapes, -1))
         return qml.math.concatenate([values, jacobian], axis=1)
 
     return both
