@@ -55,22 +55,19 @@ _LONGEST_PRODUCT = 32
 
 
 @dataclass(frozen=True)
-class _Product:
-    """A product of matrices of one wire, of which the first is applied first."""
+class _Step:
+    """A matrix, after products of matrices of one wire each.
 
-    entries: tuple[Entry, ...]
+    Attributes:
+        qubits: those of all.
+        entry: the matrix; None for the products alone.
+        products: of each of one or two qubits, the first matrix to be applied first; none for the
+            matrix alone.
+    """
 
-
-@dataclass(frozen=True)
-class _Pair:
-    """A matrix of two wires after one of each; without it, these two alone."""
-
+    qubits: tuple[int, ...]
     entry: Entry | None
-    first: _Product
-    second: _Product
-
-
-Step = tuple[tuple[int, ...], Entry | _Product | _Pair]
+    products: tuple[tuple[Entry, ...], ...] = ()
 
 
 @dataclass
@@ -99,7 +96,7 @@ class MatrixRun:
     is_orthogonal: bool = field(default=True, init=False)
     _of_operations: OperationMatrices = field(init=False)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
-    _steps: list[Step] = field(default_factory=list)
+    _steps: list[_Step] = field(default_factory=list)
     # Rows of tables, with the number of their qubits.
     _not_unitary: set[tuple[int, int]] = field(default_factory=set)
 
@@ -231,70 +228,66 @@ class MatrixRun:
                 sides = (self.base,) * 4
                 entry = entry.reshape(sides).transpose(1, 0, 3, 2).reshape(entry.shape)
                 qubits = qubits[::-1]
-            first, second = (_Product(self._pending.pop(qubit, ())) for qubit in qubits)
-            is_alone = not first.entries and not second.entries
-            self._steps.append((qubits, entry if is_alone else _Pair(entry, first, second)))
+            products = tuple(self._pending.pop(qubit, ()) for qubit in qubits)
+            self._steps.append(_Step(qubits, entry, products if any(products) else ()))
         else:
             self._flush(qubits)
-            self._steps.append((qubits, entry))
+            self._steps.append(_Step(qubits, entry))
 
     def _flush(self, qubits: Sequence[int]) -> None:
         """Apply what waits on wires, on two at once."""
         waiting = sorted(qubit for qubit in qubits if qubit in self._pending)
         for place in range(0, len(waiting), 2):
             some = tuple(waiting[place : place + 2])
-            products = [_Product(self._pending.pop(qubit)) for qubit in some]
-            self._steps.append((some, _Pair(None, *products) if len(some) == 2 else products[0]))
+            self._steps.append(_Step(some, None, tuple(map(self._pending.pop, some))))
 
     def _evaluated(self) -> list[tuple[tuple[int, ...], Entry, bool]]:
         """Return the matrices of all steps, and whether they are unitary."""
-        pairs = [what for _, what in self._steps if isinstance(what, _Pair)]
-        alone = [what for _, what in self._steps if isinstance(what, _Product)]
-        products = [p for pair in pairs for p in (pair.first, pair.second)]
-        rows = dict(
-            zip(map(id, [*alone, *products]), self._products([*alone, *products]), strict=True)
-        )
-        of_pairs = iter(self._pairs(pairs, rows))
-
-        def matrix(what: Any) -> Any:
-            return next(of_pairs) if isinstance(what, _Pair) else rows.get(id(what), what)
-
-        return [
-            (qubits, matrix(what), self._is_unitary(len(qubits), what))
-            for qubits, what in self._steps
-        ]
-
-    def _is_unitary(self, n_qubits: int, what: Any) -> bool:
-        """Tell whether what is applied is unitary, whatever its parameters."""
-        if isinstance(what, _Pair):
-            parts = [(1, what.first), (1, what.second), (2, what.entry)]
-            return all(self._is_unitary(*part) for part in parts if part[1] is not None)
-        if isinstance(what, _Product):
-            return all(self._is_unitary(1, entry) for entry in what.entries)
-        if isinstance(what, np.ndarray):
-            return is_unitary_matrix(what)
-        return (n_qubits, what) not in self._not_unitary
-
-    def _products(self, products: Sequence[_Product]) -> list[Entry]:
-        """Return products of matrices of one wire."""
+        alone, pairs = ([s for s in self._steps if len(s.products) == size] for size in (1, 2))
         unit = (np.eye(self.base),)
-        return self._table(1).products([product.entries or unit for product in products])
+        products = [product or unit for s in (*alone, *pairs) for product in s.products]
+        evaluated = self._table(1).products(products)
+        of_alone = iter(evaluated[: len(alone)])
+        of_pairs = iter(self._pairs(pairs, evaluated[len(alone) :]))
 
-    def _pairs(self, pairs: Sequence[_Pair], rows: dict[int, Entry]) -> list[Entry]:
-        """Return the matrices of pairs."""
+        def matrix(step: _Step) -> Any:
+            if not step.products:
+                return step.entry
+            return next(of_alone if len(step.products) == 1 else of_pairs)
+
+        return [(step.qubits, matrix(step), self._is_unitary(step)) for step in self._steps]
+
+    def _is_unitary(self, step: _Step) -> bool:
+        """Tell whether what is applied is unitary, whatever its parameters."""
+        entries = [(1, entry) for product in step.products for entry in product]
+        if step.entry is not None:
+            entries.append((len(step.qubits), step.entry))
+        return all(
+            is_unitary_matrix(entry)
+            if isinstance(entry, np.ndarray)
+            else (n_qubits, entry) not in self._not_unitary
+            for n_qubits, entry in entries
+        )
+
+    def _pairs(self, pairs: Sequence[_Step], ones: Sequence[Entry]) -> list[Entry]:
+        """Return the matrices of steps of two products.
+
+        Args:
+            pairs: the steps.
+            ones: the products, two of each step.
+        """
         done: dict[int, Entry] = {}
         computed: list[int] = []
         for number, pair in enumerate(pairs):
-            parts = [rows[id(pair.first)], rows[id(pair.second)]]
+            parts = ones[2 * number : 2 * number + 2]
             if all(isinstance(part, np.ndarray) for part in (*parts, self._entry(pair))):
                 done[number] = self._entry(pair) @ np.kron(*parts)
             else:
                 computed.append(number)
         if computed:
-            ones, twos = self._table(1), self._table(2)
+            table, twos = self._table(1), self._table(2)
             one, other = (
-                ones.taken([rows[id(getattr(pairs[n], side))] for n in computed])
-                for side in ("first", "second")
+                table.taken([ones[2 * number + side] for number in computed]) for side in (0, 1)
             )
             both = one[:, :, None, :, None] * other[:, None, :, None]
             both = both.reshape(len(computed), self.base**2, -1)
@@ -304,7 +297,7 @@ class MatrixRun:
             done |= {number: place + row for row, number in enumerate(computed)}
         return [done[number] for number in range(len(pairs))]
 
-    def _entry(self, pair: _Pair) -> Entry:
+    def _entry(self, pair: _Step) -> Entry:
         return np.eye(self.base**2) if pair.entry is None else pair.entry
 
 
