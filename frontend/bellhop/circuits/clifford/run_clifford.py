@@ -140,11 +140,8 @@ def _measured(
     return Results(statistics, tree, call.shots, circuit.precision, call.where)
 
 
-class _OfShot:
-    """Stands for what depends on the record of a shot."""
-
-
-_OF_SHOT = _OfShot()
+# Stands for what depends on the record of a shot.
+_OF_SHOT = object()
 
 
 def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:

@@ -11,8 +11,7 @@ wire 0::
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -242,14 +241,9 @@ class NoisyPlayer(Player):
         return has_noise
 
     def _value_of(self, branch: Callable[[Player], Any], *, is_taken: bool) -> Any:
-        with self._in_branch(is_taken=is_taken):
-            return branch(self)
-
-    @contextmanager
-    def _in_branch(self, *, is_taken: bool) -> Iterator[None]:
         before, self.seen.is_taken = self.seen.is_taken, is_taken
         try:
-            yield
+            return branch(self)
         finally:
             self.seen.is_taken = before
 

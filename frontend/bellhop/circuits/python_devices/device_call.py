@@ -18,10 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.interpreters import ad
 
-from bellhop.base.types import PyTree
 from bellhop.callbacks.flavour import Pure
+from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.diff_methods import method_of_order
 from bellhop.compiler.target import CallbackTarget
@@ -47,7 +46,7 @@ class _DeviceCall(Pure):
     ) -> tuple[list[Any], Sequence[Any]]:
         """Return the results and their tangents, by a call that has derivatives too."""
         function: CircuitFunction = target.function
-        by = [number for number, tangent in enumerate(tangents) if _is_differentiated(tangent)]
+        by = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
         if not by:
             return super().jvp(primals, tangents, target=target)
         for number in by:
@@ -138,7 +137,3 @@ def _restricted(derivative: Any, columns: np.ndarray, order: int) -> Any:
     for axis in range(derivative.ndim - order, derivative.ndim):
         derivative = jnp.take(derivative, columns, axis=axis)
     return derivative
-
-
-def _is_differentiated(tangent: PyTree) -> bool:
-    return type(tangent) is not ad.Zero and jax.typeof(tangent).dtype != jax.dtypes.float0
