@@ -162,7 +162,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
   if (run.others() >= fast.most_runs) return outcome;
   PyObject* const taken = fast.as_declared(args, kwargs);
   if (taken == nullptr) return outcome;
-  const bool begins = !fast.waits || fast.may_begin(taken, kwargs);
+  const bool begins = fast.may_begin(taken, kwargs);
   PyObject* const made = begins ? nullptr
                                 : PyObject_CallFunctionObjArgs(
                                       fast.make_ready.ptr(), taken,

@@ -19,7 +19,6 @@ struct Attributes {
   PyObject* dtype = PyUnicode_InternFromString("dtype");
   PyObject* shape = PyUnicode_InternFromString("shape");
   PyObject* weak_type = PyUnicode_InternFromString("weak_type");
-  PyObject* value = PyUnicode_InternFromString("value");
   PyObject* nbytes = PyUnicode_InternFromString("nbytes");
   PyObject* is_ready = PyUnicode_InternFromString("is_ready");
 };
@@ -57,10 +56,10 @@ PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
 }
 
 // Whether JAX's state is what it must be.
-bool is_in_state(const nb::tuple& contexts) {
+bool is_in_state(nb::handle value_of, const nb::tuple& contexts) {
   for (std::size_t i = 0; i + 1 < contexts.size(); i += 2) {
     PyObject* now =
-        PyObject_GetAttr(PyTuple_GET_ITEM(contexts.ptr(), i), attributes->value);
+        PyObject_CallOneArg(value_of.ptr(), PyTuple_GET_ITEM(contexts.ptr(), i));
     if (now == nullptr) {
       PyErr_Clear();
       return false;
@@ -144,8 +143,8 @@ PyType_Slot fast_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_fa
 }  // namespace
 
 bool FastCall::may_be_fast(PyObject* args) const {
-  return !holds_any(unless) && !has_other(others, args) && is_in_state(contexts) &&
-         is_in_state(defaults);
+  return !holds_any(unless) && !has_other(others, args) &&
+         is_in_state(value_of, contexts) && is_in_state(value_of, defaults);
 }
 
 PyObject* FastCall::as_declared(PyObject* args, PyObject* kwargs) const {
@@ -171,6 +170,7 @@ PyObject* FastCall::as_declared(PyObject* args, PyObject* kwargs) const {
 }
 
 bool FastCall::may_begin(PyObject* args, PyObject* kwargs) const {
+  if (!begins_here) return true;
   const auto is_leaf = [&](PyObject* value) {
     return is_scalar(value) || is_a(value, arrays) || is_a(value, numpy_arrays);
   };
@@ -196,13 +196,13 @@ void define_fast_call(nb::module_& m) {
   attributes = new Attributes;
   nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
                        "What a call of a compiled function needs.")
-      .def(nb::init<nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple, nb::tuple,
-                    nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, nb::object,
-                    nb::object, nb::object, nb::object, nb::object>(),
-           nb::kw_only(), "jit"_a, "handle"_a, "contexts"_a, "defaults"_a, "settings"_a,
-           "unless"_a, "others"_a, "special"_a, "declared"_a.none(), "most_runs"_a,
-           "waits"_a, "arrays"_a, "numpy_arrays"_a, "flatten"_a, "make_ready"_a,
-           "table"_a.none())
+      .def(nb::init<nb::object, nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple,
+                    nb::tuple, nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, bool,
+                    nb::object, nb::object, nb::object, nb::object, nb::object>(),
+           nb::kw_only(), "jit"_a, "handle"_a, "value_of"_a, "contexts"_a, "defaults"_a,
+           "settings"_a, "unless"_a, "others"_a, "special"_a, "declared"_a.none(),
+           "most_runs"_a, "waits"_a, "begins_here"_a, "arrays"_a, "numpy_arrays"_a,
+           "flatten"_a, "make_ready"_a, "table"_a.none())
       .def(nb::self == nb::self);
 }
 

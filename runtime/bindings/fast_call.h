@@ -15,7 +15,8 @@ namespace nb = nanobind;
 struct FastCall {
   nb::object jit;        // JAX's function
   nb::object handle;     // its first argument, that of the table
-  nb::tuple contexts;    // objects, each followed by the `value` that it must have
+  nb::object value_of;   // function: the value of such an object
+  nb::tuple contexts;    // objects, each followed by the value that it must have
   nb::tuple defaults;    // the same, of what may be another one from call to call
   nb::tuple settings;    // objects, each followed by its `value` during the call
   nb::tuple unless;      // sets and lists, all of which must be empty
@@ -25,6 +26,7 @@ struct FastCall {
                          // scalars, and a tuple of the Python types that become one
   Py_ssize_t most_runs;  // with so many under way, of all functions, _specially
   bool waits;            // whether the run may be under way still when JAX returns
+  bool begins_here;      // whether it must begin at once, on its caller's thread
   // How a run is made to begin at once, see may_begin:
   nb::object arrays;        // the type of JAX's arrays
   nb::object numpy_arrays;  // that of NumPy's
@@ -46,15 +48,15 @@ struct FastCall {
   bool asks_for_more(PyObject* result) const;
 
   auto objects() const {
-    return std::array{jit.ptr(),        handle.ptr(),       contexts.ptr(),
-                      defaults.ptr(),   settings.ptr(),     unless.ptr(),
-                      others.ptr(),     special.ptr(),      declared.ptr(),
-                      arrays.ptr(),     numpy_arrays.ptr(), flatten.ptr(),
-                      make_ready.ptr(), table.ptr()};
+    return std::array{jit.ptr(),      handle.ptr(),     value_of.ptr(),
+                      contexts.ptr(), defaults.ptr(),   settings.ptr(),
+                      unless.ptr(),   others.ptr(),     special.ptr(),
+                      declared.ptr(), arrays.ptr(),     numpy_arrays.ptr(),
+                      flatten.ptr(),  make_ready.ptr(), table.ptr()};
   }
   bool operator==(const FastCall& other) const {
     return objects() == other.objects() && most_runs == other.most_runs &&
-           waits == other.waits;
+           waits == other.waits && begins_here == other.begins_here;
   }
 };
 

@@ -17,9 +17,9 @@ Each name, what it is for, and why no public name serves:
   time, and ``jax.config`` can neither raise that number nor make a client.
 * ``weakref_cache_key_types``: lets JAX's caches hold a primitive's parameter weakly.  Otherwise
   they would keep users' functions alive.  There is no public way.
-* ``trace_state_clean``, ``AT_TOP_LEVEL`` and ``is_transformed_eagerly``: whether a call is under a
-  transformation, and whether that transformation traces a program.  Public JAX has only the
-  deprecated ``unsafe_*`` queries, which miss some transformations.
+* ``trace_state_clean``, ``AT_TOP_LEVEL``, ``VALUE_OF`` and ``is_transformed_eagerly``: whether a
+  call is under a transformation, and whether that transformation traces a program.  Public JAX has
+  only the deprecated ``unsafe_*`` queries, which miss some transformations.
 * ``trace_context``: what of JAX's state, its default device among it, a program depends on.  JAX
   keeps programs apart by it, and nothing public tells it.
 * ``lower_by``: lowers one program with lowering rules of its own; ``buffer_callback_p`` needs one.
@@ -84,6 +84,11 @@ AT_TOP_LEVEL = (
     *(core.trace_state_strong_ref, core.eval_trace),
     *(core.axis_env_state, core.top_axis_env),
 )
+
+
+# A function that returns their value, and that of JAX's options: a call asks for five of them, and
+# asking an object for its attribute takes half as long again.
+VALUE_OF = type(core.axis_env_state).value.fget
 
 
 # JAX's default device, while a program of ours is traced or runs where the user's is on another

@@ -10,6 +10,7 @@ from bellhop._jax.compiled_runs import UNCHECKED, checks_results
 from bellhop._jax.dispatch import ARRAY, NotRun
 from bellhop._jax.private import (
     AT_TOP_LEVEL,
+    VALUE_OF,
     hide_frames,
     is_transformed_eagerly,
     trace_state_clean,
@@ -93,6 +94,7 @@ class Called(AheadOfTime, CompiledCall):
         fast = FastCall(
             jit=runner.jit,
             handle=runner.given_handle,
+            value_of=VALUE_OF,
             contexts=_CONTEXTS,
             defaults=defaults,
             settings=settings,
@@ -102,6 +104,7 @@ class Called(AheadOfTime, CompiledCall):
             declared=declared,
             most_runs=RUNS_FOR_EACH_CLIENT,
             waits=programs.call_runtime,
+            begins_here=programs.may_wait,
             arrays=ARRAY,
             numpy_arrays=np.ndarray,
             flatten=_FLATTEN,

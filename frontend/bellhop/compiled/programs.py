@@ -73,6 +73,7 @@ class Programs:
     Attributes:
         made: all of them, in the order in which they were made.
         call_runtime: whether one calls the runtime, and what it does there must be waited for.
+        may_wait: whether what one calls may wait for other programs.
         print: whether one prints.
         print_later: whether one prints after it has returned.
         show_progress: whether one has loops with bars.
@@ -87,6 +88,7 @@ class Programs:
         """
         self.made: list[Made] = []
         self.call_runtime = False
+        self.may_wait = False
         self.print = False
         self.print_later = False
         self.show_progress = False
@@ -107,6 +109,8 @@ class Programs:
         # Set, and never taken back: another thread may be making another one.
         if made.program.code.calls_runtime:
             self.call_runtime = True
+        if made.program.code.may_wait:
+            self.may_wait = True
         if made.program.prints:
             self.print = True
             # It is for a call that began without them.

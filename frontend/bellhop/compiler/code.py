@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _CALLBACKS = frozenset(kind.custom_call for kind in KINDS.values() if kind.is_traced)
+_OF_TABLE = frozenset(kind.custom_call for kind in KINDS.values())
 
 _HANDLE = ShapedArray((2,), np.uint32)
 
@@ -88,6 +89,11 @@ class Code:
     def calls_python(self) -> bool:
         """Whether it calls functions of Python, and not by regions alone."""
         return self.delegates_calls or not self.runtime_calls.isdisjoint(_CALLBACKS)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether what it calls may wait for other programs, as callbacks and regions do."""
+        return self.delegates_calls or not self.runtime_calls.isdisjoint(_OF_TABLE)
 
     @property
     def needs_call(self) -> bool:
