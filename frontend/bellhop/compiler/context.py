@@ -151,6 +151,8 @@ def lowering() -> Iterator[Lowering]:
 
 def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
     """Allow operations of our unregistered dialects in the module that JAX is lowering."""
+    # XLA ends the process where it finds one in a module of JAX's own.
+    assert lowering_in_progress() is not None, "an operation of a program is outside of it"
     ctx.module_context.context.allow_unregistered_dialects = True
 
 

@@ -19,6 +19,7 @@ quantum operations::
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -62,6 +63,11 @@ class Linearized(NamedTuple):
         """
         with apart_from_mesh(()):
             jvp, moved = jvp_jaxpr(closed, [False, *given], instantiate=False)
+            if not any(moved[1:]):
+                # JAX leaves loops with effects, and all they do, among the linear equations.
+                tangents = itertools.compress(closed.in_avals[1:], given)
+                nothing = jax.make_jaxpr(lambda *_: [])(*structs_of(tangents))
+                return cls(closed, nothing, 0, tuple(moved[1:]))
             known, linear, _, residuals = partial_eval_jaxpr_nounits(
                 jvp,
                 [False] * (1 + len(given)) + [True] * sum(given),

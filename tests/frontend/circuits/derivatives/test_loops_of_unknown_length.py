@@ -441,3 +441,24 @@ def test_a_loop_of_angles_without_gates(device):
     np.testing.assert_allclose(bellhop.qjit(jax.grad(loss))(X, 2), slope, atol=1e-8)
     along = bellhop.qjit(lambda x, n: jax.jvp(lambda x: loss(x, n), (x,), (1.0,))[1])
     np.testing.assert_allclose(along(X, 2), slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("way", [bellhop.grad, lambda f: jax.jit(jax.grad(f)), jax.grad])
+def test_by_what_an_effect_in_the_loop_alone_takes(way):
+    """JAX leaves the loop among the linear equations: gates were outside of the circuit."""
+    seen = []
+
+    @bellhop.qjit
+    @qml.qnode(LIGHTNING)
+    def circuit(values, n):
+        @bellhop.for_loop(0, n, 1)
+        def loop(i):
+            bellhop.debug.callback(seen.append, values)
+            qml.RX(X, wires=0)
+
+        loop()
+        return qml.expval(qml.Z(0))
+
+    values = jnp.array([0.4, 0.7])
+    np.testing.assert_array_equal(way(lambda values: circuit(values, 3))(values), [0.0, 0.0])
+    np.testing.assert_array_equal(seen, 3 * [values])
