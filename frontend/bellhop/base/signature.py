@@ -98,7 +98,14 @@ def _scalars(declared: Any) -> tuple[type[Any], ...]:
 
 
 def _promotes(leaf: object, dtype: DTypeLike) -> bool:
-    return jnp.promote_types(jnp.result_type(leaf), dtype) == dtype
+    # What is no value is told where calls are checked; JAX takes some of it for a dtype.
+    if isinstance(leaf, str | type | np.dtype):
+        return False
+    try:
+        given = jnp.result_type(leaf)
+    except TypeError:
+        return False
+    return jnp.promote_types(given, dtype) == dtype
 
 
 def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None:

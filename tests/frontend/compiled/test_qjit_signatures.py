@@ -170,6 +170,19 @@ def test_declared_types_inside_another_program():
     assert jax.jit(outer)(3) == 7
 
 
+@pytest.mark.parametrize("wrong", ["b", "text", object()])
+def test_what_is_no_array_is_refused_by_name_where_types_are_declared(wrong):
+    @bellhop.qjit
+    def f(x: float, n: int):
+        return x * n
+
+    with pytest.raises(
+        TypeError, match=r"'f' \(.*: the argument n is of type .*, which is no array"
+    ):
+        f(1.0, wrong)
+    assert f(2.0, 3) == 6.0
+
+
 @pytest.mark.parametrize("target", ["mlir", "jaxpr"])
 def test_targets_stop_before_the_executable(target, compilations, traces):
     @bellhop.qjit(target=target)
