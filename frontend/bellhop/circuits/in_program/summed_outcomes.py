@@ -24,7 +24,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, while_p
 
-from bellhop._jax.jaxprs import bind_equation
+from bellhop._jax.jaxprs import bind_equation, dce
 from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
 from bellhop.base.rewriting import Rule, interpret_by
 from bellhop.base.types import Operand
@@ -68,6 +68,8 @@ def summable(state: Operand) -> Any:
 
 def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that sums over outcomes where nothing but the state depends on them."""
+    # An outcome that nobody uses is computed all the same, behind the state.
+    closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     jaxpr = closed.jaxpr
     jaxpr = jaxpr.replace(eqns=[with_inner_jaxprs(eqn, with_sums) for eqn in jaxpr.eqns])
     spans = _spans(jaxpr)

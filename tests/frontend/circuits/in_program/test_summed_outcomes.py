@@ -103,3 +103,21 @@ def test_order_of_effects() -> None:
     value = bellhop.qjit(on_mixed(circuit))(X)
     np.testing.assert_allclose(value, np.cos(X) ** 2, atol=1e-12)
     assert sorted(map(int, seen)) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("n", [ROUNDS, jnp.int32(ROUNDS)], ids=["known", "computed"])
+def test_outcomes_that_nobody_uses(n):
+    """What is computed of an outcome, and is not used, stood behind the state."""
+
+    def circuit(x, n):
+        @bellhop.for_loop(0, n, 1)
+        def loop(i):
+            qml.RX(x * (i + 1), 0)
+            bellhop.measure(0)
+
+        loop()
+        return qml.expval(qml.Z(0))
+
+    run = bellhop.qjit(on_mixed(circuit), static_argnums=() if isinstance(n, jax.Array) else 1)
+    expected = np.prod(np.cos(X * np.arange(1, ROUNDS + 1)))
+    np.testing.assert_allclose(run(X, n), expected, atol=1e-12)
