@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 _CALLBACKS = frozenset(kind.custom_call for kind in KINDS.values() if kind.is_traced)
-_OF_TABLE = frozenset(kind.custom_call for kind in KINDS.values())
+_REGIONS = frozenset(kind.custom_call for kind in KINDS.values()) - _CALLBACKS
 
 _HANDLE = ShapedArray((2,), np.uint32)
 
@@ -93,7 +93,7 @@ class Code:
     @property
     def may_wait(self) -> bool:
         """Whether what it calls may wait for other programs, as callbacks and regions do."""
-        return self.delegates_calls or not self.runtime_calls.isdisjoint(_OF_TABLE)
+        return self.calls_python or not self.runtime_calls.isdisjoint(_REGIONS)
 
     @property
     def needs_call(self) -> bool:
