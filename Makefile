@@ -176,7 +176,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 	.ci/validate-schemas $(BIN)/check-jsonschema
 	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
-	$(BIN)/python -m pytest -q tests/runtime/test_includes.py tests/test_one_name_one_thing.py
+	$(BIN)/python -m pytest -q tests/runtime/test_includes.py tests/test_one_name_one_thing.py tests/plain_english
 	$(BIN)/python -m pytest -qq --collect-only --check-durations -m "$(QUICK)" > /dev/null
 
 format: $(VENV)/.installed-dev
