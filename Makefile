@@ -59,7 +59,7 @@ $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
 
-# The tiers of tests are told of in CONTRIBUTING.md.
+# CONTRIBUTING.md and doc/contributing/testing.md describe the tiers of tests.
 QUICK := quick or not (matrix or subprocess or memory or hessian or large or long)
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
