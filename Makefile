@@ -56,6 +56,9 @@ $(VENV)/.installed-%: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps $(WHEEL)/*.whl
 	@touch $@
 
+# The CPU build, where an index of CPU builds is configured (PIP_EXTRA_INDEX_URL); others weigh gigabytes.
+TORCH := torch==2.13.0
+
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/h2_vqe.py
 
@@ -73,11 +76,10 @@ test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m "not long and not ($(QUICK))"
 
 # What `needs` something that the two above do not install, in an environment that has all of it.
-# Later releases of PyTorch bring gigabytes of CUDA with them.
 OPTIONAL := build/optional
 test-optional:
 	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.installed-dev
-	$(OPTIONAL)/bin/python -m pip install --quiet torch==2.13.0 stim quimb cloudpickle \
+	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH) stim quimb cloudpickle \
 	  "$$(echo $(WHEEL)/*.whl)[kokkos]"
 	$(OPTIONAL)/bin/python -m pip install --quiet --no-deps pennylane-qrack-cpu pyqrack-cpu
 	BELLHOP_TESTS_HAVE_ALL=1 $(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) test-needs
@@ -160,8 +162,10 @@ sanitize: $(VENV)/.installed-dev
 	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) $(REPEATED) \
 	  $(CIRCUITS)operations/test_mid_circuit_seeds.py -k "not leak and not memory"
 
-# An execution that is kept knows its page's text, but not the package that ran it.
+# Cells are executed again in each build: the cache of executed pages is keyed by the page's text, not by
+# the installed package.
 docs: $(VENV)/.installed-docs
+	$(BIN)/python -m pip install --quiet $(TORCH)
 	rm -rf doc/_build
 	$(BIN)/sphinx-build -W --keep-going -b html doc doc/_build/html
 	$(BIN)/python doc/check_outputs.py
