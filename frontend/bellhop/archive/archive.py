@@ -22,23 +22,20 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
-from bellhop.archive.format_strings import verify_format
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.files import as_path, read_file, replace_file
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
 from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
+from bellhop.archive.trust import reason_for_trust
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.code import Program
-from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
-from bellhop_mlir.errors import VerificationError
-from bellhop_mlir.untrusted import parse_untrusted
 from bellhop_runtime import CONTRACT, DTYPES
 
 _FORMAT = 7
@@ -178,26 +175,15 @@ def save_programs(
         file.comment = digest(members) + (b"" if key is None else ROOM)
     content = packed.getvalue()
     replace_file(path, content if key is None else sign(content, key))
-    reason = _needs_trust(members, [program for program, *_ in programs])
+    reason = reason_for_trust(
+        (members[f"{number}.mlir"].decode(), program.targets)
+        for number, (program, *_) in enumerate(programs)
+    )
     if reason is not None:
         warn_user(
             f"'{name}' is saved, and bellhop.load takes it with trust=True only: {reason}. Leave "
             "it out where others are to load the file without trust."
         )
-
-
-def _needs_trust(members: Mapping[str, bytes], programs: SequenceOf[Program]) -> str | None:
-    """Return why ``load`` would not take programs without trust; None where it would."""
-    for number, program in enumerate(programs):
-        try:
-            parse_untrusted(members[f"{number}.mlir"].decode())
-            for target in program.targets:
-                function = target.function
-                if isinstance(function, OwnFunction) and function.is_formatter:
-                    verify_format(*function.arguments)
-        except (VerificationError, ValueError) as error:
-            return str(error)
-    return None
 
 
 def read_programs(
