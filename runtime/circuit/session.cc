@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "devices/memory.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -142,6 +143,10 @@ std::size_t dynamic_count_columns(std::span<const Step> steps) {
 
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id) {
+  // Each shot has a number there.
+  if (beginning.tree == Tree::kDrawn) {
+    expect_numbers(beginning.shots, "A circuit whose shots draw outcomes");
+  }
   std::unique_ptr<Device> device =
       beginning.pool.take(beginning.waits ? 0 : beginning.qubits, beginning.shots);
   if (seed) {

@@ -200,8 +200,9 @@ class Machine:
     @staticmethod
     def _content(given):
         buffer, name, shape, size = given
+        # NumPy has no empty array with dimensions as large as XLA's.
         data = c.string_at(buffer.data, size) if size else b""
-        return np.frombuffer(data, TYPES[name][1]).reshape(shape)
+        return np.frombuffer(data, TYPES[name][1]).reshape(shape if size else (0,))
 
     @staticmethod
     def _values(given, kept):

@@ -147,8 +147,15 @@ class Circuit:
         self.how_much = self.draw.choice((0.0, 0.05, 0.15, 0.4))
         self.handle = np.zeros(2, np.uint32)
 
-    def integer(self, value):
-        return self.draw.integer() if self.draw.random() < self.how_much else value
+    def integer(self, value, most=None):
+        """Return a value or a hostile one; beyond ``most`` only what is an error at once.
+
+        A large one may be right as such, and take an hour or all memory, which a file may.
+        """
+        if self.draw.random() >= self.how_much:
+            return value
+        found = self.draw.integer()
+        return found if most is None or found <= most or found >= 2**61 else most
 
     def listing(self, values):
         return self.draw.listing(values) if self.draw.random() < self.how_much else list(values)
@@ -197,15 +204,15 @@ class Circuit:
     def begin(self):
         draw = self.draw
         library, factory, kwargs = self.device
-        self.qubits = self.integer(draw.randrange(1, 5))
+        self.qubits = self.integer(draw.randrange(1, 5), 8)
         self.shots = draw.choice((0, 0, 0, 5))
         self.rows = draw.choice((0, 0, 0, 0, 3))
         self.record = draw.choice((0, 1, 2, 3))
         self.attributes = {
             "library": library, "factory": factory, "kwargs": kwargs, "qubits": self.qubits,
-            "shots": self.integer(self.shots), "record": self.integer(self.record),
+            "shots": self.integer(self.shots, 64), "record": self.integer(self.record),
             "tree": self.integer(draw.choice((0, 0, 0, 1, 2, 3, 4, 5))), "seeded": draw.choice((0, 0, 1)),
-            "rows": self.integer(self.rows), "engine": draw.choice((0, 1, 1)),
+            "rows": self.integer(self.rows, 64), "engine": draw.choice((0, 1, 1)),
             "precision": self.integer(draw.choice((32, 64, 64))), "name": "circuit", "site": "here:1",
         }  # fmt: skip
         found = self.call(
@@ -236,7 +243,9 @@ class Circuit:
 
     def gates(self):
         attributes, (params, wires), count = self.table()
-        more = [self.buffer("i32", (), count)] if count != 1 or self.draw.random() < 0.3 else []
+        times = self.integer(count, 8 if self.columns == 0 else None)
+        given = ("i32", (), np.int32(_as32(min(times, 2**31 - 1))).tobytes())
+        more = [given] if count != 1 or self.draw.random() < 0.3 else []
         offset = ("i32", (), np.int32(_as32(self.offset())).tobytes())
         return self.step("gates", [params, offset, wires, *more], [], attributes, prepared=True)
 
@@ -277,7 +286,7 @@ class Circuit:
             "code": ("i64", self.listing(code)), "sizes": ("i64", self.listing(sizes)),
             "squares": ("i64", self.listing(squares)), "ends": ("i64", self.listing([2])),
             "coefficients": ("f64", [0.5, -0.5]), "amounts": ("f64", [1.5, -1.5]),
-            "order": self.integer(order), "adjoint": draw.choice((0, 0, 1)), "keep": draw.choice((0, 1)),
+            "order": self.integer(order, 3), "adjoint": draw.choice((0, 0, 1)), "keep": draw.choice((0, 1)),
         }  # fmt: skip
         rows = draw.choice((1, 1, 2))
         operands = [
@@ -320,8 +329,8 @@ class Circuit:
         code, results = measurements(self.draw, self.qubits, 0)
         attributes = {
             "library": library, "factory": factory, "kwargs": kwargs, "name": "circuit", "site": "here:3",
-            "qubits": self.integer(self.qubits), "record": self.integer(self.draw.choice((0, 2, 3))),
-            "rows": self.integer(self.rows), "engine": self.draw.choice((0, 1, 1)),
+            "qubits": self.integer(self.qubits, 8), "record": self.integer(self.draw.choice((0, 2, 3))),
+            "rows": self.integer(self.rows, 64), "engine": self.draw.choice((0, 1, 1)),
             "precision": self.integer(64), **table, "offset": self.offset(),
             "measurements": ("i64", self.listing(code)),
             "jacobian": self.integer(self.draw.choice((0, 1, 2, 3))),
