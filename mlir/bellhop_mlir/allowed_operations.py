@@ -7,13 +7,24 @@ supported version of JAX.  JAX 0.10 emits ``chlo.asin``; 0.12 emits ``result_acc
 ``is_stable`` of ``chlo.top_k``; all else is the same in 0.10, 0.11 and 0.12.
 
 Left out, although StableHLO has them and a static type fits: ``set_dimension_size`` and all dynamic
-operations (XLA believes the size that they compute), collectives, infeed, send and tuples (they wait for somebody outside of the
-program), ``partition_id`` (a saved program runs on one device), quantized types, floats of four and
-six bits, integers of one and two bits.
+operations (XLA believes the size that they compute), collectives, infeed, send and tuples (they
+wait for somebody outside of the program), ``partition_id`` (a saved program runs on one device),
+quantized types, floats of four and six bits, integers of one and two bits.
 """
 
 _ELEMENTWISE = (
-    *("abs", "add", "and", "atan2", "bitcast_convert", "cbrt", "ceil", "clamp", "complex", "convert"),
+    *(
+        "abs",
+        "add",
+        "and",
+        "atan2",
+        "bitcast_convert",
+        "cbrt",
+        "ceil",
+        "clamp",
+        "complex",
+        "convert",
+    ),
     *("cosine", "count_leading_zeros", "divide", "exponential", "exponential_minus_one", "floor"),
     *("imag", "is_finite", "log", "log_plus_one", "logistic", "maximum", "minimum", "multiply"),
     *("negate", "not", "or", "popcnt", "power", "real", "remainder", "reshape"),

@@ -1,8 +1,9 @@
 """Whether the comparator of a sort is an order, as XLA believes.
 
-XLA sorts with the C++ library, which reads past the end of the array where a comparator is none: one
-that is always true, say.  JAX's comparators have one form, which is an order whatever the values are:
-a lexicographic one, of keys that are computed alike of the left and of the right element::
+XLA sorts with the C++ library, which reads past the end of the array where a comparator is no
+order: a comparator that is always true, say.  JAX's comparators have one form, which is an order
+whatever the values are: a lexicographic one, of keys that are computed alike of the left and of the
+right element::
 
     lt := compare LT|GT key(left), key(right)     integers, or floats in TOTALORDER
         | or(compare LT|GT ..., and(compare EQ ..., lt))      with the same keys in both
@@ -12,7 +13,17 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir.errors import VerificationError
 
 # What keys are computed by: all of one element alone.
-_OF_KEYS = ("compare", "select", "real", "imag", "convert", "bitcast_convert", "abs", "negate", "xor")
+_OF_KEYS = (
+    "compare",
+    "select",
+    "real",
+    "imag",
+    "convert",
+    "bitcast_convert",
+    "abs",
+    "negate",
+    "xor",
+)
 # Keys are expressions; more of them than any program has.
 _MOST_VALUES = 10_000
 
@@ -38,7 +49,10 @@ class _Comparator:
             raise VerificationError("its sort has a comparator of too many operations")
         if value in self.numbers:
             number = self.numbers[value]
-            found: tuple[object, frozenset[int]] = (("element", number // 2), frozenset((number % 2,)))
+            found: tuple[object, frozenset[int]] = (
+                ("element", number // 2),
+                frozenset((number % 2,)),
+            )
         else:
             found = self._computed(value)
         self.known[value] = found
@@ -52,7 +66,8 @@ class _Comparator:
         if name == "broadcast_in_dim" or name in _OF_KEYS:
             parts = [self.expression(operand) for operand in op.operands]
             attributes = tuple(
-                f"{each}={op.attributes[each]}" for each in ("comparison_direction", "compare_type")
+                f"{each}={op.attributes[each]}"
+                for each in ("comparison_direction", "compare_type")
                 if each in op.attributes
             )
             sides = frozenset().union(*(sides for _, sides in parts))

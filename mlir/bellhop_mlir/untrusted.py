@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir, make_context
-from bellhop_mlir.allowed_operations import ATTRIBUTES, ELEMENTS, HARMLESS, OWN_DIALECTS
 from bellhop_mlir._call_graph import CallGraph, call_graph, references
 from bellhop_mlir._walk import functions, operations
+from bellhop_mlir.allowed_operations import ATTRIBUTES, ELEMENTS, HARMLESS, OWN_DIALECTS
 from bellhop_mlir.comparators import verify_comparator
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback_kinds import KINDS
@@ -100,9 +100,9 @@ def _keep_names_of_values(op: ir.Operation) -> None:
 
 def _verify_windows(op: ir.Operation) -> None:
     """Refuse windows that lie in the padding alone, of which XLA reads no element."""
-    padding = op.attributes["padding"] if "padding" in op.attributes else None
-    if padding is None or "window_dimensions" not in op.attributes:
+    if "padding" not in op.attributes or "window_dimensions" not in op.attributes:
         return
+    padding = op.attributes["padding"]
     sizes = list(ir.DenseI64ArrayAttr(op.attributes["window_dimensions"]))
     edges = [int(each) for each in ir.DenseIntElementsAttr(padding)]
     if any(not 0 <= edge < sizes[i // 2] for i, edge in enumerate(edges)):

@@ -41,7 +41,7 @@ inline std::size_t checked_shift(std::size_t count, std::size_t exponent,
                                  const char* what) {
   if (count != 0 &&
       (exponent >= 64 || count > (std::numeric_limits<std::size_t>::max() >> exponent)))
-    [[unlikely]]
+      [[unlikely]]
     throw_too_large(what);
   return exponent >= 64 ? 0 : count << exponent;
 }

@@ -240,7 +240,7 @@ void end_sessions(std::int64_t run_id) noexcept {
 }
 
 void end_sessions_of(const Beginning& beginning) noexcept {
-  end_where([&](const Session& session) { 
+  end_where([&](const Session& session) {
     return session.begun_by.load(std::memory_order_relaxed) == &beginning;
   });
 }

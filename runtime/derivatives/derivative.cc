@@ -61,7 +61,8 @@ class Vectors {
     for (const double id : directions.ids) {
       auto [found, is_new] = by_id_.try_emplace(id);
       if (is_new) {
-        expect_numbers(checked_product(by_id_.size(), columns, kDirections), kDirections);
+        expect_numbers(checked_product(by_id_.size(), columns, kDirections),
+                       kDirections);
         found->second.resize(columns);
         session.directions.read(id, found->second);
       }

@@ -104,8 +104,8 @@ class ShiftedRuns {
 
   // Does the same, for the adjoint derivatives of the values instead of these.
   void measure_jacobians(std::size_t dynamic_columns) {
-    jacobians_.assign(
-        numbers_of_runs(checked_product(width_, params_.size(), kValues)), 0.0);
+    jacobians_.assign(numbers_of_runs(checked_product(width_, params_.size(), kValues)),
+                      0.0);
     by_dynamic_count_.assign(
         numbers_of_runs(checked_product(width_, dynamic_columns, kValues)), 0.0);
     dynamic_columns_ = dynamic_columns;

@@ -40,10 +40,10 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
   constexpr std::size_t kInfinite = 2000;  // qubits
   const double state = std::ldexp(static_cast<double>(amplitude),
                                   static_cast<int>(std::min(qubits, kInfinite)));
-  const double bytes =
-      static_cast<double>(states) * state +
-      static_cast<double>(shots) *
-          static_cast<double>(std::max<std::size_t>(qubits, 1)) * sizeof(double);
+  const double bytes = static_cast<double>(states) * state +
+                       static_cast<double>(shots) *
+                           static_cast<double>(std::max<std::size_t>(qubits, 1)) *
+                           sizeof(double);
   if (bytes < kFewBytes) return;
   const bool all = memory == Memory::kAll;
   const double kib = number_in("/proc/meminfo", all ? "MemTotal:" : "MemAvailable:");

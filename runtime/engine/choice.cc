@@ -238,6 +238,9 @@ bool may_score(const Session& session, std::size_t parameters) {
 
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
+  // A single circuit that was not begun for derivatives has not kept what its
+  // projections removed, so there is no way back.
+  if (jacobians != nullptr && session.rows == 0 && !session.keeps_steps) return false;
   return (!measuring.outputs.empty() || jacobians != nullptr) &&
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }

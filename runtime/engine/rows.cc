@@ -175,8 +175,8 @@ struct Likelihood {
 
 std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t wire,
                                             const Helpers& helpers) {
-  expect_numbers(checked_product(batch.rows, sizeof(Likelihood) / sizeof(double), kRows),
-                 kRows);
+  expect_numbers(
+      checked_product(batch.rows, sizeof(Likelihood) / sizeof(double), kRows), kRows);
   std::vector<Likelihood> found(batch.rows);
   const MeasurementList none{std::span<const std::int64_t>()};
   const auto work = [&](Group& group, std::size_t first, std::size_t count) {

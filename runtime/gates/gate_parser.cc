@@ -107,7 +107,8 @@ void check(const Gate& gate) {
     }
   }
   if (gate.name != "PauliRot" && !gate.pauli_word.empty()) {
-    reject(gate, "only PauliRot has a Pauli word, got '" + gate.pauli_word.front() + "'");
+    reject(gate,
+           "only PauliRot has a Pauli word, got '" + gate.pauli_word.front() + "'");
   }
   if (gate.name == "PauliRot") {
     if (gate.pauli_word.empty()) reject(gate, "expected a Pauli word, as PauliRot:XYZ");

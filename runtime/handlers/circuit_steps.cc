@@ -72,17 +72,15 @@ Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
   Jacobians jacobians{std::span(static_cast<double*>(output.data), output.size),
                       is_vjp ? 1 : size(2), size(1)};
   // Dimensions of size zero make a buffer small whatever the others are.
-  expect_count(
-      checked_product(
-          checked_product(std::max<std::size_t>(rows, 1), jacobians.height, kJacobian),
-          jacobians.columns, kJacobian),
-      jacobians.values.size(), kJacobian);
+  expect_count(checked_product(checked_product(std::max<std::size_t>(rows, 1),
+                                               jacobians.height, kJacobian),
+                               jacobians.columns, kJacobian),
+               jacobians.values.size(), kJacobian);
   if (vector) {
     (is_vjp ? jacobians.cotangents : jacobians.direction) = read_per_row(*vector, rows);
   }
   return jacobians;
 }
-
 
 engine::Precision precision_of(std::int64_t bits) {
   if (bits == 64) return engine::Precision::kDouble;

@@ -99,8 +99,8 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
 // Whether it is a number that `integer` reads and `store` writes.
 bool is_integer(const void* of_frame) {
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(of_frame);
-  return buffer.rank == 0 && (buffer.dtype == XLA_FFI_DataType_S32 ||
-                              buffer.dtype == XLA_FFI_DataType_S64);
+  return buffer.rank == 0 &&
+         (buffer.dtype == XLA_FFI_DataType_S32 || buffer.dtype == XLA_FFI_DataType_S64);
 }
 
 // Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.

@@ -2,10 +2,10 @@
 
 import jax
 import pytest
+from tests.mlir.jax_programs import PROGRAMS
 
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.untrusted import parse_untrusted
-from tests.mlir.jax_programs import PROGRAMS
 
 # Registered with XLA, and no function of LAPACK's.
 OTHER_CALLS = {"approx_max_k": "it calls ApproxTopK"}
@@ -22,7 +22,9 @@ def check(name):
 
 
 # One of each kind, and then all.
-@pytest.mark.parametrize("name", ["sort several", "linalg svd", "conv gradient", "scan", "composite"])
+@pytest.mark.parametrize(
+    "name", ["sort several", "linalg svd", "conv gradient", "scan", "composite"]
+)
 def test_some_programs_of_jax(name):
     check(name)
 

@@ -153,7 +153,9 @@ def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
                     verify_format(*ours.arguments)
                 return found(*ours.arguments)
             except (ValueError, TypeError) as error:
-                raise Malformed(f"it has a function '{ours.name}' that cannot be: {error}") from error
+                raise Malformed(
+                    f"it has a function '{ours.name}' that cannot be: {error}"
+                ) from error
     raise Malformed(f"it calls a function '{ours.name}' that bellhop does not have")
 
 

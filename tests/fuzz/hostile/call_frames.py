@@ -7,15 +7,20 @@ buffer in a piece of memory of its own, beside which AddressSanitizer sees every
 import ctypes as c
 import math
 
-import numpy as np
-
 import bellhop_runtime._runtime as runtime
+import numpy as np
 
 # Element types by XLA's number.
 TYPES = {
-    "i1": (1, np.uint8), "i32": (4, np.int32), "i64": (5, np.int64), "ui8": (6, np.uint8),
-    "ui32": (8, np.uint32), "f32": (11, np.float32), "f64": (12, np.float64), "c128": (18, np.complex128),
-}  # fmt: skip
+    "i1": (1, np.uint8),
+    "i32": (4, np.int32),
+    "i64": (5, np.int64),
+    "ui8": (6, np.uint8),
+    "ui32": (8, np.uint32),
+    "f32": (11, np.float32),
+    "f64": (12, np.float64),
+    "c128": (18, np.complex128),
+}
 INSTANTIATE, EXECUTE = 0, 3
 # What XLA would not allocate either.
 LARGEST_BUFFER = 1 << 22
@@ -35,45 +40,92 @@ Span = _struct("Span", ("ptr", c.c_void_p), ("len", c.c_size_t))
 Scalar = _struct("Scalar", ("dtype", c.c_int), ("value", c.c_void_p))
 Array = _struct("Array", ("dtype", c.c_int), ("size", c.c_size_t), ("data", c.c_void_p))
 Buffer = _struct(
-    "Buffer", *_HEAD, ("dtype", c.c_int), ("data", c.c_void_p), ("rank", c.c_int64),
+    "Buffer",
+    *_HEAD,
+    ("dtype", c.c_int),
+    ("data", c.c_void_p),
+    ("rank", c.c_int64),
     ("dims", c.POINTER(c.c_int64)),
-)  # fmt: skip
+)
 Values = _struct(
-    "Values", *_HEAD, ("size", c.c_int64), ("types", c.POINTER(c.c_int)), ("values", c.POINTER(c.c_void_p))
+    "Values",
+    *_HEAD,
+    ("size", c.c_int64),
+    ("types", c.POINTER(c.c_int)),
+    ("values", c.POINTER(c.c_void_p)),
 )
 Attrs = _struct(
-    "Attrs", *_HEAD, ("size", c.c_int64), ("types", c.POINTER(c.c_int)), ("names", c.POINTER(c.c_void_p)),
+    "Attrs",
+    *_HEAD,
+    ("size", c.c_int64),
+    ("types", c.POINTER(c.c_int)),
+    ("names", c.POINTER(c.c_void_p)),
     ("attrs", c.POINTER(c.c_void_p)),
-)  # fmt: skip
+)
 Frame = _struct(
-    "Frame", *_HEAD, ("api", c.c_void_p), ("ctx", c.c_void_p), ("stage", c.c_int), ("args", Values),
-    ("rets", Values), ("attrs", Attrs), ("future", c.c_void_p),
-)  # fmt: skip
+    "Frame",
+    *_HEAD,
+    ("api", c.c_void_p),
+    ("ctx", c.c_void_p),
+    ("stage", c.c_int),
+    ("args", Values),
+    ("rets", Values),
+    ("attrs", Attrs),
+    ("future", c.c_void_p),
+)
 _Version = _struct("Version", *_HEAD, ("major", c.c_int), ("minor", c.c_int))
 _FUNCTION = c.CFUNCTYPE(c.c_void_p, c.c_void_p)
 _TASK = c.CFUNCTYPE(None, c.c_void_p)
 _DELETER = c.CFUNCTYPE(None, c.c_void_p)
 _NAMES = (
-    "Error_Create", "Error_GetMessage", "Error_Destroy", "Handler_Register", "Stream_Get", "Type_Register",
-    "ExecutionContext_Get", "State_Set", "State_Get", "DeviceMemory_Allocate", "DeviceMemory_Free",
-    "ThreadPool_Schedule", "ThreadPool_NumThreads", "Future_Create", "Future_SetAvailable",
-    "Future_SetError", "RunId_Get", "DeviceOrdinal_Get",
-)  # fmt: skip
+    "Error_Create",
+    "Error_GetMessage",
+    "Error_Destroy",
+    "Handler_Register",
+    "Stream_Get",
+    "Type_Register",
+    "ExecutionContext_Get",
+    "State_Set",
+    "State_Get",
+    "DeviceMemory_Allocate",
+    "DeviceMemory_Free",
+    "ThreadPool_Schedule",
+    "ThreadPool_NumThreads",
+    "Future_Create",
+    "Future_SetAvailable",
+    "Future_SetError",
+    "RunId_Get",
+    "DeviceOrdinal_Get",
+)
 Api = _struct(
-    "Api", *_HEAD, ("version", _Version), ("internal", c.c_void_p), *((name, _FUNCTION) for name in _NAMES)
+    "Api",
+    *_HEAD,
+    ("version", _Version),
+    ("internal", c.c_void_p),
+    *((name, _FUNCTION) for name in _NAMES),
 )
 _ErrorCreate = _struct("ErrorCreate", *_HEAD, ("message", c.c_char_p), ("code", c.c_int))
 _ErrorMessage = _struct("ErrorMessage", *_HEAD, ("error", c.c_void_p), ("message", c.c_char_p))
 _TypeInfo = _struct("TypeInfo", *_HEAD, ("deleter", c.c_void_p))
 _TypeRegister = _struct(
-    "TypeRegister", *_HEAD, ("name", Span), ("type_id", c.POINTER(c.c_int64)), ("info", c.POINTER(_TypeInfo))
+    "TypeRegister",
+    *_HEAD,
+    ("name", Span),
+    ("type_id", c.POINTER(c.c_int64)),
+    ("info", c.POINTER(_TypeInfo)),
 )
 _State = _struct(
-    "State", *_HEAD, ("ctx", c.c_void_p), ("stage", c.c_int), ("type_id", c.POINTER(c.c_int64)),
+    "State",
+    *_HEAD,
+    ("ctx", c.c_void_p),
+    ("stage", c.c_int),
+    ("type_id", c.POINTER(c.c_int64)),
     ("state", c.c_void_p),
-)  # fmt: skip
+)
 _Threads = _struct("Threads", *_HEAD, ("ctx", c.c_void_p), ("count", c.POINTER(c.c_int64)))
-_Schedule = _struct("Schedule", *_HEAD, ("ctx", c.c_void_p), ("task", c.c_void_p), ("data", c.c_void_p))
+_Schedule = _struct(
+    "Schedule", *_HEAD, ("ctx", c.c_void_p), ("task", c.c_void_p), ("data", c.c_void_p)
+)
 _RunId = _struct("RunId", *_HEAD, ("ctx", c.c_void_p), ("run_id", c.c_int64))
 _Ordinal = _struct("Ordinal", *_HEAD, ("ctx", c.c_void_p), ("ordinal", c.c_int32))
 
@@ -97,9 +149,12 @@ class Machine:
         functions = {name: _FUNCTION(getattr(self, f"_{name}", self._nothing)) for name in _NAMES}
         self._functions = functions
         self.api = Api(
-            c.sizeof(Api), None, _Version(c.sizeof(_Version), None, 0, 3), None,
+            c.sizeof(Api),
+            None,
+            _Version(c.sizeof(_Version), None, 0, 3),
+            None,
             *(functions[name] for name in _NAMES),
-        )  # fmt: skip
+        )
 
     def _nothing(self, _):
         return None
@@ -166,10 +221,16 @@ class Machine:
         attrs = self._attributes(attributes or {}, kept, freed)
         self.state = state
         frame = Frame(
-            Frame.future.offset, None, c.addressof(self.api), None,
+            Frame.future.offset,
+            None,
+            c.addressof(self.api),
+            None,
             INSTANTIATE if stage == "instantiate" else EXECUTE,
-            self._values(arguments, kept), self._values(returned, kept), attrs, None,
-        )  # fmt: skip
+            self._values(arguments, kept),
+            self._values(returned, kept),
+            attrs,
+            None,
+        )
         error = HANDLERS[target][stage](c.addressof(frame))
         made = self.state
         out = [self._content(each) for each in returned]

@@ -1,7 +1,7 @@
 """Saved files, mutated where a file can be: in its metadata, its modules and its bytes.
 
-    python -m tests.fuzz.hostile.files decode COUNT [SEED]   reads them
-    python -m tests.fuzz.hostile.files run COUNT [SEED]      runs each in a child process
+python -m tests.fuzz.hostile.files decode COUNT [SEED]   reads them
+python -m tests.fuzz.hostile.files run COUNT [SEED]      runs each in a child process
 """
 
 import collections
@@ -16,15 +16,39 @@ from pathlib import Path
 
 import numpy as np
 from tests.fuzz.hostile.children import in_child
-from tests.fuzz.hostile.circuits import EXTREMES
+from tests.fuzz.hostile.draws import EXTREMES
 
-TYPES = ("f64", "f32", "i32", "i64", "ui32", "i1", "complex<f64>", "f8E4M3FN", "f6E2M3FN", "i2", "index")
+TYPES = (
+    "f64",
+    "f32",
+    "i32",
+    "i64",
+    "ui32",
+    "i1",
+    "complex<f64>",
+    "f8E4M3FN",
+    "f6E2M3FN",
+    "i2",
+    "index",
+)
 SIZES = ("0x", "1x", "2x", "3x", "1000000x", "", "?x", "4611686018427387904x")
 OPERATIONS = (
-    "stablehlo.add", "stablehlo.abs", "stablehlo.sort", "stablehlo.set_dimension_size", "stablehlo.reshape",
-    "stablehlo.convert", "stablehlo.bitcast_convert", "stablehlo.custom_call", "quantum.end", "quantum.begin",
-    "quantum.gates", "quantum.measure", "quantum.restart", "stablehlo.dynamic_slice", "callback.call",
-)  # fmt: skip
+    "stablehlo.add",
+    "stablehlo.abs",
+    "stablehlo.sort",
+    "stablehlo.set_dimension_size",
+    "stablehlo.reshape",
+    "stablehlo.convert",
+    "stablehlo.bitcast_convert",
+    "stablehlo.custom_call",
+    "quantum.end",
+    "quantum.begin",
+    "quantum.gates",
+    "quantum.measure",
+    "quantum.restart",
+    "stablehlo.dynamic_slice",
+    "callback.call",
+)
 VALUES = (None, True, 0, -1, 2**63, 1e300, "", "x", "\ud800", [], {}, [[]], "builtins:eval", "*")
 
 
@@ -152,7 +176,9 @@ def _replace(pattern, text, draw, new):
 
 def _integer(text, draw):
     # In constants and attributes, not in names of values.
-    return _replace(r"(?<![\w%#@.])-?\d+(?![\w.x])", text, draw, lambda _: str(draw.choice(EXTREMES)))
+    return _replace(
+        r"(?<![\w%#@.])-?\d+(?![\w.x])", text, draw, lambda _: str(draw.choice(EXTREMES))
+    )
 
 
 def _number(text, draw):
@@ -161,7 +187,9 @@ def _number(text, draw):
 
 
 def _type(text, draw):
-    return _replace(r"(?<=[x<])(f64|i32|i64|ui32|i1)(?=>)", text, draw, lambda _: draw.choice(TYPES))
+    return _replace(
+        r"(?<=[x<])(f64|i32|i64|ui32|i1)(?=>)", text, draw, lambda _: draw.choice(TYPES)
+    )
 
 
 def _shape(text, draw):
@@ -198,7 +226,9 @@ def _operand(text, draw):
 
 
 def _operation(text, draw):
-    return _replace(r"(stablehlo|quantum|callback)\.\w+", text, draw, lambda _: draw.choice(OPERATIONS))
+    return _replace(
+        r"(stablehlo|quantum|callback)\.\w+", text, draw, lambda _: draw.choice(OPERATIONS)
+    )
 
 
 def _list(text, draw):
@@ -224,7 +254,9 @@ def draw_listing(numbers, draw):
 
 
 def _string(text, draw):
-    new = draw.choice(('""', '"RX:XYZ"', '"MultiRZ"', '"SingleExcitationX"', '"lightning.gpu"', '"\\00"'))
+    new = draw.choice(
+        ('""', '"RX:XYZ"', '"MultiRZ"', '"SingleExcitationX"', '"lightning.gpu"', '"\\00"')
+    )
     return _replace(r'"[\w.:@ ]*"(?! ?\()', text, draw, lambda _: new)
 
 

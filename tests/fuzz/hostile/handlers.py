@@ -1,6 +1,7 @@
 """Run mutated circuits through the handlers: python -m tests.fuzz.hostile.handlers COUNT [SEED].
 
-Under AddressSanitizer (runtime/sanitize.sh runs it so) each access outside of an array ends the process.
+Under AddressSanitizer each access outside of an array ends the process: runtime/sanitize.sh with
+tests/fuzz/hostile runs them so.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """What the circuit handlers refuse, and that circuits after it are right."""
 
 import gc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
