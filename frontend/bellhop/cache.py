@@ -1,23 +1,37 @@
 """Keeping compiled programs from one process to the next."""
 
 import os
+import stat
 from pathlib import Path
 
 import jax
 
+from bellhop.base.source import warn_user
 
-def enable_cache(path: str | os.PathLike[str]) -> None:
+
+def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False) -> None:
     """Keep compiled programs in a folder, so that another process need not compile them.
 
     This is JAX's persistent compilation cache, set to keep every program however small. It
     serves bellhop's programs, callbacks included, because they hold nothing of the process
     that made them; a callback whose closure changed is still the new one.
 
+    The files are machine code, and a process that finds one runs it without a further look.  So
+    the folder is trusted as a folder of programs is: whoever may write to it, or to a folder above
+    it, may run code in every process that uses it.
+
     Args:
-        path: a folder; it is made if it is not there. Several processes may share it.
+        path: a folder; it is made if it is not there, and then only its owner may write to it.
+            Several processes may share it.
+        group_may_write: whether it is meant that the folder's group may write to it; without it
+            such a folder is warned of.
 
     Raises:
         NotADirectoryError: if there is something else under that name.
+        PermissionError: if everybody may write to the folder.
+
+    Warns:
+        UserWarning: if a group may write to the folder, and ``group_may_write`` is false.
 
     Example:
         >>> import bellhop, os, tempfile
@@ -34,7 +48,19 @@ def enable_cache(path: str | os.PathLike[str]) -> None:
             f"{folder} is not a folder, so it cannot hold compiled programs. Give the "
             "path of a folder, or of none."
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    mode = folder.stat().st_mode
+    if mode & stat.S_IWOTH:
+        raise PermissionError(
+            f"enable_cache: everybody may write to {folder} (mode {stat.filemode(mode)}), and what "
+            "is in it is run. Take that right away, chmod o-w, or give a folder of your own."
+        )
+    if mode & stat.S_IWGRP and not group_may_write:
+        warn_user(
+            f"enable_cache: a group may write to {folder} (mode {stat.filemode(mode)}), and what "
+            "its members put there is run. Take that right away, chmod g-w, or say "
+            "group_may_write=True where it is meant."
+        )
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

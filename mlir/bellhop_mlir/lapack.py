@@ -46,6 +46,19 @@ _ELEMENTS = {
     "c": {"T": "complex<f32>", "R": "f32", "C": "complex<f32>"},
     "z": {"T": "complex<f64>", "R": "f64", "C": "complex<f64>"},
 }
+# The characters that LAPACK takes as each attribute; gehrd's are the rows that it works on.
+_CHARACTERS = {
+    "compute_left": "NV",
+    "compute_right": "NV",
+    "diag": "NU",
+    "mode": "ANSV",
+    "side": "LR",
+    "sort": "N",
+    "trans_x": "NTC",
+    "uplo": "LU",
+}
+# Attributes of the call that JAX gives, besides the ones that ``_CHARACTERS`` are in.
+_VERSION = 4
 _TARGET = re.compile(r"lapack_(?P<type>[sdcz])(?P<kernel>\w+)_ffi")
 
 
@@ -68,6 +81,32 @@ def verify_call(op: ir.Operation) -> None:
         [ir.RankedTensorType(value.type) for value in values], forms, _ELEMENTS[match["type"]]
     ):
         raise VerificationError(f"it calls {target} with other types than ({form})")
+    _verify_configuration(op, target)
+
+
+def _verify_configuration(op: ir.Operation, target: str) -> None:
+    """Refuse what a kernel would believe, but JAX does not say."""
+    if "called_computations" in op.attributes and len(
+        ir.ArrayAttr(op.attributes["called_computations"])
+    ):
+        raise VerificationError(f"it calls {target} with a function, which no kernel takes")
+    if (
+        "api_version" in op.attributes
+        and ir.IntegerAttr(op.attributes["api_version"]).value != _VERSION
+    ):
+        raise VerificationError(f"it calls {target} by another version of XLA's interface")
+    if "mhlo.backend_config" not in op.attributes:
+        return
+    size = ir.RankedTensorType(op.operands[0].type).shape[-1]
+    for named in ir.DictAttr(op.attributes["mhlo.backend_config"]):
+        value = int(ir.IntegerAttr(named.attr).value)
+        is_known = (
+            value == (1 if named.name == "low" else size)
+            if named.name in ("low", "high")
+            else chr(max(value, 0)) in _CHARACTERS.get(named.name, "")
+        )
+        if not is_known:
+            raise VerificationError(f"it calls {target} with {named.name} = {value}")
 
 
 def _form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:

@@ -1,8 +1,10 @@
-"""A module that anybody may have written: what it may hold before it is compiled.
+"""Verify a module that anybody may have written, before it is compiled.
 
-XLA trusts its input: calls that go in circles or multiply never end, and some custom calls take an
-address from the program.  So a module is parsed here, and refused where it is none that the
-optimising passes could have left.
+XLA trusts its input: calls that go in circles or multiply never end, some custom calls take an
+address from the program, and some operations write outside of arrays.  So a module is parsed here,
+and refused unless it has the operations, attributes and element types of ``allowed_operations.py``
+alone.  That makes a damaged or foreign file an error.  It makes XLA no security boundary: see
+SECURITY.md.
 """
 
 import math
@@ -12,6 +14,8 @@ from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir._call_graph import CallGraph, call_graph, references
 from bellhop_mlir._walk import functions, operations
+from bellhop_mlir.allowed_operations import ATTRIBUTES, ELEMENTS, HARMLESS, OWN_DIALECTS
+from bellhop_mlir.comparators import verify_comparator
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.errors import VerificationError
@@ -22,21 +26,12 @@ from bellhop_mlir.tokens import verify_text
 _LARGEST_VALUE = 2**48
 _MOST_OPERATIONS = 2**24
 
-_DIALECTS = ("builtin", "func", "stablehlo", "chlo", "callback", "quantum")
 # What JAX says about shardings, and XLA believes; a program runs on one device.
 _SHARDING = ("sdy.", "mhlo.sharding")
-# What waits for somebody outside of the program, or for another device.
-_REFUSED = (
-    "builtin.module",
-    *(
-        f"stablehlo.{name}"
-        for name in (
-            *("infeed", "outfeed", "send", "recv", "all_gather", "all_reduce", "all_to_all"),
-            *("collective_broadcast", "collective_permute", "reduce_scatter"),
-            *("tuple", "get_tuple_element"),
-        )
-    ),
-)
+# What JAX says about arguments and results, and XLA does not read.
+_OF_VALUES = "jax.result_info"
+# XLA takes some composites of such names for the operations, whatever they stand for.
+_TAKEN_FOR_OPERATIONS = ("chlo.", "mhlo.", "stablehlo.", "xla.")
 # Those of other kinds are made by later passes.
 _KINDS = [kind.name for kind in KINDS.values() if kind.is_traced]
 
@@ -60,8 +55,10 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
             for op in operations(module.operation):
                 if not any_operation:
                     _verify_allowed(op)
-                _verify_operation(op)
+                _verify_operation(op, any_element=any_operation)
             _verify_calls(module)
+    except VerificationError:
+        raise
     except (ir.MLIRError, TypeError, ValueError, LookupError) as error:
         # The bindings have no classes for some attributes and types.
         raise VerificationError(f"it is no module of MLIR: {error}") from error
@@ -70,19 +67,68 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
 
 def _verify_allowed(op: ir.Operation) -> None:
     name = op.name
-    if name.partition(".")[0] not in _DIALECTS or name in _REFUSED:
-        raise VerificationError(f"it has an operation {name}, which saved programs do not have")
-    if name == "stablehlo.custom_call":
-        verify_call(op)
     for attribute in list(op.attributes):
         if attribute.startswith(_SHARDING):
             del op.attributes[attribute]
+    is_own = name.partition(".")[0] in OWN_DIALECTS
+    if not is_own and name not in ATTRIBUTES:
+        raise VerificationError(f"it has an operation {name}, which saved programs do not have")
+    for attribute in op.attributes:
+        # The verifiers of our dialects look at all of theirs, which have no dialect before them.
+        is_known = "." not in attribute if is_own else attribute in ATTRIBUTES[name]
+        if not is_known and not attribute.startswith(HARMLESS):
+            raise VerificationError(
+                f"its {name} has an attribute '{attribute}', which saved programs do not have"
+            )
+    verify = _VERIFIERS.get(name)
+    if verify is not None:
+        verify(op)
 
 
-def _verify_operation(op: ir.Operation) -> None:
+def _keep_names_of_values(op: ir.Operation) -> None:
+    """Drop from a function what XLA would believe about its arguments and results."""
+    for role in ("arg_attrs", "res_attrs"):
+        if role not in op.attributes:
+            continue
+        kept = []
+        for attributes in ir.ArrayAttr(op.attributes[role]):
+            named = ir.DictAttr(attributes)
+            names = {_OF_VALUES: named[_OF_VALUES]} if _OF_VALUES in named else {}
+            kept.append(ir.DictAttr.get(names))
+        op.attributes[role] = ir.ArrayAttr.get(kept)
+
+
+def _verify_windows(op: ir.Operation) -> None:
+    """Refuse windows that lie in the padding alone, of which XLA reads no element."""
+    if "padding" not in op.attributes or "window_dimensions" not in op.attributes:
+        return
+    padding = op.attributes["padding"]
+    sizes = list(ir.DenseI64ArrayAttr(op.attributes["window_dimensions"]))
+    edges = [int(each) for each in ir.DenseIntElementsAttr(padding)]
+    if any(not 0 <= edge < sizes[i // 2] for i, edge in enumerate(edges)):
+        raise VerificationError("its select_and_scatter has windows of nothing but padding")
+
+
+def _verify_composite(op: ir.Operation) -> None:
+    """Refuse a composite that XLA would take for an operation of another dialect."""
+    name = ir.StringAttr(op.attributes["name"]).value
+    if name.startswith(_TAKEN_FOR_OPERATIONS):
+        raise VerificationError(f"it has a composite {name}, which saved programs do not have")
+
+
+_VERIFIERS = {
+    "func.func": _keep_names_of_values,
+    "stablehlo.composite": _verify_composite,
+    "stablehlo.custom_call": verify_call,
+    "stablehlo.select_and_scatter": _verify_windows,
+    "stablehlo.sort": verify_comparator,
+}
+
+
+def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
     name = op.name
     for type_ in _types(op):
-        _verify_type(type_)
+        _verify_type(type_, any_element=any_element)
     if name == "callback.call" and callback.CallOp(op).kind not in _KINDS:
         raise VerificationError(
             f"callback.call has the kind '{callback.CallOp(op).kind}'; the kinds of saved programs "
@@ -99,11 +145,15 @@ def _types(op: ir.Operation) -> Iterator[ir.Type]:
             yield from (argument.type for argument in block.arguments)
 
 
-def _verify_type(type_: ir.Type) -> None:
+def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
     if callback.is_token(type_):
         return
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
         raise VerificationError(f"it has a value of type {type_}, which is no array")
+    if not any_element and str(type_.element_type) not in ELEMENTS:
+        raise VerificationError(
+            f"it has a value of type {type_}, whose elements saved programs do not have"
+        )
     if 16 * math.prod(type_.shape) > _LARGEST_VALUE:
         raise VerificationError(f"it has a value of type {type_}, which is larger than any memory")
 

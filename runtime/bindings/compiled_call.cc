@@ -19,6 +19,7 @@
 #include "arrays/small_array.h"
 #include "bindings/call_with_arguments.h"
 #include "bindings/fast_call.h"
+#include "circuit/session.h"
 #include "ffi/runs.h"
 #include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
@@ -198,6 +199,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const FailuresOfCall failures;
   const UnderWay here(self);
+  const SessionsOfCall sessions;
   std::optional<CallWithArguments> in_call;
   PyObject* const fast = fast_of(self);
   Outcome outcome;

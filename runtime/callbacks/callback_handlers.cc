@@ -47,6 +47,7 @@ struct Call {
 template <typename Body>
 XLA_FFI_Error* calling(XLA_FFI_CallFrame* frame, Body&& body) {
   return handled(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
     CallTimer timer;
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
@@ -84,9 +85,11 @@ XLA_FFI_Error* callback_handler(XLA_FFI_CallFrame* frame) {
 // Threading: as above; the region goes on, without the GIL, when it has returned.
 // Ownership: arguments are copied; what waits for the results is kept under the future.
 XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
-  return calling(frame, [&](const Call& call) {
+  return calling(frame, [&](const Call& call) -> XLA_FFI_Error* {
     Buffers arguments = arguments_of(*frame);
     call.timer.of(CallTimer::Part::kStart, call.callback.place, arguments.span(), {});
+    if (frame->rets.size < 1 || !holds_handle(frame->rets.rets[0]))
+      return not_of_contract(*frame);
     PyObject* finish = nullptr;
     PyObject* exception = start(call.callback, arguments.span(), &finish);
     if (exception != nullptr) return call.end(exception);
@@ -100,7 +103,8 @@ XLA_FFI_Error* region_start_handler(XLA_FFI_CallFrame* frame) {
 // Threading: as above; waits for the region without the GIL.
 // Ownership: takes what waits under the future; the anchors after it are not read.
 XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
-  return calling(frame, [&](const Call& call) {
+  return calling(frame, [&](const Call& call) -> XLA_FFI_Error* {
+    if (!has_handles(*frame, 2)) return not_of_contract(*frame);
     uint64_t future = 0;
     std::memcpy(&future, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
                 sizeof(future));
@@ -125,6 +129,7 @@ XLA_FFI_Error* region_release_handler(XLA_FFI_CallFrame* frame) {
   return handled(frame, [&]() -> XLA_FFI_Error* {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
+    if (!has_handles(*frame, 2)) return not_of_contract(*frame);
     uint64_t handle = 0;
     std::memcpy(&handle, static_cast<XLA_FFI_Buffer*>(frame->args.args[1])->data,
                 sizeof(handle));

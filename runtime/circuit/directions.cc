@@ -20,6 +20,7 @@ namespace {
 
 double Directions::add(double id, std::int64_t number, std::span<const double> part,
                        std::int64_t bits) {
+  check_bits(bits);
   const std::size_t before = part_of(id);
   if (!is_dynamic_count(number)) throw_unknown();
   if (std::ranges::all_of(part, [](double value) { return value == 0; })) return id;

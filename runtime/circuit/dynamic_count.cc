@@ -5,13 +5,33 @@
 #include <cmath>
 #include <string>
 
+#include "arrays/checked_size.h"
 #include "devices/error.h"
+#include "devices/memory.h"
 
 namespace bellhop {
 
+namespace {
+
+constexpr const char* kWhat = "A derivative by the gates of a loop of unknown length";
+
+// Zeros for [rows, columns]. The numbers of parameters come from the program.
+std::vector<double> room_for(std::size_t rows, std::size_t columns) {
+  const std::size_t count = checked_product(rows, columns, kWhat);
+  expect_numbers(count, kWhat);
+  return std::vector<double>(count);
+}
+
+}  // namespace
+
+void check_bits(std::int64_t bits) {
+  if (bits >= 1 && bits < 64) return;
+  throw CircuitError("The bits of a perturbation: expected 1 to 63, got " +
+                     std::to_string(bits) + ".");
+}
+
 std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
-  derivatives_.push_back(
-      {values, parameters, std::vector<double>(values * parameters)});
+  derivatives_.push_back({values, parameters, room_for(values, parameters)});
   return static_cast<std::int32_t>(derivatives_.size()) - 1;
 }
 
@@ -30,6 +50,7 @@ const DynamicCount::Derivative& DynamicCount::derivative(std::int32_t number) co
 
 double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents,
                          std::size_t rows, std::size_t values, std::int64_t bits) {
+  check_bits(bits);
   const Derivative& all = derivative(number);
   if (values != all.values) {
     throw CircuitError("The derivative of " + std::to_string(all.values) +
@@ -44,7 +65,7 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
                        "basis, all is measured at once.");
   }
   Products& products = products_.emplace_back(
-      Products{rows, all.parameters, std::vector<double>(rows * all.parameters)});
+      Products{rows, all.parameters, room_for(rows, all.parameters)});
   for (std::size_t row = 0; row < rows; ++row) {
     double* const sums = products.numbers.data() + row * all.parameters;
     for (std::size_t place = 0; place < values; ++place) {

@@ -21,6 +21,10 @@ inline std::size_t column_of(std::int64_t number) {
   return static_cast<std::size_t>(number - kFirstDynamicCount);
 }
 
+// CircuitError unless whole numbers of so many bits can name perturbations, which are
+// sums of powers of two.
+void check_bits(std::int64_t bits);
+
 // What a circuit keeps of them between the handlers of its derivative.
 class DynamicCount {
  public:

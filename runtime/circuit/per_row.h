@@ -24,14 +24,15 @@ struct PerRow {
   std::size_t size() const { return stride == 0 ? values.size() : stride; }
 };
 
-// Reads a buffer of one dimension, which all rows share, or of two: [rows, numbers].
+// Reads a buffer of one dimension, which all rows share, or of two in a batch:
+// [rows, numbers]. A circuit alone has no rows, so no dimension of size zero is theirs.
 template <typename Buffer>
 auto read_per_row(const Buffer& buffer, std::size_t rows) {
   const auto shape = buffer.dimensions();
   const std::span values(buffer.typed_data(), buffer.element_count());
   using Values = std::span<const typename decltype(values)::value_type>;
   if (shape.size() == 1) return PerRow<Values>{values};
-  if (shape.size() != 2 || static_cast<std::size_t>(shape[0]) != rows) {
+  if (shape.size() != 2 || rows == 0 || static_cast<std::size_t>(shape[0]) != rows) {
     throw CircuitError("A batch of " + std::to_string(rows) +
                        " circuits was given numbers for another number of rows.");
   }

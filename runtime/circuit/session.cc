@@ -1,10 +1,13 @@
 // circuit/session.cc: circuits in progress, and the handles that name them.
 #include "circuit/session.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <random>
 #include <utility>
 
+#include "devices/memory.h"
 #include "profile/profile.h"
 
 namespace bellhop {
@@ -48,6 +51,27 @@ std::uint32_t claim_place() {
   return all.used++;
 }
 
+// Numbers that no program can guess: each thread has a generator that the system
+// seeds. Zero is left out.
+std::uint32_t draw_generation() {
+  thread_local std::mt19937 generator = [] {
+    std::random_device device;
+    std::seed_seq words{device(), device(), device(), device(),
+                        device(), device(), device(), device()};
+    return std::mt19937(words);
+  }();
+  std::uint32_t drawn = 0;
+  while (drawn == 0) drawn = static_cast<std::uint32_t>(generator());
+  return drawn;
+}
+
+// A number that no other thread of the process has or had.
+std::uint64_t number_of_thread() {
+  static std::atomic<std::uint64_t> newest{0};
+  thread_local const std::uint64_t number = ++newest;
+  return number;
+}
+
 void give_place(std::uint32_t place) noexcept {
   Table& all = table();
   std::lock_guard lock(all.mutex);
@@ -60,7 +84,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   std::unique_ptr<Device> device = std::move(session.device);
   const bool failed = session.device_failed;
   const bool recording = session.tape.recording;
-  ++session.generation;
+  session.generation = 0;
   session.tape = {};
   session.dynamic_count = {};
   session.directions = {};
@@ -82,12 +106,14 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   pool.give(std::move(device));
 }
 
-Lease find(Handle handle) {
+Lease find(Handle handle, std::int64_t run_id) {
   if (handle.place < kPlaces) {
     Session* session = table().places[handle.place].load(std::memory_order_acquire);
-    if (session != nullptr) {
+    // The session of another run may be in use for long, so its lock is not asked for.
+    if (session != nullptr && session->run_id == run_id) {
       std::unique_lock lock(session->mutex);
-      if (session->device != nullptr && session->generation == handle.generation) {
+      if (session->device != nullptr && session->generation == handle.generation &&
+          session->run_id == run_id) {
         return Lease{*session, std::move(lock),
                      SmallTeam(session->device->pool.threads(), session->qubits)};
       }
@@ -95,8 +121,9 @@ Lease find(Handle handle) {
   }
   throw CircuitError(
       "The circuit of this operation has ended: its handle is used after "
-      "bellhop_circuit_end, or after its program failed. If you did not keep a "
-      "handle yourself, this is a bug in Bellhop; please report it.");
+      "bellhop_circuit_end, in another run than the one that began it, or after its "
+      "program failed. If you did not keep a handle yourself, this is a bug in "
+      "Bellhop; please report it.");
 }
 
 }  // namespace
@@ -116,6 +143,10 @@ std::size_t dynamic_count_columns(std::span<const Step> steps) {
 
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id) {
+  // Each shot has a number there.
+  if (beginning.tree == Tree::kDrawn) {
+    expect_numbers(beginning.shots, "A circuit whose shots draw outcomes");
+  }
   std::unique_ptr<Device> device =
       beginning.pool.take(beginning.waits ? 0 : beginning.qubits, beginning.shots);
   if (seed) {
@@ -128,8 +159,12 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   const std::uint32_t place = claim_place();
   Session& session = *table().places[place].load(std::memory_order_acquire);
   std::lock_guard lock(session.mutex);
+  session.generation = draw_generation();
+  session.thread.store(number_of_thread(), std::memory_order_relaxed);
+  session.serial.store(++SessionsOfCall::begun_here_, std::memory_order_relaxed);
   session.run_id = run_id;
   session.beginning = &beginning;
+  session.begun_by.store(&beginning, std::memory_order_relaxed);
   session.device = std::move(device);
   session.record = on_tape;
   session.touched = false;
@@ -145,11 +180,11 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   return Handle{place, session.generation};
 }
 
-Lease open_session(Handle handle) { return find(handle); }
+Lease open_session(Handle handle, std::int64_t run_id) { return find(handle, run_id); }
 
-std::string name_of(Handle handle) {
+std::string name_of(Handle handle, std::int64_t run_id) {
   try {
-    return find(handle)->beginning->circuit;
+    return find(handle, run_id)->beginning->circuit;
   } catch (const CircuitError&) {
     return {};
   }
@@ -173,24 +208,50 @@ void require_one_circuit(const Session& session) {
   }
 }
 
-void end_session(Handle handle) {
-  Lease lease = find(handle);
+void end_session(Handle handle, std::int64_t run_id) {
+  Lease lease = find(handle, run_id);
   close(lease.session, std::move(lease.lock), handle.place);
 }
 
-void end_sessions(std::int64_t run_id) noexcept {
+namespace {
+
+// Ends the open sessions that `is_meant` accepts. It is asked without the lock of a
+// session first: that of another run may be in use for long, by this thread even, since
+// the handler of a signal may call anything.
+template <typename Predicate>
+void end_where(const Predicate& is_meant) noexcept {
   Table& all = table();
+  if (all.live.load(std::memory_order_relaxed) == 0) return;
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);
     if (session == nullptr) return;
-    // That of another run may be in use for long, by this thread even: the handler of
-    // a signal may call anything.
-    if (session->run_id != run_id) continue;
+    if (!is_meant(*session)) continue;
     std::unique_lock lock(session->mutex);
-    if (session->device != nullptr && session->run_id == run_id) {
+    if (session->device != nullptr && is_meant(*session)) {
       close(*session, std::move(lock), place);
     }
   }
+}
+
+}  // namespace
+
+void end_sessions(std::int64_t run_id) noexcept {
+  end_where([run_id](const Session& session) { return session.run_id == run_id; });
+}
+
+void end_sessions_of(const Beginning& beginning) noexcept {
+  end_where([&](const Session& session) {
+    return session.begun_by.load(std::memory_order_relaxed) == &beginning;
+  });
+}
+
+void SessionsOfCall::end_left_open() noexcept {
+  if (live_sessions() == 0) return;
+  const std::uint64_t here = number_of_thread();
+  end_where([&](const Session& session) {
+    return session.thread.load(std::memory_order_relaxed) == here &&
+           session.serial.load(std::memory_order_relaxed) > before_;
+  });
 }
 
 std::size_t live_sessions() noexcept {

@@ -24,10 +24,10 @@
 
 namespace bellhop {
 
-// What a program carries for a circuit: the place of its session, and which of
-// the sessions that stood in that place it is. Both words of a live handle are
-// checked at every use and neither is an address, so a stale or invented handle
-// is an error and never touches memory.
+// The value that a program carries for a circuit: the place of its session, and a
+// random number that the session has as long as its circuit is open. Every use checks
+// both words and the run that began the circuit, and neither word is an address: a
+// stale, guessed or foreign handle is an error and never touches memory.
 struct Handle {
   std::uint32_t place = 0;
   std::uint32_t generation = 0;
@@ -107,8 +107,13 @@ struct Beginning {
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
 struct Session {
   std::mutex mutex;              // guards all of the below
-  std::uint32_t generation = 1;  // never 0, so that a zero handle is not live
+  std::uint32_t generation = 0;  // drawn at each begin; never 0 in a live session
   std::atomic<std::int64_t> run_id = 0;
+  // The thread that began the circuit, by a number of its own, and the position of the
+  // circuit among all that the thread has begun.
+  std::atomic<std::uint64_t> thread = 0;
+  std::atomic<std::uint64_t> serial = 0;
+  std::atomic<const void*> begun_by = nullptr;  // `beginning`, read without the lock
   const Beginning* beginning = nullptr;
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
   bool record = false;             // on the plugin's tape
@@ -162,8 +167,10 @@ struct Lease {
 // Any thread may call these.
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
-Lease open_session(Handle handle);   // CircuitError where the handle is not live
-std::string name_of(Handle handle);  // for errors; empty where it is not live
+// CircuitError where the handle is not that of an open circuit of the run.
+Lease open_session(Handle handle, std::int64_t run_id);
+// For errors; empty where open_session would throw.
+std::string name_of(Handle handle, std::int64_t run_id);
 // How many columns a table of the dynamic-count parameters of some steps has.
 std::size_t dynamic_count_columns(std::span<const Step> steps);
 // Whether a plugin records it. No tape holds samples or projections; what is recorded
@@ -174,11 +181,37 @@ bool is_for_tape(const Beginning& beginning);
 void stop_waiting(Session& session);
 // For operations that there are not for a batch: CircuitError where it is one.
 void require_one_circuit(const Session& session);
-void end_session(Handle handle);
+void end_session(Handle handle, std::int64_t run_id);
 
 // Ends all sessions of an execution that failed part-way. A session in the middle of an
 // operation is waited for.
 void end_sessions(std::int64_t run_id) noexcept;
+
+// Ends all sessions that a compiled begin has opened and its program did not end. Call
+// it before the begin is freed: XLA frees an executable after its last run.
+void end_sessions_of(const Beginning& beginning) noexcept;
+
+// Ends, in its destructor, the circuits that this thread began meanwhile and that are
+// still open. XLA runs a program on the thread of its caller to the end before it
+// returns, so these belong to runs that are over, and their programs left them open.
+class SessionsOfCall {
+ public:
+  SessionsOfCall() : before_(begun_here_) {}
+  ~SessionsOfCall() {
+    if (begun_here_ != before_) [[unlikely]]
+      end_left_open();
+  }
+  SessionsOfCall(const SessionsOfCall&) = delete;
+  SessionsOfCall& operator=(const SessionsOfCall&) = delete;
+
+ private:
+  friend Handle begin_session(const Beginning&, std::optional<Seed>, std::int64_t);
+
+  void end_left_open() noexcept;
+
+  static thread_local constinit inline std::uint64_t begun_here_ = 0;
+  std::uint64_t before_;
+};
 
 std::size_t live_sessions() noexcept;
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "arrays/checked_size.h"
 #include "derivatives/shifted_runs.h"
+#include "devices/memory.h"
 
 namespace bellhop {
 namespace {
@@ -27,7 +29,8 @@ Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
 
 // How many columns a vector of these numbers has.
 std::size_t columns_of(const Numbers& dynamic_count) {
-  return dynamic_count.empty() ? 0 : column_of(dynamic_count.back()) + 1;
+  // A program may number its parameters in any order.
+  return dynamic_count.empty() ? 0 : column_of(std::ranges::max(dynamic_count)) + 1;
 }
 
 // Calls act for each choice of `size` numbers: 00, 01, 02, ..., 11, 12, ...
@@ -47,6 +50,9 @@ void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
   }
 }
 
+constexpr const char* kDerivative = "A derivative of a circuit";
+constexpr const char* kDirections = "The directions of a derivative";
+
 // All directions, written out.
 class Vectors {
  public:
@@ -55,6 +61,8 @@ class Vectors {
     for (const double id : directions.ids) {
       auto [found, is_new] = by_id_.try_emplace(id);
       if (is_new) {
+        expect_numbers(checked_product(by_id_.size(), columns, kDirections),
+                       kDirections);
         found->second.resize(columns);
         session.directions.read(id, found->second);
       }
@@ -119,8 +127,11 @@ class Tensor {
         columns_(columns_of(dynamic_count_)),
         vectors_(session, by.directions, columns_),
         has_jacobians_(by.adjoint && by.order + by.directions.order > 0) {
-    std::size_t size = runs_.batch() * by.directions.rows * runs_.width();
-    for (std::size_t k = 0; k < by.order; ++k) size *= params_;
+    std::size_t size =
+        checked_product(checked_product(runs_.batch(), by.directions.rows, kDerivative),
+                        runs_.width(), kDerivative);
+    for (std::size_t k = 0; k < by.order; ++k)
+      size = checked_product(size, params_, kDerivative);
     check_size(size, result.size());
   }
 
@@ -303,7 +314,8 @@ void saved_derivative(const Session& session, std::int32_t derivative,
                       const DirectionRows& directions, std::span<double> result) {
   const auto& [values, columns, numbers] = session.dynamic_count.derivative(derivative);
   const Vectors vectors(session, directions, columns);
-  check_size(directions.rows * values, directions.order * result.size());
+  check_size(checked_product(directions.rows, values, kDerivative),
+             checked_product(directions.order, result.size(), kDerivative));
   for (std::size_t row = 0; row < directions.rows; ++row) {
     for (std::size_t place = 0; place < values; ++place) {
       const auto by = std::span(numbers).subspan(place * columns, columns);

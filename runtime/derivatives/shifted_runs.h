@@ -12,13 +12,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "arrays/checked_size.h"
 #include "derivatives/differentiation.h"
 #include "derivatives/replay.h"
+#include "devices/memory.h"
 
 namespace bellhop {
 
@@ -41,8 +42,7 @@ class ShiftedRuns {
         measured_(measured),
         helpers_(helpers),
         batch_(std::max<std::size_t>(session.rows, 1)),
-        width_(static_cast<std::size_t>(
-            std::reduce(measured.sizes.begin(), measured.sizes.end()))) {
+        width_(sum_of(measured.sizes)) {
     points_.steps = by.steps;
     points_.basis = by.basis;
   }
@@ -89,7 +89,7 @@ class ShiftedRuns {
     values_.clear();
     for (const std::int64_t size : measured_.sizes) {
       const auto numbers = static_cast<std::size_t>(size);
-      values_.emplace_back(batch_ * this->size() * numbers);
+      values_.emplace_back(numbers_of_runs(numbers));
       outputs.push_back({values_.back().data(), numbers});
     }
     replay(session_, params_, points_, {measured_.list, measured_.data, outputs},
@@ -104,9 +104,10 @@ class ShiftedRuns {
 
   // Does the same, for the adjoint derivatives of the values instead of these.
   void measure_jacobians(std::size_t dynamic_columns) {
-    const std::size_t rows = batch_ * size() * width_;
-    jacobians_.assign(rows * params_.size(), 0.0);
-    by_dynamic_count_.assign(rows * dynamic_columns, 0.0);
+    jacobians_.assign(numbers_of_runs(checked_product(width_, params_.size(), kValues)),
+                      0.0);
+    by_dynamic_count_.assign(
+        numbers_of_runs(checked_product(width_, dynamic_columns, kValues)), 0.0);
     dynamic_columns_ = dynamic_columns;
     replay_jacobian(
         session_, params_, points_, {measured_.list, measured_.data, {}},
@@ -146,6 +147,23 @@ class ShiftedRuns {
     std::size_t first;
     std::size_t count;
   };
+
+  static constexpr const char* kValues = "The values of a differentiated circuit";
+
+  static std::size_t sum_of(std::span<const std::int64_t> sizes) {
+    std::size_t sum = 0;
+    for (const std::int64_t size : sizes)
+      sum = checked_sum(sum, static_cast<std::size_t>(size), kValues);
+    return sum;
+  }
+
+  // How many numbers all runs have, of so many each.
+  std::size_t numbers_of_runs(std::size_t each) const {
+    const std::size_t runs = checked_product(batch_, size(), kValues);
+    const std::size_t numbers = checked_product(runs, each, kValues);
+    expect_numbers(numbers, kValues);
+    return numbers;
+  }
 
   // The terms of a parameter's rule.
   Terms terms_of(std::int32_t number) const {

@@ -1,6 +1,7 @@
 // devices/memory.cc: refusing what does not fit into the host's memory.
 #include "devices/memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -36,11 +37,13 @@ std::string in_gib(double bytes) {
 
 void expect_memory(Memory memory, const MemoryNeeded& needed) {
   const auto [qubits, states, shots, amplitude] = needed;
-  const double state =
-      std::ldexp(static_cast<double>(amplitude), static_cast<int>(qubits));
-  const double bytes =
-      static_cast<double>(states) * state +
-      static_cast<double>(shots) * static_cast<double>(qubits) * sizeof(double);
+  constexpr std::size_t kInfinite = 2000;  // qubits
+  const double state = std::ldexp(static_cast<double>(amplitude),
+                                  static_cast<int>(std::min(qubits, kInfinite)));
+  const double bytes = static_cast<double>(states) * state +
+                       static_cast<double>(shots) *
+                           static_cast<double>(std::max<std::size_t>(qubits, 1)) *
+                           sizeof(double);
   if (bytes < kFewBytes) return;
   const bool all = memory == Memory::kAll;
   const double kib = number_in("/proc/meminfo", all ? "MemTotal:" : "MemAvailable:");
@@ -51,6 +54,16 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
   throw CircuitError(what + " take " + in_gib(bytes) + " of memory, and " +
                      (all ? "this machine has " : "free are ") + in_gib(1024 * kib) +
                      ". Use fewer wires" + (shots > 0 ? " or shots." : "."));
+}
+
+void expect_numbers(std::size_t count, const char* what) {
+  const double bytes = static_cast<double>(count) * sizeof(double);
+  if (bytes < kFewBytes) return;
+  const double kib = number_in("/proc/meminfo", "MemAvailable:");
+  if (bytes <= 1024 * kib) return;
+  throw CircuitError(std::string(what) + " takes " + in_gib(bytes) +
+                     " of memory, and free are " + in_gib(1024 * kib) +
+                     ". Use fewer parameters.");
 }
 
 }  // namespace bellhop

@@ -24,4 +24,7 @@ struct MemoryNeeded {
 // not have, and ends the process when it is used.
 void expect_memory(Memory memory, const MemoryNeeded& needed);
 
+// The same for so many numbers of double precision, which `what` names.
+void expect_numbers(std::size_t count, const char* what);
+
 }  // namespace bellhop

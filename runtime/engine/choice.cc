@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "arrays/checked_size.h"
 #include "circuit/dynamic_count.h"
 #include "gates/gate_table.h"
 #include "plans/plan.h"
@@ -37,6 +38,7 @@ std::shared_ptr<const Plan> plan_of(const Session& session, const Step& step) {
 // Whether the static-count parameters that it takes are among so many.
 bool takes_of(const Step& step, std::size_t parameters) {
   if (is_dynamic_count(step.offset)) return true;
+  // GateTable::check_sizes has seen that it does not wrap, when the step was kept.
   const std::size_t taken =
       static_cast<std::size_t>(step.iterations) * step.gates->parameters();
   if (step.offset == kLastParameters) return taken <= parameters;
@@ -144,7 +146,9 @@ bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qu
     return false;
   }
   return jacobians.height == height && (!cotangents || cotangents->size() == values) &&
-         jacobians.values.size() == rows * height * jacobians.columns;
+         jacobians.values.size() ==
+             checked_product(checked_product(rows, height, "A Jacobian"),
+                             jacobians.columns, "A Jacobian");
 }
 
 bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots) {
@@ -234,6 +238,9 @@ bool may_score(const Session& session, std::size_t parameters) {
 
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
+  // A single circuit that was not begun for derivatives has not kept what its
+  // projections removed, so there is no way back.
+  if (jacobians != nullptr && session.rows == 0 && !session.keeps_steps) return false;
   return (!measuring.outputs.empty() || jacobians != nullptr) &&
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
 }

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "arrays/checked_size.h"
+#include "devices/memory.h"
 #include "engine/choice.h"
 #include "engine/single.h"
 #include "engine/walk.h"
@@ -163,6 +165,8 @@ void run_rows(const Session& batch, const Measuring& measuring,
                  });
 }
 
+constexpr const char* kRows = "The rows of a batch";
+
 // How likely a run is where a wire is measured.
 struct Likelihood {
   std::array<double, 2> both;  // with each outcome
@@ -171,6 +175,8 @@ struct Likelihood {
 
 std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t wire,
                                             const Helpers& helpers) {
+  expect_numbers(
+      checked_product(batch.rows, sizeof(Likelihood) / sizeof(double), kRows), kRows);
   std::vector<Likelihood> found(batch.rows);
   const MeasurementList none{std::span<const std::int64_t>()};
   const auto work = [&](Group& group, std::size_t first, std::size_t count) {

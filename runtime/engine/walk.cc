@@ -17,7 +17,10 @@ std::int64_t first_column(const Step& step, std::size_t columns) {
   if (is_dynamic_count(step.offset))
     return static_cast<std::int64_t>(column_of(step.offset));
   if (step.offset != kLastParameters) return step.offset;
-  return static_cast<std::int64_t>(columns - step.gates->parameters());
+  // No wrap: `takes_of` in choice.cc has seen that there are as many.
+  const std::size_t taken =
+      static_cast<std::size_t>(step.iterations) * step.gates->parameters();
+  return static_cast<std::int64_t>(columns - taken);
 }
 
 }  // namespace

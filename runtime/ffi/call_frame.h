@@ -38,6 +38,21 @@ class Buffers {
   size_t size_ = 0;
 };
 
+// Whether a buffer has the two words of a handle, or of a table's address.
+inline bool holds_handle(const void* buffer) {
+  const auto& given = *static_cast<const XLA_FFI_Buffer*>(buffer);
+  return given.dtype == XLA_FFI_DataType_U32 && given.rank == 1 && given.dims[0] == 2;
+}
+
+// Whether the first operands are handles, as many as that.
+inline bool has_handles(const XLA_FFI_CallFrame& frame, int64_t count) {
+  if (frame.args.size < count) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!holds_handle(frame.args.args[i])) return false;
+  }
+  return true;
+}
+
 // The value of the attribute in this place; they are sorted by name.
 inline int64_t attribute(const XLA_FFI_CallFrame& frame, int64_t place) {
   return *static_cast<const int64_t*>(
@@ -59,6 +74,9 @@ int32_t device_ordinal(const XLA_FFI_CallFrame& frame);
 XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame);
 
 XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message);
+
+// The error of a call whose operands or results are not those of the contract.
+XLA_FFI_Error* not_of_contract(const XLA_FFI_CallFrame& frame);
 
 // What XLA asks of every handler once, when it is registered.
 XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame);

@@ -9,6 +9,7 @@ namespace bellhop {
 namespace {
 
 constexpr std::size_t kAny = ~std::size_t{0};
+constexpr std::size_t kSome = kAny - 1;  // one or more
 
 // Plugins read the parameters and wires of these gates without a look at how many
 // there are, so they are counted here. Gates not listed are the device's to judge.
@@ -28,8 +29,9 @@ constexpr Arity kArities[] = {
     {1, 2, {"IsingXX", "IsingXY", "IsingYY", "IsingZZ"}},
     {1, 2, {"SingleExcitation", "SingleExcitationMinus", "SingleExcitationPlus"}},
     {1, 4, {"DoubleExcitation", "DoubleExcitationMinus", "DoubleExcitationPlus"}},
-    {1, kAny, {"GlobalPhase", "MultiRZ", "PauliRot"}},
-    {2, kAny, {"PCPhase"}},
+    {1, kAny, {"GlobalPhase", "PauliRot"}},
+    {1, kSome, {"MultiRZ"}},
+    {2, kSome, {"PCPhase"}},
     {3, 1, {"Rot"}},
     {3, 2, {"CRot"}},
 };
@@ -64,6 +66,11 @@ void expect_params(const Gate& gate, std::size_t expected) {
   }
 }
 
+// Plugins shift by the number of wires less one.
+void expect_wires(const Gate& gate) {
+  if (gate.wires.empty()) reject(gate, "expected one wire or more, got none");
+}
+
 void expect_plain(const Gate& gate) {
   if (gate.inverse || !gate.controls.empty()) {
     reject(gate, "a state preparation has no adjoint and no controls");
@@ -79,9 +86,11 @@ std::size_t data_size(const Gate& gate, std::size_t scale) {
 void check(const Gate& gate) {
   switch (gate.kind) {
     case Gate::Kind::kMatrix:
+      expect_wires(gate);
       return expect_params(gate, data_size(gate, 2));
     case Gate::Kind::kState:
       expect_plain(gate);
+      expect_wires(gate);
       return expect_params(gate, data_size(gate, 1));
     case Gate::Kind::kBasisState:
       expect_plain(gate);
@@ -91,10 +100,15 @@ void check(const Gate& gate) {
   }
   if (const Arity* known = find_arity(gate.name)) {
     expect_params(gate, known->params);
-    if (known->wires != kAny && known->wires != gate.wires.size()) {
+    if (known->wires == kSome) expect_wires(gate);
+    if (known->wires < kSome && known->wires != gate.wires.size()) {
       reject(gate, "expected " + std::to_string(known->wires) + " wires, got " +
                        std::to_string(gate.wires.size()));
     }
+  }
+  if (gate.name != "PauliRot" && !gate.pauli_word.empty()) {
+    reject(gate,
+           "only PauliRot has a Pauli word, got '" + gate.pauli_word.front() + "'");
   }
   if (gate.name == "PauliRot") {
     if (gate.pauli_word.empty()) reject(gate, "expected a Pauli word, as PauliRot:XYZ");

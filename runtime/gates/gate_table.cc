@@ -3,8 +3,10 @@
 #include "gates/gate_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "arrays/checked_size.h"
 #include "interpreter/signals.h"
 
 namespace bellhop {
@@ -99,6 +101,7 @@ void fill_bits(std::vector<std::int8_t>& out, const Gate& gate, const Inputs& in
 void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs) {
   Device& device = *session.device;
   fill_bits(device.bits, gate, inputs);
+  if (device.bits.empty()) return;
   if (!session.touched) {
     auto bits = view_of(device.bits.data(), device.bits.size());
     device.plugin->SetBasisState(bits, device.wires);
@@ -206,20 +209,30 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
 }  // namespace
 
 void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
-                            std::int32_t iterations) const {
+                            std::int32_t offset, std::int32_t iterations) const {
   if (iterations < 0) {
     throw CircuitError("A run of gates has 0 or more iterations, got " +
                        std::to_string(iterations) + ".");
   }
   const auto check = [&](const char* what, std::size_t of_iteration,
                          std::size_t given) {
-    const std::size_t used = static_cast<std::size_t>(iterations) * of_iteration;
+    const std::size_t used = checked_product(static_cast<std::size_t>(iterations),
+                                             of_iteration, "A run of gates");
     if (used <= given) return;
     throw CircuitError("A run of gates uses " + std::to_string(used) + what +
                        " and was given " + std::to_string(given) + ".");
   };
   check(" parameters", params_, params);
   check(" dynamic wires", dynamic_wires_, dynamic_wires);
+  // Numbers of parameters have 32 bits, and those of a run follow one another.
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  const std::size_t taken = static_cast<std::size_t>(iterations) * params_;
+  if (offset < kLastParameters ||
+      (offset >= 0 && taken > kMost - static_cast<std::size_t>(offset))) {
+    throw CircuitError("The offset of a run of " + std::to_string(taken) +
+                       " parameters: expected -2 to " + std::to_string(kMost) +
+                       " for each of them, got " + std::to_string(offset) + ".");
+  }
 }
 
 void GateTable::check_computed(
@@ -269,7 +282,7 @@ void GateTable::keep(Session& session, const PerRow<std::span<const double>>& pa
                      std::int32_t offset,
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                      std::int32_t iterations) const {
-  check_sizes(params.size(), dynamic_wires.size(), iterations);
+  check_sizes(params.size(), dynamic_wires.size(), offset, iterations);
   check_computed(session, params, dynamic_wires, iterations);
   // What there is for more iterations has the numbers of later gates.
   const auto copy = [&](const auto& numbers, std::size_t of_iteration) {
@@ -289,7 +302,7 @@ void GateTable::keep(Session& session, const PerRow<std::span<const double>>& pa
 void GateTable::apply(Session& session, std::span<const double> params,
                       std::int32_t offset, std::span<const std::int32_t> dynamic_wires,
                       std::int32_t iterations) const {
-  check_sizes(params.size(), dynamic_wires.size(), iterations);
+  check_sizes(params.size(), dynamic_wires.size(), offset, iterations);
   const auto count = static_cast<std::size_t>(iterations);
   for (std::size_t iteration = 0; iteration < count; ++iteration) {
     const std::size_t first = iteration * params_;

@@ -74,7 +74,7 @@ class GateTable {
   std::shared_ptr<const engine::Plan> planned(const Iterations& iterations,
                                               std::size_t qubits) const;
   std::size_t iterations_at_once() const;
-  void check_sizes(std::size_t params, std::size_t dynamic_wires,
+  void check_sizes(std::size_t params, std::size_t dynamic_wires, std::int32_t offset,
                    std::int32_t iterations) const;
   // Throws CircuitError where gates cannot be on computed wires, or a bit is none.
   void check_computed(Session& session, const PerRow<std::span<const double>>& params,

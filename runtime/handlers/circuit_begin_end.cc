@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "circuit/session.h"
 #include "handlers/circuit_ffi.h"
@@ -16,6 +17,13 @@ struct BeginState {
   static inline ffi::TypeId id = {};
   Beginning beginning;
   bool seeded;
+
+  BeginState(Beginning begun, bool takes_seed)
+      : beginning(std::move(begun)), seeded(takes_seed) {}
+  // The executable is freed: its program left open what is open now.
+  ~BeginState() { end_sessions_of(beginning); }
+  BeginState(const BeginState&) = delete;
+  BeginState& operator=(const BeginState&) = delete;
 };
 
 // What the contract's `tree` says: which outcomes there are, or what becomes of runs
@@ -52,11 +60,11 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     if (rows > 0 && outcomes.tree == Tree::kDrawn) {
       throw CircuitError("The rows of a batch do not share their runs among shots.");
     }
-    return std::make_unique<BeginState>(BeginState{
+    return std::make_unique<BeginState>(
         beginning_of(
             {library, factory, kwargs, qubits, shots, record, rows, engine, precision},
             circuit, outcomes.tree, outcomes.redraw),
-        seeded != 0});
+        seeded != 0);
   };
   return instantiate<BeginState>(build, circuit);
 }
@@ -72,8 +80,9 @@ Seed read_seed(const ffi::RemainingArgs& anchors) {
 }
 
 // Threading: any XLA thread.
-// Ownership: the session is the program's from here on, until end, or until its
-// execution fails.
+// Ownership: the session is the run's from here on: until end, until its execution
+// fails, or at the latest until the call or the executable of a program that never ends
+// it is over.
 ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
                  HandleResult result) {
   return guarded(state, run, state->beginning, [&] {
@@ -86,7 +95,7 @@ ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
 // Threading: any XLA thread.
 // Ownership: the device goes back to its pool, or is destroyed if it failed.
 ffi::Error end(ffi::RunId run, HandleBuffer handle) {
-  return guarded(run, handle, [&] { end_session(read_handle(handle)); });
+  return guarded(run, handle, [&] { end_session(read_handle(handle), run.run_id); });
 }
 
 const Target kCircuitBegin("bellhop_circuit_begin",

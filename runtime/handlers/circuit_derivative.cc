@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "arrays/checked_size.h"
 #include "derivatives/derivative.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"
@@ -24,6 +25,9 @@ struct DerivativeState {
   bool adjoint;
   bool keep;
 };
+
+// Far more than any program asks for, and few enough to be counted through.
+constexpr std::size_t kMostOrder = 32;
 
 template <typename T>
 std::vector<T> copy_of(std::span<const T> numbers) {
@@ -66,7 +70,8 @@ ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
     auto state = std::make_unique<DerivativeState>(
         DerivativeState{MeasurementList(*code), copy_of(*sizes), copy_of(*squares),
                         copy_of(*ends), copy_of(*coefficients), copy_of(*amounts),
-                        static_cast<std::size_t>(*order), adjoint != 0, keep != 0});
+                        checked_size(order, kMostOrder, "The order of a derivative"),
+                        adjoint != 0, keep != 0});
     check(*state);
     return state;
   });
@@ -100,6 +105,7 @@ Differentiation read_order(const DerivativeState& state, const Session& session,
                        std::to_string(columns) + " numbers.");
   }
   const auto shape = directions.dimensions();
+  checked_size(shape[1], kMostOrder, "The order of a derivative along directions");
   return {state.order,
           {span_of(directions), static_cast<std::size_t>(shape[0]),
            static_cast<std::size_t>(shape[1])},

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "arrays/checked_size.h"
 #include "derivatives/derivative.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"
@@ -31,6 +32,8 @@ ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                ffi::ResultBufferR1<ffi::F64> id) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto shape = cotangents.dimensions();
+    expect_count(static_cast<std::size_t>(shape[0]), id->element_count(),
+                 "The perturbations of cotangents");
     std::ranges::fill(span_of(*id), lease->dynamic_count.vjp(
                                         *derivative.typed_data(), span_of(cotangents),
                                         static_cast<std::size_t>(shape[0]),
@@ -73,6 +76,8 @@ ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                          " directions are given " +
                          std::to_string(parts.dimensions()[0]) + " parts.");
     }
+    expect_count(ids.element_count(), results->element_count(),
+                 "The perturbations of directions");
     for (std::size_t row = 0; row < ids.element_count(); ++row) {
       results->typed_data()[row] =
           lease->directions.add(ids.typed_data()[row], *number.typed_data(),

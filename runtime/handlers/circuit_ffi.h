@@ -84,10 +84,13 @@ inline std::string message_of_exception() {
   }
 }
 
-inline std::string name_of(const HandleBuffer& buffer) {
-  return buffer.element_count() == 2 ? name_of(read_handle(buffer)) : std::string();
+inline std::string name_of(const HandleBuffer& buffer, ffi::RunId run) {
+  if (buffer.element_count() != 2) return {};
+  return name_of(read_handle(buffer), run.run_id);
 }
-inline std::string name_of(const Beginning& beginning) { return beginning.circuit; }
+inline std::string name_of(const Beginning& beginning, ffi::RunId /*run*/) {
+  return beginning.circuit;
+}
 
 // Runs a handler's body for a circuit, which a handle or its beginning names. If it
 // throws, its whole execution has failed, so the other circuits of that execution end
@@ -105,7 +108,7 @@ ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept
     return ffi::Error::Internal(interruption.what());
   } catch (...) {
     const std::string problem = message_of_exception();
-    const std::string name = name_of(circuit);
+    const std::string name = name_of(circuit, run);
     release_run(run.run_id);
     return failure(name, problem.c_str());
   }
@@ -134,7 +137,7 @@ template <typename Body>
 ffi::Error with_session(const Operation& operation, Body&& body) noexcept {
   return guarded(operation.state, operation.run, operation.handle, [&] {
     const Handle name = read_handle(operation.handle);
-    Lease lease = open_session(name);
+    Lease lease = open_session(name, operation.run.run_id);
     const Beginning& beginning = *lease.session.beginning;
     const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
     std::forward<Body>(body)(lease);

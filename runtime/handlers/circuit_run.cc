@@ -1,6 +1,7 @@
 // handlers/circuit_run.cc: bellhop_circuit_run.
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
@@ -20,6 +21,17 @@ struct RunState {
   std::int32_t offset;
   MeasurementList list;
   Derivative derivative;
+
+  RunState(Beginning begun, GateTable gates, std::int32_t first, MeasurementList code,
+           Derivative by)
+      : beginning(std::move(begun)),
+        table(std::move(gates)),
+        offset(first),
+        list(std::move(code)),
+        derivative(by) {}
+  ~RunState() { end_sessions_of(beginning); }
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
 };
 
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
@@ -31,12 +43,12 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     List<"measurements", std::int64_t> measurements, Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
-    return std::make_unique<RunState>(RunState{
+    return std::make_unique<RunState>(
         beginning_of(
             {library, factory, kwargs, qubits, 0, record, rows, engine, precision},
             circuit),
-        GateTable(names, code, constants), static_cast<std::int32_t>(*offset),
-        MeasurementList(measurements), derivative_of(jacobian)});
+        GateTable(names, code, constants), offset_of(offset),
+        MeasurementList(measurements), derivative_of(jacobian));
   };
   return instantiate<RunState>(build, circuit);
 }
@@ -66,14 +78,14 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
     if (others.size() > has_wires) vector = operand<ffi::F64>(others, has_wires);
     const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
     {
-      Lease lease = open_session(handle);
+      Lease lease = open_session(handle, id.run_id);
       apply_gates(lease.session, state->table, read_per_row(params, beginning.rows),
                   state->offset, wires, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
                         read_per_row(data, beginning.rows), vector, values,
                         state->derivative, helpers_of(pool));
     }
-    end_session(handle);
+    end_session(handle, id.run_id);
   });
 }
 

@@ -1,10 +1,13 @@
 // handlers/circuit_steps.cc: what circuits do, in one custom call or in several.
 #include "handlers/circuit_steps.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "arrays/checked_size.h"
 #include "derivatives/jacobian.h"
 #include "derivatives/replay.h"
 #include "engine/choice.h"
@@ -17,8 +20,25 @@
 namespace bellhop {
 namespace {
 
+constexpr const char* kJacobian = "A Jacobian of measured values";
+
+// No simulator has more; with fewer, all that is computed from these has a place in 64
+// bits.
+constexpr std::size_t kMostQubits = 1 << 16;
+constexpr std::size_t kMostShots = std::size_t{1} << 40;
+constexpr std::size_t kMostRows = std::size_t{1} << 31;
+
+ffi::AnyBuffer value_of(const ffi::RemainingRets& values, std::size_t i) {
+  auto found = values.get<ffi::AnyBuffer>(i);
+  if (!found) {
+    throw CircuitError("A measurement: expected result " + std::to_string(i) +
+                       ", got " + std::to_string(values.size()) + " results.");
+  }
+  return **found;
+}
+
 Output output_of(const ffi::RemainingRets& values, std::size_t i) {
-  const ffi::AnyBuffer value = **values.get<ffi::AnyBuffer>(i);
+  const ffi::AnyBuffer value = value_of(values, i);
   const ffi::DataType type = value.element_type();
   if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
     throw CircuitError(
@@ -33,31 +53,33 @@ Output output_of(const ffi::RemainingRets& values, std::size_t i) {
 
 Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
                        Derivative derivative, const Vector& vector) {
+  if (values.size() == 0) {
+    throw CircuitError("A Jacobian of measured values: expected a result, got none.");
+  }
   const std::size_t last = values.size() - 1;
   const Output output = output_of(values, last);
-  const auto shape = (**values.get<ffi::AnyBuffer>(last)).dimensions();
+  const auto shape = value_of(values, last).dimensions();
   const bool is_vjp = derivative == Derivative::kVjp;
-  if (output.type != Output::Type::kReal || shape.size() < (is_vjp ? 1 : 2)) {
+  const std::size_t rank = (is_vjp ? 1 : 2) + (rows > 0 ? 1 : 0);
+  if (output.type != Output::Type::kReal || shape.size() != rank) {
     throw CircuitError(
-        "A Jacobian of measured values has two dimensions of type f64, and a VJP one.");
+        "A Jacobian of measured values has two dimensions of type f64, and a VJP one, "
+        "behind that of the rows of a batch.");
   }
   const auto size = [&](std::size_t behind) {
     return static_cast<std::size_t>(shape[shape.size() - behind]);
   };
   Jacobians jacobians{std::span(static_cast<double*>(output.data), output.size),
                       is_vjp ? 1 : size(2), size(1)};
+  // Dimensions of size zero make a buffer small whatever the others are.
+  expect_count(checked_product(checked_product(std::max<std::size_t>(rows, 1),
+                                               jacobians.height, kJacobian),
+                               jacobians.columns, kJacobian),
+               jacobians.values.size(), kJacobian);
   if (vector) {
     (is_vjp ? jacobians.cotangents : jacobians.direction) = read_per_row(*vector, rows);
   }
   return jacobians;
-}
-
-std::size_t natural(const char* name, std::int64_t value) {
-  if (value < 0) {
-    throw CircuitError(std::string("A circuit's ") + name +
-                       ": expected 0 or more, got " + std::to_string(value) + ".");
-  }
-  return static_cast<std::size_t>(value);
 }
 
 engine::Precision precision_of(std::int64_t bits) {
@@ -73,14 +95,14 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
                        Tree tree, Redraw redraw) {
   Beginning begin{DevicePool::get(std::string(of.library), std::string(of.factory),
                                   std::string(of.kwargs)),
-                  natural("qubits", of.qubits),
-                  natural("shots", of.shots),
+                  checked_size(of.qubits, kMostQubits, "A circuit's qubits"),
+                  checked_size(of.shots, kMostShots, "A circuit's shots"),
                   of.record != 0,
                   of.record >= 2,
                   of.record == 3,
                   tree,
                   redraw,
-                  natural("rows", of.rows),
+                  checked_size(of.rows, kMostRows, "A circuit's rows"),
                   of.engine != 0,
                   precision_of(of.precision),
                   of.rows > 0,
@@ -89,6 +111,15 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
   begin.pool.expect_memory(Memory::kAll, {begin.qubits, 1, begin.shots,
                                           engine::bytes_of_amplitude(begin.precision)});
   return begin;
+}
+
+std::int32_t offset_of(std::int64_t value) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (value < kLastParameters || value > kMost) {
+    throw CircuitError("The offset of a run of gates: expected -2 to " +
+                       std::to_string(kMost) + ", got " + std::to_string(value) + ".");
+  }
+  return static_cast<std::int32_t>(value);
 }
 
 Derivative derivative_of(std::int64_t value) {
@@ -134,7 +165,15 @@ void take_measurements(Session& session, std::uint32_t place,
   outputs.reserve(values.size());
   for (std::size_t i = 0; i < values.size() - (jacobians ? 1 : 0); ++i) {
     Output output = output_of(values, i);
-    if (session.rows > 0) output.size /= session.rows;
+    if (session.rows > 0) {
+      if (output.size % session.rows != 0) {
+        throw CircuitError("Result " + std::to_string(i) +
+                           " of a measurement: expected values for each of " +
+                           std::to_string(session.rows) + " rows, got " +
+                           std::to_string(output.size) + " values.");
+      }
+      output.size /= session.rows;
+    }
     outputs.push_back(output);
   }
   const Measuring measuring{list, data, outputs};

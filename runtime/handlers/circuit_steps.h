@@ -45,6 +45,9 @@ void apply_gates(Session& session, const GateTable& table,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations);
 
+// The contract's `offset` as an attribute; throws CircuitError where it is none.
+std::int32_t offset_of(std::int64_t value);
+
 // What the contract's `jacobian` says.
 enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp, kAlong };
 Derivative derivative_of(std::int64_t value);

@@ -19,6 +19,9 @@ RandomStream& stream_of_process() {
 ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
                 ffi::BufferR1<ffi::U32> address, ffi::ResultBufferR1<ffi::U32> result) {
   const InOrder in_run(buffers_of(run.run_id));
+  if (address.element_count() != 2) {
+    return ffi::Error::InvalidArgument("The address of a table has 2 words.");
+  }
   CallbackTable* const table = ProgramCall::of(address.typed_data()).table;
   RandomStream& stream = table == nullptr ? stream_of_process() : table->random();
   const Seed words = stream.next(circuit, run.run_id);

@@ -52,6 +52,7 @@ struct Measurement {
   // kFrequencies, kSnapshotMeans: the shots of each group
   std::vector<std::size_t> groups;
   std::int64_t recipes = -1;        // kSnapshots..: index in the data, or none
+  std::size_t bases = 0;            // kSnapshots..: how many numbers are there
   std::vector<std::int64_t> words;  // kSnapshotMeans: a factor for each wire
 
   // How many real values it has that depend on the state as a smooth function, or by

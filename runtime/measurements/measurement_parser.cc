@@ -1,6 +1,7 @@
 // measurements/measurement_parser.cc: the measurement code of contract.toml, parsed.
 #include <algorithm>
 
+#include "arrays/checked_size.h"
 #include "circuit/code_reader.h"
 #include "devices/wires.h"
 #include "measurements/measurement_list.h"
@@ -13,6 +14,8 @@ using StepKind = ObservableStep::Kind;
 // Deeper nesting than any program writes, and far from the end of the stack.
 constexpr int kMaxDepth = 200;
 
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 40;
+
 std::vector<std::int64_t> read_wires(CodeReader& reader, std::size_t count) {
   std::vector<std::int64_t> wires = reader.take(count);
   for (std::int64_t wire : wires) {
@@ -23,16 +26,18 @@ std::vector<std::int64_t> read_wires(CodeReader& reader, std::size_t count) {
 }
 
 std::size_t read_data_index(CodeReader& reader, std::size_t count, std::size_t& used) {
-  const std::int64_t first = reader.next_below(std::int64_t{1} << 40, "a data index");
-  used = std::max(used, static_cast<std::size_t>(first) + count);
+  const std::int64_t first = reader.next_below(kMostNumbers, "a data index");
+  used = std::max(used, checked_sum(static_cast<std::size_t>(first), count, "data"));
   return static_cast<std::size_t>(first);
 }
 
 std::vector<std::size_t> read_groups(CodeReader& reader) {
   std::vector<std::size_t> groups;
+  std::size_t all = 0;
   for (std::int64_t shots : reader.take(reader.next_count("the number of groups"))) {
     if (shots <= 0) reader.fail("a group of no shots");
     groups.push_back(static_cast<std::size_t>(shots));
+    all = checked_sum(all, groups.back(), "The shots of groups");
   }
   return groups;
 }
@@ -41,15 +46,17 @@ std::vector<std::size_t> read_groups(CodeReader& reader) {
 void read_snapshots(CodeReader& reader, Measurement& measurement, std::size_t& used) {
   measurement.wires = read_wires(reader, reader.next_count("the number of wires"));
   if (measurement.wires.empty()) reader.fail("snapshots of no wires");
-  const std::size_t numbers = static_cast<std::size_t>(reader.next());
+  const auto numbers =
+      static_cast<std::size_t>(reader.next_below(kMostNumbers, "the number of bases"));
   if (numbers == 0) return;
+  measurement.bases = numbers;
   measurement.recipes =
       static_cast<std::int64_t>(read_data_index(reader, numbers, used));
 }
 
 std::vector<std::int64_t> read_words(CodeReader& reader, std::size_t wires) {
   const std::size_t count = reader.next_count("the number of words");
-  return reader.take(count * wires);
+  return reader.take(checked_product(count, wires, "The words of snapshots"));
 }
 
 // Turns prefix order, as written, into operands first, as executed.

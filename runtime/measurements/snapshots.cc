@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "arrays/checked_size.h"
 #include "devices/wires.h"
 
 namespace bellhop {
@@ -34,6 +35,12 @@ class Snapshots {
             std::span<const double> data)
       : device_(device), measurement_(measurement), data_(data) {
     map_wires(device.wires, measurement.wires, device.qubits);  // for its check
+    if (measurement.recipes < 0) return;
+    constexpr const char* kBases = "The bases of snapshots";
+    expect_count(checked_product(device.shots, measurement.wires.size(), kBases),
+                 measurement.bases, kBases);
+    data_ = checked_part(data, static_cast<std::size_t>(measurement.recipes),
+                         measurement.bases, kBases);
   }
 
   // Calls visit(outcomes, bases) for each shot, with one of each for every wire.
@@ -67,8 +74,13 @@ class Snapshots {
 
   std::uint8_t basis(std::size_t place) {
     if (measurement_.recipes >= 0) {
-      return static_cast<std::uint8_t>(
-          data_[static_cast<std::size_t>(measurement_.recipes) + place]);
+      const double basis = data_[place];
+      // Of a number outside of its range the conversion is undefined.
+      if (!(basis >= 0 && basis < 3)) {
+        throw CircuitError("The basis of a snapshot: expected 0, 1 or 2, got " +
+                           std::to_string(basis) + ".");
+      }
+      return static_cast<std::uint8_t>(basis);
     }
     return static_cast<std::uint8_t>(
         std::uniform_int_distribution<>(0, 2)(device_.generator));
@@ -76,7 +88,7 @@ class Snapshots {
 
   Device& device_;
   const Measurement& measurement_;
-  std::span<const double> data_;
+  std::span<const double> data_;  // the bases, where they are given
 };
 
 // The word's value in a snapshot: 3 for each of its factors, times the sign of its

@@ -147,8 +147,13 @@ class Planner {
       return add_exchange(
           {angle(FactorKind::kPhase, 1), fixed(kPauliX), angle(FactorKind::kPhase, 1)});
     }
-    if (name.starts_with("SingleExcitation")) return add_excitation(name.substr(16));
-    if (name.starts_with("DoubleExcitation")) return add_excitation(name.substr(16));
+    // Of these names alone the parser has counted parameters and wires.
+    static constexpr std::string_view kSigns[] = {"", "Plus", "Minus"};
+    if (name.starts_with("SingleExcitation") || name.starts_with("DoubleExcitation")) {
+      const std::string_view sign = name.substr(16);
+      if (std::ranges::find(kSigns, sign) == std::end(kSigns)) return false;
+      return add_excitation(sign);
+    }
     return false;
   }
 

@@ -96,10 +96,18 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
   }
 }
 
+// Whether it is a number that `integer` reads and `store` writes.
+bool is_integer(const void* of_frame) {
+  const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(of_frame);
+  return buffer.rank == 0 &&
+         (buffer.dtype == XLA_FFI_DataType_S32 || buffer.dtype == XLA_FFI_DataType_S64);
+}
+
 // Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
 // Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   return handled(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr || (*callback)->bars == nullptr) {
@@ -108,7 +116,15 @@ XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
     const auto operand = [&](int64_t place) -> const XLA_FFI_Buffer& {
       return *static_cast<const XLA_FFI_Buffer*>(frame->args.args[place]);
     };
-    const int64_t first = operand(1).dtype == XLA_FFI_DataType_TOKEN ? 2 : 1;
+    const bool has_token =
+        frame->args.size > 1 && operand(1).dtype == XLA_FFI_DataType_TOKEN;
+    const int64_t first = has_token ? 2 : 1;
+    if (frame->args.size < first + 2 || frame->rets.size < 1 ||
+        !is_integer(frame->args.args[first]) ||
+        !is_integer(frame->args.args[first + 1]) ||
+        !is_integer(frame->rets.rets[frame->rets.size - 1])) {
+      return not_of_contract(*frame);
+    }
     try {
       const int64_t due = advance(*callback, run_id(*frame), device_ordinal(*frame),
                                   integer(operand(first)), integer(operand(first + 1)));

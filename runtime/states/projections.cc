@@ -5,6 +5,8 @@
 #include <bit>
 #include <type_traits>
 
+#include "devices/error.h"
+
 namespace bellhop::engine {
 namespace {
 
@@ -123,6 +125,9 @@ void restore(const States& states, const Amplitudes& ket, const Projection& proj
     const auto [wire, outcome, reset, factor, _] = projection;
     if (moves(projection)) move(states, numbers, wire, false);
     states.multiply(ket, 1 / factor);
+    if (removed.size() < bytes_removed<Real>(states)) {
+      throw CircuitError("a projection is undone whose amplitudes were not kept.");
+    }
     const std::size_t first = removed.size() - bytes_removed<Real>(states);
     const Real* next = reinterpret_cast<const Real*>(removed.data() + first);
     for_each_run(states, wire, !outcome, [&](std::size_t place, auto n) {

@@ -133,6 +133,7 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 // Ownership: the arguments are copied, and the record shares the callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   return handled(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
     Buffers arguments(frame->args.args, 1, frame->args.size);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);

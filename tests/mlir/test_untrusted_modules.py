@@ -77,3 +77,113 @@ MODULES = {
 def test_a_module_is_read_before_it_is_believed(text, message):
     with pytest.raises(VerificationError, match=message):
         parse_untrusted(text)
+
+
+def sort(body, element="f64"):
+    return (
+        f"func.func @main(%x: tensor<9x{element}>) {{ "
+        '%0 = "stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({ '
+        f"^bb0(%a: tensor<{element}>, %b: tensor<{element}>): {body} }}) "
+        f": (tensor<9x{element}>) -> tensor<9x{element}> return }}"
+    )
+
+
+def compare(direction, kind, left="%a", right="%b", element="f64", name="%r"):
+    types = f"(tensor<{element}>, tensor<{element}>) -> tensor<i1>"
+    return f"{name} = stablehlo.compare {direction}, {left}, {right}, {kind} : {types} "
+
+
+RETURN = "stablehlo.return %r : tensor<i1>"
+COMPARATORS = {
+    "always": "%r = stablehlo.constant dense<true> : tensor<i1> " + RETURN,
+    "not strict": compare("LE", "TOTALORDER") + RETURN,
+    "one element": compare("LT", "TOTALORDER", "%a", "%a") + RETURN,
+    "NaN": compare("LT", "FLOAT") + RETURN,
+    "other keys": "%n = stablehlo.negate %b : tensor<f64> "
+    + compare("LT", "TOTALORDER", "%a", "%n")
+    + RETURN,
+    "a mix of both": "%n = stablehlo.select %t, %a, %b : tensor<i1>, tensor<f64> "
+    + compare("LT", "TOTALORDER", "%n", "%b")
+    + RETURN,
+    "negated": compare("LT", "TOTALORDER", name="%q")
+    + "%r = stablehlo.not %q : tensor<i1> "
+    + RETURN,
+    "either": compare("LT", "TOTALORDER", name="%p")
+    + compare("GT", "TOTALORDER", name="%q")
+    + "%r = stablehlo.or %p, %q : tensor<i1> "
+    + RETURN,
+}
+
+
+@pytest.mark.parametrize("body", COMPARATORS.values(), ids=COMPARATORS)
+def test_a_comparator_is_an_order(body):
+    if "%t" in body:
+        body = "%t = stablehlo.constant dense<true> : tensor<i1> " + body
+    with pytest.raises(VerificationError, match="a comparator that is no order"):
+        parse_untrusted(sort(body))
+
+
+def test_an_order_is_taken():
+    parse_untrusted(sort(compare("LT", "TOTALORDER") + RETURN))
+    parse_untrusted(sort(compare("GT", "SIGNED", element="i32") + RETURN, "i32"))
+
+
+OUTSIDE = {
+    "dynamic size": (
+        "%s = stablehlo.constant dense<90> : tensor<i32> "
+        "%0 = stablehlo.set_dimension_size %x, %s, dim = 0 : (tensor<4xf64>, tensor<i32>) -> "
+        "tensor<4xf64>",
+        "an operation stablehlo.set_dimension_size",
+    ),
+    "elements": (
+        "%0 = stablehlo.convert %x : (tensor<4xf64>) -> tensor<4xf6E2M3FN>",
+        "whose elements saved programs do not have",
+    ),
+    "attribute": (
+        '%0 = stablehlo.abs %x {mhlo.frontend_attributes = {_xla_compute_type = "host"}} : '
+        "tensor<4xf64>",
+        "its stablehlo.abs has an attribute 'mhlo.frontend_attributes'",
+    ),
+    "device": ("%0 = stablehlo.partition_id : tensor<ui32>", "an operation stablehlo.partition_id"),
+    "kernel": (
+        "%0:2 = stablehlo.custom_call @lapack_dpotrf_ffi(%m) {mhlo.backend_config = "
+        "{uplo = 90 : ui8}} : (tensor<2x2xf64>) -> (tensor<2x2xf64>, tensor<i32>)",
+        "lapack_dpotrf_ffi with uplo = 90",
+    ),
+    "padding": (
+        "%c = stablehlo.constant dense<0.0> : tensor<f64> %s = stablehlo.constant dense<0.0> : "
+        "tensor<9xf64> "
+        '%0 = "stablehlo.select_and_scatter"(%x, %s, %c) <{padding = dense<[[9, 0]]> : '
+        "tensor<1x2xi64>, window_dimensions = array<i64: 5>, window_strides = array<i64: 1>}> ({ "
+        "^bb0(%a: tensor<f64>, %b: tensor<f64>): "
+        + compare("GE", "FLOAT")
+        + RETURN
+        + " }, { ^bb0(%a: tensor<f64>, %b: tensor<f64>): %r = stablehlo.add %a, %b : tensor<f64> "
+        "stablehlo.return %r : tensor<f64> }) : (tensor<4xf64>, tensor<9xf64>, tensor<f64>) -> "
+        "tensor<4xf64>",
+        "windows of nothing but padding",
+    ),
+    "composite": (
+        '%0 = stablehlo.composite "chlo.top_k" %x {decomposition = @f} : (tensor<4xf64>) -> '
+        "tensor<4xf64>",
+        "it has a composite chlo.top_k",
+    ),
+}
+
+
+@pytest.mark.parametrize(("operation", "message"), OUTSIDE.values(), ids=OUTSIDE)
+def test_what_jax_does_not_emit(operation, message):
+    text = f"func.func @main(%x: tensor<4xf64>, %m: tensor<2x2xf64>) {{ {operation} return }}"
+    text += "func.func private @f(%x: tensor<4xf64>) -> tensor<4xf64> { return %x : tensor<4xf64> }"
+    with pytest.raises(VerificationError, match=message):
+        parse_untrusted(text)
+
+
+def test_what_is_said_about_arguments_is_dropped():
+    text = (
+        "func.func @main(%x: tensor<4xf64> {tf.aliasing_output = 0 : i32, jax.result_info = "
+        '"x"}) -> tensor<4xf64> { return %x : tensor<4xf64> }'
+    )
+    found = str(parse_untrusted(text))
+    assert "jax.result_info" in found
+    assert "aliasing" not in found

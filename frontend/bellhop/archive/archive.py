@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,10 +21,13 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
+from bellhop.archive.files import as_path, read_file, replace_file
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
+from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
+from bellhop.archive.trust import reason_for_trust
 from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
@@ -124,6 +126,7 @@ def save_programs(
     seed: int | None,
     concurrent_callbacks: int,
     executables: SequenceOf[jax.stages.Compiled] = (),
+    key: bytes | str | None = None,
 ) -> None:
     """Write programs to a file.
 
@@ -135,12 +138,17 @@ def save_programs(
         seed: of its random outcomes.
         concurrent_callbacks: how many of its callbacks run at once.
         executables: what XLA compiled of each program, where the file is to hold it.
+        key: the file is signed with it, unless it is None.
 
     Raises:
         CompileError: for a callback that another process cannot import; names it.
         FileNotFoundError: where there is no such directory.
+
+    Warns:
+        UserWarning: where ``load`` takes a program with ``trust=True`` only; names the reason.
     """
-    path = _as_path("save", path)
+    path = as_path("save", path)
+    key = None if key is None else as_key(key)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"'{name}' cannot be saved: there is no directory {path.parent}.")
     metadata = {
@@ -159,20 +167,30 @@ def save_programs(
         members[f"{number}.mlir"] = encode_module(program.mlir_opt).encode()
     for number, executable in enumerate(executables):
         members[f"{number}.xla"] = machine_code.machine_code(executable)
-    # Beside the file, and then in its place: whoever reads it never sees half of it.
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-            for name, content in members.items():
-                file.writestr(name, content)
-            file.comment = digest(members)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for member, content in members.items():
+            file.writestr(member, content)
+        file.comment = digest(members) + (b"" if key is None else ROOM)
+    content = packed.getvalue()
+    replace_file(path, content if key is None else sign(content, key))
+    reason = reason_for_trust(
+        (members[f"{number}.mlir"].decode(), program.targets)
+        for number, (program, *_) in enumerate(programs)
+    )
+    if reason is not None:
+        warn_user(
+            f"'{name}' is saved, and bellhop.load takes it with trust=True only: {reason}. Leave "
+            "it out where others are to load the file without trust."
+        )
 
 
 def read_programs(
-    path: str | os.PathLike[str], functions: Mapping[str, Any], *, trust: bool
+    path: str | os.PathLike[str],
+    functions: Mapping[str, Any],
+    *,
+    trust: bool,
+    key: bytes | str | None = None,
 ) -> tuple[str, list[SavedProgram], dict[str, Any]]:
     """Read what ``save_programs`` wrote.
 
@@ -180,6 +198,7 @@ def read_programs(
         path: of the file.
         functions: Python functions and classes that it may name.
         trust: whether others are imported.
+        key: the one that the file was signed with; None where no signature is asked for.
 
     Returns:
         the function's name, its programs, and the options of how it runs, by name.
@@ -188,8 +207,12 @@ def read_programs(
         CompileError: as ``load`` does.
     """
     allowed = Allowed(functions, trust=trust)
-    content = _content(_as_path("bellhop.load", path))
+    key = None if key is None else as_key(key)
+    content = read_file(as_path("bellhop.load", path))
     with reading(path):
+        # What is parsed below are the bytes that were verified.
+        if key is not None:
+            verify(content, key)
         metadata, modules, executables = _unpack(content, trust=trust)
         if lacking := allowed.lacks(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
@@ -205,24 +228,6 @@ def read_programs(
         ]
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
     return metadata["name"], programs, options
-
-
-def _as_path(called: str, path: object) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"{called} takes a path, a str or an os.PathLike, and is given {path!r}.")
-    return Path(path)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        # Of its number, Python makes the same type.
-        raise OSError(
-            error.errno,
-            f"bellhop.load cannot read it: {error.strerror}. Give the path that f.save(path) wrote",
-            str(path),
-        ) from error
 
 
 @contextlib.contextmanager
@@ -274,7 +279,7 @@ def _unpack(
             raise CompileError(
                 f"it has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
             )
-        if file.comment != digest(members):
+        if digest_of(file.comment) != digest(members):
             raise Malformed("it was changed after it was saved")
         metadata = read(_FILE, metadata, _METADATA)
         if metadata["contract"] != CONTRACT:

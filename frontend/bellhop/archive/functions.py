@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 
+from bellhop.archive.format_strings import verify_format
 from bellhop.archive.schema import Malformed
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CompileError
@@ -94,7 +95,7 @@ class Allowed:
     def function(self, function: Function) -> Callable[..., Any]:
         """Return the function that ``encode_function`` described."""
         if isinstance(function, Ours):
-            return _our_function(function)
+            return _our_function(function, trust=self.trust)
         found = self._object(function.name)
         return getattr(found, "__wrapped__", found) if function.wrapped else found
 
@@ -127,18 +128,34 @@ class Allowed:
             ) from error
 
 
-def _our_function(ours: Ours) -> Callable[..., Any]:
-    """Make a function of our own, of which a file may hold nothing but strings."""
+def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
+    """Make a function of our own, of which a file may hold nothing but strings.
+
+    Args:
+        ours: its name and the strings.
+        trust: whether the strings may do what they can do in a program of this process.
+
+    Raises:
+        Malformed: where there is no such function, or where it refuses the strings.
+    """
     if ours == Ours("bellhop", _PRINT, None):
         return print
     module, _, qualname = ours.name.partition(":")
     room = module.split(".")
     # None of these does anything when it is imported.
     if room[0] == "bellhop" and "__main__" not in room and ours.arguments is not None:
+        found: Any = None
         with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
             found = _at(module, qualname)
-            if isinstance(found, type) and issubclass(found, OwnFunction):
+        if isinstance(found, type) and issubclass(found, OwnFunction):
+            try:
+                if found.is_formatter and not trust:
+                    verify_format(*ours.arguments)
                 return found(*ours.arguments)
+            except (ValueError, TypeError) as error:
+                raise Malformed(
+                    f"it has a function '{ours.name}' that cannot be: {error}"
+                ) from error
     raise Malformed(f"it calls a function '{ours.name}' that bellhop does not have")
 
 

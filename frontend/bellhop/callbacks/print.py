@@ -142,6 +142,7 @@ class _Formatter(OwnFunction):
 
     __name__ = "print"
     prints = True
+    is_formatter = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         (fmt,) = self.arguments

@@ -142,6 +142,7 @@ def load(
     functions: Mapping[str, Any] | None = None,
     *,
     trust: bool = False,
+    key: bytes | str | None = None,
 ) -> LoadedFunction:
     """Return a function that was saved with ``QJIT.save``.
 
@@ -149,25 +150,34 @@ def load(
     made at the first call of a signature, by XLA or from JAX's persistent cache; or it is in the
     file, where that was saved with ``compiled=True`` and is trusted.
 
-    A file is data, and nothing happens because it says so: a program that calls Python functions,
-    or takes or returns named tuples, runs with those that are given here, and quantum devices are
-    those that are installed.  ``trust=True`` imports whatever the file names, and lets it call
-    what is registered with XLA by any name, and run the machine code in it: say it for files that
-    you would run as a script.
+    A damaged or foreign file is an error.  A program that calls Python functions, or takes or
+    returns named tuples, runs with the ones that are given here; quantum devices are the installed
+    ones; format strings of prints show values and lead nowhere else; and a module has the
+    operations that JAX's lowerings emit, and no others.  ``trust=True`` imports whatever the file
+    names, lets it call what is registered with XLA by any name, and runs the machine code in it:
+    say it for files that you would run as a script.
+
+    ``key`` authenticates a file: it must be signed with the same key, by ``f.save(path, key=key)``,
+    and unchanged.  It says whom a file is from, and ``trust`` what it may do; neither implies the
+    other.  A file is a program, and XLA, which compiles it, is no security boundary: load files of
+    strangers in a process or a container of their own.
 
     Args:
         path: of the file.
         functions: the Python functions and named tuples that it names, by ``module:qualname``.
         trust: whether to import what is not given.
+        key: the key that the file was signed with, bytes or a string; None asks for no signature.
 
     Returns:
         a function of the signatures that were compiled when it was saved.
 
     Raises:
         CompileError: where the file is no saved function, was made with other settings, names
-            functions that are not given, or a callback or device that is not there.
+            functions that are not given, or a callback or device that is not there; and where
+            ``key`` is given and the file is not signed with it.
         OSError: where the file cannot be read, as FileNotFoundError where there is none.
-        TypeError: where ``path`` is no path, or ``functions`` holds what cannot be called.
+        TypeError: where ``path`` is no path, ``key`` no key, or ``functions`` holds what cannot
+            be called.
 
     Warns:
         UserWarning: where machine code in a trusted file is not for this machine, and the program
@@ -184,6 +194,6 @@ def load(
         >>> g(1.5)
         Array(3., dtype=float64)
     """
-    name, programs, options = read_programs(path, functions or {}, trust=trust)
+    name, programs, options = read_programs(path, functions or {}, trust=trust, key=key)
     with reading(path):
         return LoadedFunction(path, name, programs, **options)

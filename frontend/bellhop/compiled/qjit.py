@@ -134,7 +134,13 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         """Which arguments are part of the program; false where none is."""
         return self._static
 
-    def save(self, path: str | os.PathLike[str], *, compiled: bool = False) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compiled: bool = False,
+        key: bytes | str | None = None,
+    ) -> None:
         """Write the programs compiled so far to a file, for ``bellhop.load``.
 
         Args:
@@ -142,10 +148,16 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             compiled: whether XLA's machine code goes into the file too, so that a process with
                 the same versions, processor, devices and ``XLA_FLAGS`` runs it without compiling
                 anything but regions: ``load(path, trust=True)``.
+            key: signs the file, by HMAC-SHA256 over all of it, so that ``load(path, key=key)``
+                takes no other; bytes, such as ``secrets.token_bytes(32)``, or a string.
 
         Raises:
             CompileError: where nothing is compiled yet, for static arguments, and for callbacks
                 that another process cannot import by name; names them.
+
+        Warns:
+            UserWarning: where ``load`` takes the file with ``trust=True`` only; names the
+                operation or the format string.
 
         Example:
             >>> import bellhop
@@ -174,6 +186,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             programs,
             seed=options.seed,
             concurrent_callbacks=options.concurrent_callbacks,
+            key=key,
             executables=[
                 self._runner.compile(GivenCall.of(*made.signature))
                 for made in self._programs.made

@@ -12,12 +12,14 @@ class OwnFunction:
         prints: whether it prints.
         is_of_circuit: whether circuits call it, of which users know no more than the QNode, its
             first argument.
+        is_formatter: whether its only argument is a format string.
         bars: those of the loop that it counts, if it does.
         arguments: what another process makes an equal one from.
     """
 
     prints: ClassVar[bool] = False
     is_of_circuit: ClassVar[bool] = False
+    is_formatter: ClassVar[bool] = False
     bars: Any = None
 
     def __init__(self, *arguments: str) -> None:

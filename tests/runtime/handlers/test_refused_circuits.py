@@ -1,5 +1,7 @@
 """What the circuit handlers refuse, and that circuits after it are right."""
 
+import gc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -276,22 +278,41 @@ def finished(program, *args):
     return result
 
 
-def test_stale_handles_are_refused():
+def test_handles_belong_to_their_run():
     open_one = jax.jit(lambda: begin(2))
     use = jax.jit(lambda s: gates(s, [Gate("PauliX", [0])]))
     finish = jax.jit(lambda s: end(s))
 
     state = open_one()
     assert bellhop_runtime.live_sessions() == 1
-    finished(finish, use(state))
-    again = open_one()  # stands in the same place as the ended one
-    invented = [0, 1], [2**32 - 1, 0], [12345, 1], [0, 0]
-    for stale in (state, *(jnp.array(words, np.uint32) for words in invented)):
+    place = int(state[0])
+    invented = [0, 1], [2**32 - 1, 0], [12345, 1], [0, 0], [place, 1], [place, 2]
+    for foreign in (state, *(jnp.array(words, np.uint32) for words in invented)):
         for operation in (use, finish):
             with pytest.raises(RuntimeError, match="this operation has ended"):
-                finished(operation, stale)
-    finished(finish, use(again))
+                finished(operation, foreign)
+
+    def stale():
+        state = begin(2)
+        end(state)
+        gates(state, [Gate("PauliX", [0])])
+
+    with pytest.raises(RuntimeError, match="this operation has ended"):
+        finished(jax.jit(stale))
+    # The program that left it open is gone, and with it the circuit.
+    del open_one
+    gc.collect()
     check_still_right()
+
+
+def test_handles_are_not_numbered():
+    open_one = jax.jit(lambda: begin(1))
+    words = {int(open_one()[1]) for _ in range(8)}
+    del open_one
+    gc.collect()
+    gaps = np.diff(sorted(words))
+    assert len(words) == 8
+    assert gaps.max() > 2**20
 
 
 def test_release_run_drops_the_circuits_of_one_execution():
@@ -304,7 +325,9 @@ def test_release_run_drops_the_circuits_of_one_execution():
     for _ in range(3):
         with pytest.raises(RuntimeError, match="wire 5 is not in the circuit"):
             finished(jax.jit(program))
-    kept = jax.jit(lambda: begin(1))()
+    left_open = jax.jit(lambda: begin(1))
+    left_open()
     bellhop_runtime.release_run(-12345)
     assert bellhop_runtime.live_sessions() == 1
-    finished(jax.jit(end), kept)
+    del left_open
+    gc.collect()

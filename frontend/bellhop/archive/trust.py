@@ -1,0 +1,27 @@
+"""Why ``load`` would not take a program without trust."""
+
+from collections.abc import Iterable, Sequence
+
+from bellhop.archive.format_strings import verify_format
+from bellhop.compiler.own_function import OwnFunction
+from bellhop.compiler.target import CallbackTarget
+from bellhop_mlir.errors import VerificationError
+from bellhop_mlir.untrusted import parse_untrusted
+
+
+def reason_for_trust(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
+    """Return why ``load`` takes programs with ``trust=True`` only; None where it needs none.
+
+    Args:
+        programs: of each the text of its module and its callbacks.
+    """
+    for text, targets in programs:
+        try:
+            parse_untrusted(text)
+            for target in targets:
+                function = target.function
+                if isinstance(function, OwnFunction) and function.is_formatter:
+                    verify_format(*function.arguments)
+        except (VerificationError, ValueError) as error:
+            return str(error)
+    return None

@@ -1,0 +1,79 @@
+// arrays/checked_size.h: sizes that a program names, computed so that none wraps.
+//
+// A saved file may hold any module, so attributes, operand values and dimensions of
+// buffers are hostile: whatever is computed from them before memory is touched goes
+// through these functions, which throw CircuitError where the result has no place in
+// std::size_t.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "devices/error.h"
+
+namespace bellhop {
+
+[[noreturn]] inline void throw_too_large(const char* what) {
+  throw CircuitError(std::string(what) +
+                     ": the size does not fit into 64 bits. The program is damaged, or "
+                     "was not written by Bellhop.");
+}
+
+inline std::size_t checked_product(std::size_t a, std::size_t b, const char* what) {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) [[unlikely]]
+    throw_too_large(what);
+  return product;
+}
+
+inline std::size_t checked_sum(std::size_t a, std::size_t b, const char* what) {
+  std::size_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) [[unlikely]]
+    throw_too_large(what);
+  return sum;
+}
+
+// count * 2 ** exponent.
+inline std::size_t checked_shift(std::size_t count, std::size_t exponent,
+                                 const char* what) {
+  if (count != 0 &&
+      (exponent >= 64 || count > (std::numeric_limits<std::size_t>::max() >> exponent)))
+      [[unlikely]]
+    throw_too_large(what);
+  return exponent >= 64 ? 0 : count << exponent;
+}
+
+// An integer of the program as a size: 0 or more, and at most `most`.
+inline std::size_t checked_size(std::int64_t value, std::size_t most,
+                                const char* what) {
+  if (value < 0 || static_cast<std::uint64_t>(value) > most) [[unlikely]] {
+    throw CircuitError(std::string(what) + ": expected 0 to " + std::to_string(most) +
+                       ", got " + std::to_string(value) + ".");
+  }
+  return static_cast<std::size_t>(value);
+}
+
+// Throws unless a buffer has exactly as many elements as its use needs.
+inline void expect_count(std::size_t expected, std::size_t given, const char* what) {
+  if (expected == given) [[likely]]
+    return;
+  throw CircuitError(std::string(what) + ": expected " + std::to_string(expected) +
+                     " elements, got " + std::to_string(given) + ".");
+}
+
+// The `count` elements from `first` on, where the span has as many.
+template <typename T>
+std::span<T> checked_part(std::span<T> all, std::size_t first, std::size_t count,
+                          const char* what) {
+  if (first > all.size() || count > all.size() - first) [[unlikely]] {
+    throw CircuitError(std::string(what) + ": expected " + std::to_string(count) +
+                       " elements from element " + std::to_string(first) + " on, got " +
+                       std::to_string(all.size()) + " elements in all.");
+  }
+  return all.subspan(first, count);
+}
+
+}  // namespace bellhop

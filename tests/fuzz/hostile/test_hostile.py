@@ -1,0 +1,36 @@
+"""A short run of mutated inputs: handlers, decoder, and whole files in children.
+
+The long runs stand in the modules beside this one; runtime/sanitize.sh runs them under
+AddressSanitizer.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-m", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.subprocess
+def test_handlers_take_any_input():
+    assert "calls in" in run("tests.fuzz.hostile.handlers", "2000")
+
+
+@pytest.mark.subprocess
+def test_the_decoder_takes_any_file():
+    assert "refused" in run("tests.fuzz.hostile.files", "decode", "200")
+
+
+@pytest.mark.subprocess
+def test_no_file_ends_the_process_in_our_code():
+    assert "refused" in run("tests.fuzz.hostile.files", "run", "20")
