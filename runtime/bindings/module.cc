@@ -23,6 +23,7 @@
 #include "interpreter/collections.h"
 #include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
+#include "interpreter/floating_point_environment.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
 #include "plans/plan.h"
@@ -124,6 +125,15 @@ nb::object within(nb::handle what, nb::handle function) {
   const UnderWay here(what.ptr());
   PyObject* result =
       sleeps_if_ended([&] { return PyObject_CallNoArgs(function.ptr()); });
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
+nb::object call_in_default_environment(nb::handle function, nb::args args,
+                                       nb::kwargs kwargs) {
+  const DefaultFloatingPointEnvironment environment;
+  PyObject* result = sleeps_if_ended(
+      [&] { return PyObject_Call(function.ptr(), args.ptr(), kwargs.ptr()); });
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
 }
@@ -313,6 +323,9 @@ NB_MODULE(_runtime, m) {
         "first, what it is and its seconds.");
   m.def("within", &within, "what"_a, "function"_a,
         "Call a function, as a step of this thread that an object describes.");
+  m.def("call_in_default_environment", &call_in_default_environment, "function"_a,
+        "args"_a, "kwargs"_a,
+        "Call a function in the default floating-point environment.");
   m.def("begin_run", &begin_run, "Count a run of a compiled function, until it ends.");
   m.def("end_run", &end_run, "End a run that was counted.");
   m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");

@@ -32,7 +32,7 @@ from bellhop_mlir._walk import function_type, string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
-from bellhop_runtime import Callback
+from bellhop_runtime import Callback, call_in_default_environment
 
 if TYPE_CHECKING:
     from bellhop.compiler.buffer_target import BufferTarget
@@ -160,6 +160,10 @@ class _Run:
             follow_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
+        # JAX calls this on threads of XLA, which replace subnormal numbers by zero.
+        return call_in_default_environment(self._call_callback, *leaves)
+
+    def _call_callback(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
         if self._is_tap:
             Callback.tap(self._callback(), arguments)
@@ -214,7 +218,7 @@ def _call_with_buffers(
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
         with told_by_number(plain_jit):
-            find().write(context, out, args)
+            call_in_default_environment(find().write, context, out, args)
 
     call = buffer_callback(
         run,
