@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <utility>
+
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
@@ -18,6 +20,7 @@
 #include "devices/error.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
+#include "ffi/joint_runs.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "interpreter/collections.h"
@@ -200,6 +203,7 @@ NB_MODULE(_runtime, m) {
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
+  set_goes_on(JointRun::has);
 
   define_fast_call(m);
   define_compiled_call(m);
@@ -265,6 +269,7 @@ NB_MODULE(_runtime, m) {
         forget_calls();
         forget_signals();
         forget_steps();
+        JointRun::forget_all();
       },
       "Begin anew in the child of a fork.");
 
@@ -305,6 +310,24 @@ NB_MODULE(_runtime, m) {
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");
+
+  nb::class_<JointRun>(
+      m, "JointRun", "A run whose devices wait for each other, from before it begins.")
+      .def(
+          "__init__",
+          [](JointRun* self, const CallbackTable& table, size_t devices) {
+            new (self) JointRun(&table, devices);
+          },
+          "table"_a, "devices"_a)
+      .def(
+          "end",
+          [](JointRun& run) {
+            JointRun::Failures failures = run.end();
+            for (const int64_t run_id : failures.left) release_run(run_id);
+            return std::move(failures.texts);
+          },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "End the run; return the texts of the errors in it, the first one first.");
 
   nb::class_<Profile>(m, "Profile", "What crosses the border between start and stop.")
       .def(nb::init<size_t>(), "limit"_a)
