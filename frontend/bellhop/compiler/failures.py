@@ -11,7 +11,7 @@ from jax.interpreters import mlir
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import raise_what_failed
 from bellhop.base.callers_context import keep_context
-from bellhop.compiler.joint_runs import has_joint_devices, run_jointly
+from bellhop.compiler.joint_runs import Delegated, has_joint_devices, run_jointly
 from bellhop.errors import CircuitError
 from bellhop_runtime import CallbackTable, keep_failure, take_failure
 
@@ -72,24 +72,26 @@ class CallsOfOurs:
 
     Attributes:
         table: the published table of the callbacks, where there is one.
+        delegated: the calls that JAX makes for us.
         has_joint_devices: as of its executable; None before the first run.
     """
 
     def __init__(self) -> None:
         self.table: CallbackTable | None = None
+        self.delegated = Delegated()
         self.has_joint_devices: bool | None = None
 
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
     """Run a program; where its devices wait for each other, raise what failed at the end."""
     calls = next((each for each in kept if isinstance(each, CallsOfOurs)), None)
-    if calls is None or calls.table is None:
+    if calls is None:
         return run()
     if calls.has_joint_devices is None:
         calls.has_joint_devices = has_joint_devices(executable)
     if not calls.has_joint_devices:
         return run()
-    return run_jointly(calls.table, executable, run, _plain_failure)
+    return run_jointly(calls.table, calls.delegated, executable, run, _plain_failure)
 
 
 def kept_by(context: mlir.ModuleContext, kind: type[T]) -> T:

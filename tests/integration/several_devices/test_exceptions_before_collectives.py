@@ -1,10 +1,10 @@
 """A callback raises on one device while the others wait for the device in a collective."""
 
+import re
 import subprocess
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec
 from tests.patience import PATIENCE
 
 import bellhop
+from bellhop.compiler.delegation import delegated_everywhere
 
 AXIS = PartitionSpec("i")
 
@@ -92,6 +93,39 @@ def test_another_program_fails_meanwhile_as_it_does_elsewhere(on_devices):
     np.testing.assert_array_equal(f(np.zeros(2)), [1, 1])
 
 
+@pytest.mark.parametrize("path", ["as on a GPU", "partitioned"])
+def test_calls_that_jax_makes_for_us(mesh, on_devices, path):
+    error = KeyError("second")
+    seen = []
+
+    def fails_on_second(i):
+        if np.ravel(i)[0] == 1 and failing:
+            raise error
+        return np.ravel(i)[0] * 1.0
+
+    call = bellhop.pure_callback(fails_on_second, float)
+    later = bellhop.io_callback(lambda y: seen.append(float(y)) or y, float)
+    x = np.arange(2.0)
+    if path == "partitioned":
+        x = jax.device_put(x, jax.NamedSharding(mesh, AXIS))
+
+        @jax.jit
+        def f(x):
+            bellhop.debug.callback(fails_on_second, x, partitioned=True)
+            return x + x.sum()
+
+    else:
+        f = on_devices(lambda x: x + later(lax.psum(call(lax.axis_index("i")), "i")))
+    failing = True
+    with delegated_everywhere(), pytest.raises(KeyError) as raised:
+        f(x)
+    assert raised.value is error
+    assert raised.value.__context__ is None
+    assert seen == []
+    failing = False
+    np.testing.assert_array_equal(f(x), [1, 2])
+
+
 # Each case is a function of the index of the device, in which the callback of device 1 raises.
 CASES = """
 import sys, threading
@@ -117,7 +151,8 @@ ordered = bellhop.io_callback(check, float, ordered=True)
 buffer = bellhop.buffer_callback(write, scalar)
 debug = bellhop.debug.callback(check)
 differentiable = bellhop.pure_callback(check, float)
-differentiable.jvp(lambda primals, tangents: (differentiable(*primals), pure(*primals) * tangents[0]))
+differentiable.jvp(lambda x, t: (differentiable(*x), pure(*x) * t[0]))
+mapped = bellhop.pure_callback(check, float, vmap_method="sequential")
 steps = [(k, (k + 1) % count) for k in range(count)]
 wide = lambda y: jnp.broadcast_to(y, (count,))
 meeting = threading.Barrier(2)
@@ -139,9 +174,7 @@ cases = {
     "debug": lambda i: (debug(i), lax.psum(i * 1.0, "i"))[1],
     "ordered": lambda i: lax.psum(ordered(i), "i"),
     "grad": lambda i: lax.psum(jax.grad(differentiable)(i * 1.0), "i"),
-    "vmap": lambda i: lax.psum(
-        jnp.sum(jax.vmap(bellhop.pure_callback(check, float, vmap_method="sequential"))(wide(i))), "i"
-    ),
+    "vmap": lambda i: lax.psum(jnp.sum(jax.vmap(mapped)(wide(i))), "i"),
     "scan": lambda i: lax.scan(lambda y, _: (y + lax.psum(pure(i), "i"), None), 0.0, length=3)[0],
     "interrupt": lambda i: lax.psum(bellhop.pure_callback(interrupt, float)(i), "i"),
     "both": lambda i: lax.psum(bellhop.pure_callback(both, float)(i), "i"),
@@ -181,12 +214,9 @@ def run(program, *args):
 @pytest.mark.subprocess
 @pytest.mark.parametrize("count", ["2", "4", "8"])
 def test_kinds_of_callbacks_and_collectives(count):
-    names = (
-        "psum all_gather ppermute all_to_all psum_scatter io buffer debug ordered grad vmap scan"
-    ).split()
-    expected = [f"{name} KeyError one 0 True" for name in names]
-    expected += ["interrupt KeyboardInterrupt one 0 True", "both KeyError one 1 True"]
-    assert run(CASES, count) == expected
+    raised = dict.fromkeys(re.findall(r'^    "(\w+)": lambda', CASES, re.M), "KeyError one 0")
+    raised |= {"interrupt": "KeyboardInterrupt one 0", "both": "KeyError one 1"}
+    assert run(CASES, count) == [f"{name} {outcome} True" for name, outcome in raised.items()]
 
 
 ENDLESS = """
