@@ -5,12 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <utility>
-
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
 #include "bindings/fast_call.h"
+#include "bindings/joint_run.h"
 #include "bindings/values_of_runs.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
@@ -207,6 +206,7 @@ NB_MODULE(_runtime, m) {
 
   define_fast_call(m);
   define_compiled_call(m);
+  define_joint_run(m);
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(
@@ -310,24 +310,6 @@ NB_MODULE(_runtime, m) {
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");
-
-  nb::class_<JointRun>(
-      m, "JointRun", "A run whose devices wait for each other, from before it begins.")
-      .def(
-          "__init__",
-          [](JointRun* self, const CallbackTable& table, size_t devices) {
-            new (self) JointRun(&table, devices);
-          },
-          "table"_a, "devices"_a)
-      .def(
-          "end",
-          [](JointRun& run) {
-            JointRun::Failures failures = run.end();
-            for (const int64_t run_id : failures.left) release_run(run_id);
-            return std::move(failures.texts);
-          },
-          nb::call_guard<nb::gil_scoped_release>(),
-          "End the run; return the texts of the errors in it, the first one first.");
 
   nb::class_<Profile>(m, "Profile", "What crosses the border between start and stop.")
       .def(nb::init<size_t>(), "limit"_a)

@@ -27,8 +27,8 @@ from bellhop.base.devices import host_device
 from bellhop.base.types import aval_of, structs_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import keep_whole, told_by_number
-from bellhop.compiler.joint_runs import Delegated
 from bellhop.compiler.waiting_devices import follow_threads, waiting
+from bellhop.mesh.joint_runs import Delegated
 from bellhop_mlir._walk import function_type, string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS

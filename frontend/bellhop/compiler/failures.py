@@ -11,8 +11,8 @@ from jax.interpreters import mlir
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import raise_what_failed
 from bellhop.base.callers_context import keep_context
-from bellhop.compiler.joint_runs import Delegated, has_joint_devices, run_jointly
 from bellhop.errors import CircuitError
+from bellhop.mesh.joint_runs import Delegated, has_joint_devices, run_jointly
 from bellhop_runtime import CallbackTable, keep_failure, take_failure
 
 T = TypeVar("T")

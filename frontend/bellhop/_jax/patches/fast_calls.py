@@ -9,10 +9,11 @@ For ``f = jax.jit(g)``, where ``g`` has a callback of ours that raises ``KeyErro
 ``runtime_error`` then makes the ``KeyError`` of the ``JaxRuntimeError``.
 
 Replaced: ``pjit._get_fastpath_data``, ``MeshExecutable.create_cpp_call`` and
-``ExecuteReplicated.__call__``, for three reasons.  The fast path raises ``ValueError(text)`` for
+``ExecuteReplicated.__call__``, for four reasons.  The fast path raises ``ValueError(text)`` for
 any failure.  A run may start after the call has returned; if the ``jit`` is dropped meanwhile, its
-callbacks are freed before they are called.  And the token that a failed run on several devices
+callbacks are freed before they are called.  The token that a failed run on several devices
 leaves behind would make every later run with the same effect fail.
+A run whose devices wait for each other raises what failed when it has ended (``around``).
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``, and tokens of failed runs that JAX drops.  JAX
 has no public option to avoid the fast path.
