@@ -9,6 +9,7 @@
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
 #include "bindings/fast_call.h"
+#include "bindings/joint_run.h"
 #include "bindings/values_of_runs.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
@@ -18,11 +19,13 @@
 #include "devices/error.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
+#include "ffi/joint_runs.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "interpreter/collections.h"
 #include "interpreter/ended_threads.h"
 #include "interpreter/failures.h"
+#include "interpreter/floating_point_environment.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
 #include "plans/plan.h"
@@ -128,6 +131,15 @@ nb::object within(nb::handle what, nb::handle function) {
   return nb::steal(result);
 }
 
+nb::object call_in_default_environment(nb::handle function, nb::args args,
+                                       nb::kwargs kwargs) {
+  const DefaultFloatingPointEnvironment environment;
+  PyObject* result = sleeps_if_ended(
+      [&] { return PyObject_Call(function.ptr(), args.ptr(), kwargs.ptr()); });
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
 nb::list rows(const Profile& profile) {
   nb::list result;
   for (const Profile::Row& row : profile.rows()) {
@@ -190,9 +202,11 @@ NB_MODULE(_runtime, m) {
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
+  set_goes_on(JointRun::has);
 
   define_fast_call(m);
   define_compiled_call(m);
+  define_joint_run(m);
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(
@@ -255,6 +269,7 @@ NB_MODULE(_runtime, m) {
         forget_calls();
         forget_signals();
         forget_steps();
+        JointRun::forget_all();
       },
       "Begin anew in the child of a fork.");
 
@@ -313,6 +328,9 @@ NB_MODULE(_runtime, m) {
         "first, what it is and its seconds.");
   m.def("within", &within, "what"_a, "function"_a,
         "Call a function, as a step of this thread that an object describes.");
+  m.def("call_in_default_environment", &call_in_default_environment, "function"_a,
+        "args"_a, "kwargs"_a,
+        "Call a function in the default floating-point environment.");
   m.def("begin_run", &begin_run, "Count a run of a compiled function, until it ends.");
   m.def("end_run", &end_run, "End a run that was counted.");
   m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");

@@ -31,6 +31,8 @@ constexpr std::size_t kAmplitudesHeld =
     (std::size_t{4} << 20) / sizeof(std::complex<double>);
 
 void* open_library(const std::string& library) {
+  // Libraries may start threads when they are loaded.
+  const DefaultFloatingPointEnvironment environment;
   // Never closed: devices and exceptions of the plugin may outlive any owner.
   // RTLD_LOCAL keeps plugins that share class names apart.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -72,8 +74,8 @@ void Qubits::refuse(std::int64_t wire, std::size_t qubits) {
 Device::Device(DevicePool& home)
     : pool(home),
       generator(std::random_device{}()),
-      plugin(home.factory_(home.kwargs_.c_str())) {
-  if (plugin == nullptr) {
+      plugin(home.factory_, home.kwargs_.c_str()) {
+  if (!plugin) {
     throw CircuitError("The device plugin's " + home.name_ + "(\"" + home.kwargs_ +
                        "\") returned no device.");
   }

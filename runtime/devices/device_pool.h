@@ -14,6 +14,7 @@
 #include "bellhop/quantum_device.h"
 #include "devices/error.h"
 #include "devices/memory.h"
+#include "devices/plugin.h"
 #include "threads/small_team.h"
 
 namespace bellhop {
@@ -56,7 +57,7 @@ struct Device {
   // Lightning asks the system for entropy at every measurement unless it has a
   // generator, which is half the price of an expectation value of a few qubits.
   std::mt19937 generator;
-  std::unique_ptr<Catalyst::Runtime::QuantumDevice> plugin;
+  Plugin plugin;
   Qubits qubits;
   // Numbers and matrix entries given to observables so far; see DevicePool::give.
   std::size_t observable_load = 0;
@@ -109,7 +110,7 @@ class DevicePool {
 
  private:
   friend struct Device;
-  using Factory = Catalyst::Runtime::QuantumDevice* (*)(const char*);
+  using Factory = Plugin::Factory;
 
   DevicePool(void* library, Factory factory, std::string name, std::string kwargs);
   bool reset(Device& device) const;

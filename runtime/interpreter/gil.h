@@ -1,5 +1,8 @@
 // interpreter/gil.h: holding and releasing Python's interpreter lock for a scope.
 //
+// Whoever takes the lock computes in the default floating-point environment until the
+// scope ends, within a NoGil too.
+//
 // A free-threaded Python has none. There a thread that "holds the GIL" may call Python,
 // and others may too: what threads share is guarded otherwise, by locks whose holders
 // call no Python.
@@ -8,6 +11,7 @@
 #include <Python.h>
 
 #include "interpreter/ended_threads.h"
+#include "interpreter/floating_point_environment.h"
 
 namespace bellhop {
 
@@ -46,6 +50,8 @@ class Gil {
 #endif
   }
 
+  // Before the lock: a thread that is started with it inherits the mode.
+  const DefaultFloatingPointEnvironment environment_;
   End end_ = End::kNothing;
   PyGILState_STATE own_;
 };

@@ -65,7 +65,7 @@ std::size_t dimension(std::size_t qubits) {
 
 ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
                 std::span<const double> data) {
-  auto& plugin = *device.plugin;
+  const Plugin& plugin = device.plugin;
   auto& stack = device.observables;
   stack.clear();
   device.observable_load += steps.size();
@@ -79,7 +79,7 @@ ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
     map_wires(device.wires, step.wires, device.qubits);
     switch (step.kind) {
       case ObservableStep::Kind::kNamed:
-        stack.push_back(plugin.Observable(step.id, {}, device.wires));
+        stack.push_back(plugin->Observable(step.id, {}, device.wires));
         break;
       case ObservableStep::Kind::kHermitian: {
         const std::size_t size = std::size_t{1} << (2 * step.wires.size());
@@ -89,17 +89,17 @@ ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
         }
         device.observable_load += size;
         stack.push_back(
-            plugin.Observable(ObsId::Hermitian, device.matrix, device.wires));
+            plugin->Observable(ObsId::Hermitian, device.matrix, device.wires));
         break;
       }
       case ObservableStep::Kind::kTensor:
-        stack.push_back(plugin.TensorObservable(pop(step.operands)));
+        stack.push_back(plugin->TensorObservable(pop(step.operands)));
         break;
       case ObservableStep::Kind::kCombination: {
         const auto coefficients = data.subspan(step.data, step.operands);
         device.params.assign(coefficients.begin(), coefficients.end());
         stack.push_back(
-            plugin.HamiltonianObservable(device.params, pop(step.operands)));
+            plugin->HamiltonianObservable(device.params, pop(step.operands)));
         break;
       }
     }

@@ -106,7 +106,7 @@ bool is_integer(const void* of_frame) {
 // Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
 // Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
-  return handled(frame, [&]() -> XLA_FFI_Error* {
+  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
     if (!has_handles(*frame, 1)) return not_of_contract(*frame);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);

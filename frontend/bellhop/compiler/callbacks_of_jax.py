@@ -40,6 +40,7 @@ from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 from bellhop_mlir._walk import named, source_line
+from bellhop_runtime import call_in_default_environment
 
 
 class _Thread(threading.local):
@@ -83,7 +84,7 @@ class FunctionOfJax:
         failures, _thread.failures = _thread.failures, None
         if failures is None:
             with told_by_number(plain_jit=True):
-                return function(*args, **kwargs)
+                return call_in_default_environment(function, *args, **kwargs)
         try:
             return function(*args, **kwargs)
         except BaseException as error:
