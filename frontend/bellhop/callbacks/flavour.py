@@ -47,6 +47,7 @@ from bellhop.compiler.plain_jit import lower_alone, refuse_several_platforms
 from bellhop.compiler.target import CallbackTarget, flatten_arguments
 from bellhop.mesh.manual_axes import varying_as
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
+from bellhop.tracing.repeated_calls import forget_repeated_effects
 
 
 class CallbackEffect(Effect):
@@ -176,6 +177,7 @@ class Flavour:
         keep_effects_in_loops()
         if self.effects:
             keep_effects_under_checkpoint()
+            forget_repeated_effects()
         if ordered_effect in self.effects:
             end_elements_of_batches()
         target.check_arguments(avals)
