@@ -144,3 +144,21 @@ def test_a_derivative_of_a_program(calls):
 
     calls.run(jax.grad(bellhop.qjit(f)), 0.3)
     assert calls.seen == 2 * numbers(0, MAPPED)
+
+
+def test_a_single_call_has_no_token(calls):
+    """It has nothing to be before or after, but for itself in a loop that JAX unrolls."""
+
+    def one(x, unroll=1):
+        def body(x, i):
+            bellhop.io_callback(lambda i: calls.seen.append(int(i)))(i)
+            return x, None
+
+        return jax.lax.scan(body, x, jnp.arange(4), unroll=unroll)[0]
+
+    single = bellhop.qjit(one)
+    unrolled = bellhop.qjit(lambda x: one(x, unroll=2))
+    for program, has_token in ((single, False), (unrolled, True)):
+        calls.run(program, 1.0)
+        assert calls.seen == [0, 1, 2, 3]
+        assert ("stablehlo.token" in str(program.mlir)) is has_token
