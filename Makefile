@@ -7,7 +7,7 @@ WERROR ?= OFF
 PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu test-oldest-jax durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu test-oldest-jax test-newest-jax durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-long  what these leave out, sanitizers, both ends of the supported JAX and the middle"
 	@echo "make test-tpu  compile regions for a TPU, by libtpu, which needs none"
 	@echo "make test-oldest-jax  some of the tests on the oldest JAX that is supported"
+	@echo "make test-newest-jax  some of the tests on the newest, which needs Python 3.13"
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once, and random nested calls"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
@@ -132,6 +133,19 @@ test-oldest-jax:
 	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" \
 	  tests/frontend/_jax tests/frontend/compiled tests/frontend/transformations \
 	  tests/frontend/accelerate/test_composition.py tests/integration/several_devices
+
+# Differences of JAX's newest release, which PyPI has for newer Pythons than the oldest one's: an
+# environment and a build of its own.
+NEWEST := build/newest-jax
+NEWEST_PYTHON = $(shell .ci/pythons 3.13)
+test-newest-jax: export JAX_DISABLE_MOST_OPTIMIZATIONS := 1
+test-newest-jax:
+	@test -n "$(NEWEST_PYTHON)" || { echo "test-newest-jax needs Python 3.13, and there is none"; exit 1; }
+	$(MAKE) VENV=$(NEWEST) PYTHON=$(NEWEST_PYTHON) WHEEL=$(NEWEST)/wheel $(NEWEST)/.installed-dev
+	$(NEWEST)/bin/python -m pip install --quiet "jax~=$(lastword $(JAX_VERSIONS)).0"
+	$(NEWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" \
+	  tests/frontend/_jax tests/frontend/control_flow tests/frontend/transformations \
+	  tests/frontend/callbacks/flavours tests/frontend/compiled/test_eager_transformations.py
 
 durations: $(VENV)/.installed-dev
 	$(PYTEST) --record-durations -m "$(QUICK)"

@@ -13,6 +13,10 @@ from .refusals import REFUSALS
 # Of two frequencies of 2000 shots each, six standard deviations.
 BY_CHANCE = 0.3
 
+_NOT_PRINTED = ("o", "w", "i", "j", "u")
+# Of a program of ours.
+_IN_PROGRAM_ORDER = ("o", "w", "print")
+
 
 class Difference(AssertionError):
     """A program did not do what its reference did; the first argument is the kind."""
@@ -123,15 +127,15 @@ def _tolerance(dtype: Any) -> float:
 
 
 def _events(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
-    """Compare calls of Python: those whose order is promised, and those that only come."""
-    for channel in ("o", "i", "j", "print", "t", "u"):
-        ours, needed = _of(channel, seen), _of(channel, expected)
-        name = f"{where}, {channel}"
+    """Compare calls of Python: in order where an order is promised."""
+    for channels in _ordered_together(how):
+        ours, needed = _of(channels, seen), _of(channels, expected)
+        name = f"{where}, {', '.join(channels)}"
         if how.get("mapped"):
             # Taps are left the whole batch, and both branches of a mapped conditional run.
-            if channel in ("o", "i", "j", "u"):
-                _each_is_among(needed, ours, name)
-        elif channel != "u" and not how.get("threads"):
+            if channels != ("t",):
+                _each_is_among(_of(_NOT_PRINTED, needed), ours, name)
+        elif "u" not in channels and not how.get("threads"):
             if [event[0] for event in ours] != [event[0] for event in needed]:
                 raise Difference("events", f"{name}: {ours} instead of {needed}")
             _trees(ours, needed, name)
@@ -140,7 +144,15 @@ def _events(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
         else:
             _each_is_among(needed, ours, name)
     if not how.get("mapped"):
-        _each_is_among(_of("p", seen), _of("p", expected), f"{where}, p")
+        _each_is_among(_of(("p",), seen), _of(("p",), expected), f"{where}, p")
+
+
+def _ordered_together(how: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return groups of channels, each of which has one order; "u" has none."""
+    others: list[tuple[str, ...]] = [("i",), ("j",), ("t",)]
+    if how.get("jit"):
+        return [("o", "print"), *others, ("w", "u")]
+    return [_IN_PROGRAM_ORDER, *others, ("u",)]
 
 
 def _events_before(seen: Any, expected: Any, how: dict[str, Any], where: str) -> None:
@@ -150,8 +162,10 @@ def _events_before(seen: Any, expected: Any, how: dict[str, Any], where: str) ->
     """
     if how.get("mapped") or how.get("threads"):
         return
-    ours, needed = ([event[0] for event in _of("o", events)] for events in (seen, expected))
-    count = min(len(ours), len(needed)) if _of("p", expected)[-1:] == [*expected][-1:] else None
+    ordered = ("o", "print") if how.get("jit") else _IN_PROGRAM_ORDER
+    ours, needed = ([event[:1] for event in _of(ordered, events)] for events in (seen, expected))
+    is_pure = _of(("p",), expected)[-1:] == [*expected][-1:]
+    count = min(len(ours), len(needed)) if is_pure else None
     if ours[:count] != needed[:count]:
         raise Difference("events", f"{where}, before the exception: {ours} instead of {needed}")
 
@@ -163,8 +177,8 @@ def _equal(result: Any, before: Any, where: str) -> None:
             raise Difference("seed", f"{where}: {leaf} instead of {other}, as before")
 
 
-def _of(channel: str, events: Any) -> list[Any]:
-    return [event for event in events if event[0].rstrip("0123456789") == channel]
+def _of(channels: tuple[str, ...], events: Any) -> list[Any]:
+    return [event for event in events if event[0].rstrip("0123456789") in channels]
 
 
 def _each_is_among(events: list[Any], others: list[Any], where: str) -> None:

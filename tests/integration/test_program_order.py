@@ -10,11 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bellhop
+from bellhop import host_callback
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,9 @@ class Function:
     body: tuple[Any, ...]
 
 
-EFFECTS = st.builds(
-    Effect, st.sampled_from(["callback", "print", "io", "debug"]), st.integers(0, 99)
-)
+def _effects(*more: str) -> Any:
+    flavours = st.sampled_from(["callback", "print", "ordered_io", "debug", *more])
+    return st.builds(Effect, flavours, st.integers(0, 99))
 
 
 def _compound(bodies: Any) -> Any:
@@ -65,9 +67,14 @@ def _compound(bodies: Any) -> Any:
     )
 
 
-PROGRAMS = st.lists(st.recursive(EFFECTS, _compound, max_leaves=8), min_size=1, max_size=4).map(
-    tuple
-)
+def _programs(effects: Any) -> Any:
+    parts = st.recursive(effects, _compound, max_leaves=8)
+    return st.lists(parts, min_size=1, max_size=4).map(tuple)
+
+
+# In a plain `jax.jit` the others have no order, or one of their own.
+OF_JIT = _programs(_effects())
+OF_QJIT = _programs(_effects("io", "buffer", "host", "jax_io", "jax_debug"))
 
 
 def python(body: tuple[Any, ...], value: int, events: list[tuple[int, int]]) -> int:
@@ -105,14 +112,33 @@ class Traced:
             bellhop.debug.callback(record, ordered=True)(number, value)
         elif effect.flavour == "print":
             bellhop.debug.print("{} {}", number, value)
+        elif effect.flavour == "jax_debug":
+            jax.debug.callback(record, number, value, ordered=True)
         else:
-            # The program goes on with what the callback returned.
-            def write(v: Any) -> Any:
-                record(number, v)
-                return (3 * v + number) % 101
-
-            return bellhop.io_callback(write, jnp.int64, ordered=True)(value)
+            result = self.with_result(effect, value)
+            # Else nothing but the order of the program places the call.
+            if number % 2:
+                return result
         return (3 * value + number) % 101
+
+    def with_result(self, effect: Effect, value: Any) -> Any:
+        """Call what returns the next value of the program."""
+        number, record = effect.number, self.record
+
+        def write(v: Any) -> Any:
+            record(number, v)
+            return np.int64((3 * v + number) % 101)
+
+        def write_into(context: Any, out: Any, v: Any) -> None:
+            out[...] = write(v)
+
+        if effect.flavour == "host":
+            return host_callback.call(write, value, result_shape=value)
+        if effect.flavour == "jax_io":
+            return jax.experimental.io_callback(write, value, value, ordered=True)
+        if effect.flavour == "buffer":
+            return bellhop.buffer_callback(write_into, jnp.int64, has_side_effect=True)(value)
+        return bellhop.io_callback(write, jnp.int64, ordered=effect.flavour == "ordered_io")(value)
 
     def record(self, number: Any, value: Any) -> None:
         self.events.append((int(number), int(value)))
@@ -152,10 +178,7 @@ class Traced:
         return wrap(lambda v: self.body(function.body, v))(value)
 
 
-@pytest.mark.large
-@settings(max_examples=40)
-@given(PROGRAMS, st.integers(0, 100), st.sampled_from([bellhop.qjit, jax.jit]))
-def test_events_come_as_in_plain_python(program, start, form):
+def assert_events_come_as_in_plain_python(program: Any, start: int, form: Any) -> None:
     traced = Traced()
     run = form(lambda value: traced.body(program, value))
     for value in (start, start + 1):
@@ -166,3 +189,18 @@ def test_events_come_as_in_plain_python(program, start, form):
             stream.write = traced.write
             assert int(run(jnp.int64(value))) == result
         assert traced.events == expected
+
+
+@pytest.mark.large
+@settings(max_examples=40)
+@given(OF_JIT, st.integers(0, 100), st.sampled_from([bellhop.qjit, jax.jit]))
+def test_events_come_as_in_plain_python(program, start, form):
+    assert_events_come_as_in_plain_python(program, start, form)
+
+
+@pytest.mark.large
+@settings(max_examples=40)
+@given(OF_QJIT, st.integers(0, 100))
+def test_events_of_every_kind_come_as_in_plain_python(program, start):
+    """In a qjit program, callbacks that have no order elsewhere have that of the program."""
+    assert_events_come_as_in_plain_python(program, start, bellhop.qjit)

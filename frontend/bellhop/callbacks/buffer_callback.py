@@ -51,7 +51,9 @@ def buffer_callback(
         callback: the function.
         result_shape_dtypes: shapes and dtypes of the results: a pytree of what ``pure_callback``
             takes for a result.
-        has_side_effect: whether the call must be made even if nobody uses its results.
+        has_side_effect: whether the call must be made even if nobody uses its results.  In a
+            ``qjit`` program it is then in program order with all other calls with effects; in a
+            plain ``jax.jit``, and in a region on a GPU, it has no order.
         vmap_method: how it meets ``vmap``, as for ``pure_callback``; None refuses it.
         input_output_aliases: which argument's memory is that of which result, by place among
             the leaves of the arguments and of the results.  Such an argument is writable, and

@@ -47,6 +47,8 @@ from bellhop.compiler.plain_jit import lower_alone, refuse_several_platforms
 from bellhop.compiler.target import CallbackTarget, flatten_arguments
 from bellhop.mesh.manual_axes import varying_as
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
+from bellhop.tracing.program_order import register_ordered_form
+from bellhop.tracing.repeated_calls import forget_repeated_effects
 
 
 class CallbackEffect(Effect):
@@ -176,6 +178,7 @@ class Flavour:
         keep_effects_in_loops()
         if self.effects:
             keep_effects_under_checkpoint()
+            forget_repeated_effects()
         if ordered_effect in self.effects:
             end_elements_of_batches()
         target.check_arguments(avals)
@@ -260,20 +263,32 @@ class Pure(Flavour):
 
 
 class SideEffects(Flavour):
-    """Calls that are made exactly once, in program order if they are ordered."""
+    """Calls that are made exactly once; in a plain ``jax.jit`` they have no order."""
 
-    def __init__(self, name: str, *, ordered: bool = False, **options: Any) -> None:
-        # Of both: one orders it, by the other JAX refuses to run branches that are not taken.
-        self.effects = frozenset({input_output_effect} | ({ordered_effect} if ordered else set()))
-        super().__init__(name, **options)
+    effects = frozenset({input_output_effect})
+
+    def __init__(self, name: str, *, primitive: str | None = None, **options: Any) -> None:
+        super().__init__(name, primitive=primitive, **options)
+        ordered = _InProgramOrder(name, primitive=f"{primitive or name}_in_order", **options)
+        register_ordered_form(self.primitive, ordered.primitive, ordered.effects)
+
+
+class _InProgramOrder(Flavour):
+    """Calls that are made exactly once, in program order."""
+
+    # By the ordered effect alone, JAX would run branches that are not taken.
+    effects = frozenset({input_output_effect, ordered_effect})
+
+
+class Ordered(_InProgramOrder):
+    """Calls that are made exactly once, in program order, which elements of a batch have not."""
 
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Call for each element of a mapped axis, if there is no order."""
-        if ordered_effect in self.effects:
-            raise target.order_error()
-        return super().batch(operands, dims, target=target)
+        """Refuse a mapped axis."""
+        del operands, dims
+        raise target.order_error()
 
 
 class Report(Flavour):

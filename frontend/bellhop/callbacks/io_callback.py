@@ -7,14 +7,14 @@ from typing import Any
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.source import function_name
 from bellhop.callbacks.calling_style import calling_style
-from bellhop.callbacks.flavour import Results, SideEffects
+from bellhop.callbacks.flavour import Ordered, Results, SideEffects
 from bellhop.callbacks.methods import Caller
 from bellhop.callbacks.vmap_method import ONE_BY_ONE, check_vmap_method
 from bellhop.compiler.target import flatten_arguments, is_left_to_python
 from bellhop.mesh.own_parts import call_with_own_parts, specs_of_results
 
 IO = SideEffects("io_callback")
-ORDERED_IO = SideEffects("io_callback", ordered=True, primitive="ordered_io_callback")
+ORDERED_IO = Ordered("io_callback", primitive="ordered_io_callback")
 
 
 def io_callback(
@@ -30,7 +30,10 @@ def io_callback(
     """Make a Python function with side effects callable from compiled programs.
 
     It runs exactly once for each time the program gets there, whether or not anybody uses
-    what it returns; under ``vmap`` once for each element.  It gets NumPy arrays that it may
+    what it returns; under ``vmap`` once for each element.  In a ``qjit`` program all calls with
+    effects keep program order, whichever kind of callback makes them; under ``vmap`` a call is
+    made for all elements before the next call.  In a plain ``jax.jit`` a call has no order, unless
+    it is ordered.  It gets NumPy arrays that it may
     keep, and what it returns must be of the declared shapes and dtypes.  It may stand in what
     is differentiated, but no differentiated value may flow into it.
 
@@ -39,8 +42,8 @@ def io_callback(
             dtypes.
         result_type: what it returns, as ``pure_callback`` takes it.  Without one and without
             an annotation, what it returns is dropped.
-        ordered: whether calls keep program order, among themselves and with
-            ``debug.callback``, across control flow.
+        ordered: whether calls keep program order in a plain ``jax.jit`` too, among themselves and
+            with ``debug.callback``, across control flow.  An ordered call is not mapped.
         vmap_method: how it is called for the elements of a mapped axis, where there is no order:
             ``"sequential"``, or None, in a loop; ``"sequential_threadpool"``, on threads, as
             ``pure_callback`` says.

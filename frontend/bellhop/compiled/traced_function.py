@@ -8,6 +8,7 @@ import jax
 from bellhop._jax.private import refuses_traced_size
 from bellhop.base.devices import Target
 from bellhop.base.flat import restored_arguments
+from bellhop.base.rewriting import interpret
 from bellhop.base.signature import (
     check_arrays,
     check_not_deleted,
@@ -25,6 +26,7 @@ from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
 from bellhop.run.unfinished import placed
 from bellhop.tracing.options import CompileOptions
+from bellhop.tracing.program_order import in_program_order
 from bellhop.tracing.state import ASKS_FOR_VALUE, compiling
 from bellhop.transformations.traced import traced
 from bellhop.transformations.transformed import ON_HOST
@@ -68,12 +70,23 @@ class TracedFunction:
         return f"'{function_name(self._function)}' ({self.site})"
 
     def under_transformations(self) -> Any:
-        """Return the function as a ``jax.jit`` of its own, of static and other arguments."""
+        """Return the function as a ``jax.jit`` of its own, of static and other arguments.
+
+        Its calls with effects are in program order, as in a program.
+        """
 
         def transformed(static: Static, /, *args: Any, **kwargs: Any) -> Any:
-            result = self.run_uncompiled(static, args, kwargs)
-            arrays, tree = result_arrays(f"qjit of {self.where}", result)
-            return jax.tree.unflatten(tree, arrays)
+            leaves, in_tree = jax.tree.flatten((args, kwargs))
+            out_tree = None
+
+            def flat_function(*leaves: Operand) -> list[Any]:
+                nonlocal out_tree
+                result = self.run_uncompiled(static, *jax.tree.unflatten(in_tree, leaves))
+                arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
+                return arrays
+
+            closed = in_program_order(jax.make_jaxpr(flat_function)(*leaves))
+            return jax.tree.unflatten(out_tree, interpret(closed, {}, *leaves))
 
         transformed.__name__ = self.name + ON_HOST
         return jax.jit(transformed)

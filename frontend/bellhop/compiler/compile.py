@@ -35,6 +35,7 @@ from bellhop.compiler.context import lowering
 from bellhop.compiler.instruments import Stopwatch
 from bellhop.compiler.optimize import optimize
 from bellhop.errors import CompileError
+from bellhop.tracing.program_order import in_program_order
 from bellhop.tracing.unused_values import without_unused_calls
 from bellhop_mlir._walk import functions
 from bellhop_mlir.errors import PassError
@@ -124,6 +125,9 @@ def compile_program(
                 "ref[...], as an argument and return the new one, or make it inside."
             )
     used = without_unused_calls(traced.jaxpr)
+    if not is_merged:
+        # In a program of JAX's, JAX threads the tokens.
+        used = in_program_order(used)
     to_lower = traced if used is traced.jaxpr else _traced_again(function, used)
     stopwatch.lap("tracing")
     with lowering() as gathered, without_mesh():

@@ -15,18 +15,10 @@ the second computes the values of the first again::
 What ``without_repeated(second, first, where)`` returns prints nothing.
 """
 
-from collections.abc import Callable
-from typing import Any
+from jax.extend.core import ClosedJaxpr
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn
-
-from bellhop.base.equations import (
-    changed_from_the_end,
-    equations_of,
-    inner_jaxprs,
-    with_inner_jaxprs,
-)
 from bellhop.errors import DifferentiableCompileError
+from bellhop.tracing.repeated_calls import call_key, call_keys, without_calls
 
 
 def repeated_effects_error(where: str) -> DifferentiableCompileError:
@@ -54,8 +46,8 @@ def without_repeated(again: ClosedJaxpr, first: ClosedJaxpr, where: str) -> Clos
     """
     if not again.effects:
         return again
-    made = {_call(eqn) for eqn in equations_of(first.jaxpr) if eqn.effects}
-    return _without(again, lambda eqn: _call(eqn) in made, where)
+    made = call_keys(first)
+    return without_calls(again, lambda eqn: call_key(eqn) in made, repeated_effects_error(where))
 
 
 def without_effects(again: ClosedJaxpr, where: str) -> ClosedJaxpr:
@@ -68,32 +60,4 @@ def without_effects(again: ClosedJaxpr, where: str) -> ClosedJaxpr:
     Raises:
         DifferentiableCompileError: where a result of an effect is needed again.
     """
-    return _without(again, lambda _: True, where)
-
-
-def _call(eqn: JaxprEqn) -> Any:
-    """Return what an equation and its copies in derivatives have in common."""
-    return eqn.primitive, *sorted((name, id(value)) for name, value in eqn.params.items())
-
-
-def _without(closed: ClosedJaxpr, is_made: Callable[[JaxprEqn], bool], where: str) -> ClosedJaxpr:
-    if not closed.effects:
-        return closed
-
-    def without(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
-        if eqn.effects and any(inner_jaxprs(eqn)):
-            eqn = with_inner_jaxprs(eqn, lambda inner: _without(inner, is_made, where))
-            return eqn.replace(effects=_union(inner.effects for inner in inner_jaxprs(eqn)))
-        if not (eqn.effects and is_made(eqn)):
-            return eqn
-        if any(used):
-            raise repeated_effects_error(where)
-        return None
-
-    equations = changed_from_the_end(closed.jaxpr, without)
-    effects = _union(eqn.effects for eqn in equations)
-    return ClosedJaxpr(closed.jaxpr.replace(eqns=equations, effects=effects), closed.consts)
-
-
-def _union(sets: Any) -> frozenset[Any]:
-    return frozenset().union(*sets)
+    return without_calls(again, lambda _: True, repeated_effects_error(where))

@@ -232,3 +232,40 @@ def test_a_loop_with_an_effect_whose_result_is_not_used():
     a, b = np.sin(1.1), np.sin(np.sin(1.1))
     np.testing.assert_allclose(slope, np.cos(1.1) * np.cos(a) * np.cos(b), atol=1e-12)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize(
+    "differentiated",
+    [
+        bellhop.grad,
+        jax.grad,
+        lambda f: lambda x: jax.linearize(f, x)[1](1.0),
+        lambda f: lambda x: jax.jvp(f, (x,), (1.0,))[1],
+    ],
+    ids=["grad", "jax.grad", "linearize", "jvp"],
+)
+def test_effects_of_a_loop_happen_once_in_its_derivative(differentiated):
+    """JAX computes such a loop again with the tangents, where these are used or an effect is."""
+    seen = []
+
+    def f(x):
+        def body(carried):
+            i, y = carried
+            bellhop.callback(seen.append)(i)
+            bellhop.io_callback(lambda i: seen.append(i + 10))(i)
+            if compiled is bellhop.qjit:
+                # In a program of ours, JAX's are as well.
+                jax.debug.callback(lambda i: seen.append(i + 20), i, ordered=True)
+            return i + 1, jnp.sin(y)
+
+        i, _ = jax.lax.while_loop(lambda carried: carried[0] < 2, body, (0, x))
+        return x * x * i
+
+    compiled = bellhop.qjit
+    assert bellhop.qjit(differentiated(f))(1.5) == 6.0
+    assert sorted(map(int, seen)) == [0, 1, 10, 11, 20, 21]
+    if differentiated is not bellhop.grad:
+        seen.clear()
+        compiled = jax.jit
+        assert jax.jit(differentiated(f))(1.5) == 6.0
+        assert sorted(map(int, seen)) == [0, 1, 10, 11]

@@ -1,8 +1,14 @@
 """Calls of Python, of every flavour.
 
-What a callback is called in the notes says what is promised of its calls: those of "o" and of
-what is printed come once each, in program order; of "t" too, among themselves; of "u" once each;
-of "p" they may be dropped, merged and hoisted; of "q" nothing is promised.
+The name of a callback in the notes says which promise its calls have:
+
+* "o", and all that is printed: once each, in program order;
+* "w": the same, but no order in a plain ``jax.jit``;
+* "i", "j": once each, in the order of all calls of this letter;
+* "t": once each, in the order of the taps;
+* "u": once each;
+* "p": they may be dropped, merged and hoisted;
+* "q": none.
 """
 
 from collections.abc import Callable
@@ -25,7 +31,9 @@ def _argument(scope: Scope, depth: int = 1) -> str:
 
 
 def _stem(scope: Scope, name: str, call: str) -> str:
-    """Return what promises a call has: outside of qjit each kind of JAX's has its own order."""
+    """Return the promise of a call: outside of qjit each kind of JAX's has its own order."""
+    if name == "w" and scope.traits.jit:
+        return "u"
     if name == "o" and scope.traits.is_of_jax and call.startswith("jax."):
         return "i" if "io_callback" in call else "j"
     return name
@@ -80,6 +88,11 @@ def _pure_with_rule(scope: Scope) -> None:
     scope.add(kind, f"{name}({value})")
 
 
+def _io_without_result(scope: Scope) -> None:
+    noted = f"functools.partial(note, {scope.fresh(_stem(scope, 'w', ''))!r})"
+    scope.lines.append(f"bellhop.io_callback({noted}, None, {_argument(scope)})")
+
+
 def _print(scope: Scope) -> None:
     values = ", ".join(
         expression(scope, scope.one_of(Kind.INT, Kind.BOOL), 1) for _ in range(scope.one_of(1, 2))
@@ -120,6 +133,7 @@ def _fuse(scope: Scope) -> None:
         ("o", "bellhop.debug.callback({}, {}, {})"),
         *(() if scope.traits.mapped else [with_order]),
         *(() if scope.traits.is_of_jax else of_jax),
+        *(() if scope.traits.mapped else [("w", "bellhop.io_callback({0}, None, {1}, {2})")]),
         ("p", "bellhop.pure_callback({0}, {2}, {1}, {2})"),
         ("p", "bellhop.buffer_callback({0}, {2}, vmap_method='sequential')({1}, {2})"),
     )
@@ -176,7 +190,12 @@ EFFECTS: tuple[Statement, ...] = (
 
 # Not under `vmap` of conditionals, or at all.
 EFFECTS_WITH_RESULTS: tuple[Statement, ...] = (
-    _with_result("u", "bellhop.io_callback({0}, {1}, {1})"),
+    _with_result("w", "bellhop.io_callback({0}, {1}, {1})"),
+    _with_result(
+        "w",
+        "bellhop.buffer_callback({0}, {1}, has_side_effect=True, vmap_method='sequential')({1})",
+    ),
+    _io_without_result,
     _with_result("o", "bellhop.io_callback({0}, {1}, {1}, ordered=True)"),
     _with_result("o", "jax.experimental.io_callback({0}, {1}, {1}, ordered=True)"),
     _with_result("u", "jax.experimental.io_callback({0}, {1}, {1})"),

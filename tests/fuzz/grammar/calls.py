@@ -73,10 +73,14 @@ def arguments(draw: Draw) -> list[str]:
     return [number(draw), integer(draw), vector(draw, length), array(draw)]
 
 
-def compiled(draw: Draw, text: str) -> str:
-    """Draw whether a transformation stands around a compiled function or in one."""
+def compiled(draw: Draw, text: str) -> tuple[str, str]:
+    """Draw whether a transformation stands around a compiled function or in one.
+
+    Returns:
+        the function, and the option of ``call`` for it.
+    """
     form = draw(st.sampled_from(("{}", "bellhop.qjit({})", "jax.jit({})")))
-    return form.format(text)
+    return form.format(text), ", jit=True" * ("jax.jit" in form)
 
 
 def plain(draw: Draw, seeded: bool) -> list[str]:
@@ -114,7 +118,8 @@ def derivatives(draw: Draw, forms: tuple[str, ...]) -> list[str]:
         args = f"{x}, {v}" if "(f" not in form else f"{x}, {n}, {v}, {a}"
         how = ", derivative=True"
         how += ", mapped=True" * ("vmap" in form or "jac" in form or "hess" in form)
-        lines += [f"call({compiled(draw, form)}, {args}{how})"] * draw(st.sampled_from((1, 2)))
+        function, option = compiled(draw, form)
+        lines += [f"call({function}, {args}{how}{option})"] * draw(st.sampled_from((1, 2)))
         if draw(st.integers(0, 2)) == 0:
             break
     return lines
@@ -129,7 +134,8 @@ def maps(draw: Draw) -> list[str]:
         axes = form[form.index("in_axes=(") + 9 :]
         x = f"np.array([{number(draw)}, 0.8])" if axes[0] == "0" else number(draw)
         count = "np.array([1, 2])" if axes.split(", ")[1] == "0" else integer(draw)
-        lines.append(f"call({compiled(draw, form)}, {x}, {count}, {v}, {a}, mapped=True)")
+        function, option = compiled(draw, form)
+        lines.append(f"call({function}, {x}, {count}, {v}, {a}, mapped=True{option})")
         if draw(st.integers(0, 2)) == 0:
             break
     return lines

@@ -32,7 +32,7 @@ class Flavour:
             it takes a ``vmap_method`` too where the flavour has them.
         differs: the columns where the outcome is another than the program's own; "name (form)"
             is for one form alone.
-        keeps_order: whether calls keep program order.
+        keeps_order: whether calls keep program order in a plain `jax.jit` too.
         vmap_methods: the methods that call once for a batch, where it has them.
         needs: what it needs, where that is not always there.
     """

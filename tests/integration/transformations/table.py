@@ -19,10 +19,12 @@ value with NumPy's, and counts the calls.
   it says why.
 - *Outside* and *inside* stand where `jax.jit` and `qjit` differ.
 
-Calls keep program order, but those of an `io_callback` that is not ordered: it is not promised
-there, nor between devices under `shard_map`. Mapped elements come in C order. Taps are called
-once with the whole batch, but for circuits, which run once for each element. `buffer_callback` is
-given `vmap_method="sequential"` here: without one it refuses `vmap`, as JAX's does.
+In a `qjit` program all calls with effects keep program order. In a plain `jax.jit` an `io_callback`
+that is not ordered and a `buffer_callback` with side effects have no order, and no call has one
+between devices under `shard_map`. Mapped elements come in C order, and a call is made for all of
+them before the next call. Taps are called once with the whole batch, but for circuits, which run
+once for each element. `buffer_callback` is given `vmap_method="sequential"` here: without one it
+refuses `vmap`, as JAX's does.
 
 "Past it" is a derivative of what the callback takes part in, while no differentiated value
 flows into the callback. Calls of `pure_callback` may be dropped, merged and hoisted: its counts

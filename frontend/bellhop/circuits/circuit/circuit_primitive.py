@@ -28,7 +28,7 @@ circuit is lowered.
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -101,6 +101,10 @@ class CircuitBody:
     def result_avals(self) -> list[Any]:
         """The types of its results."""
         return self.closed.out_avals[1:]
+
+    def with_jaxpr(self, closed: ClosedJaxpr) -> "CircuitBody":
+        """Return the same circuit with another jaxpr of the same types."""
+        return replace(self, closed=closed)
 
     def __repr__(self) -> str:
         return str(self.closed.jaxpr)
