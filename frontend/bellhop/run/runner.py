@@ -87,6 +87,7 @@ class Runner:
             signature = signature_of(*arguments)
             self._operands[signature] = code.arguments
             self._compiler_options[signature] = code.compiler_options
+            self._jaxprs[signature] = code.jaxpr and code.jaxpr()
             if code.needs_call:
                 self.needs_call = True
             return code, out_tree
@@ -108,6 +109,8 @@ class Runner:
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # XLA's options for each program, which is traced before the options are known.
         self._compiler_options: dict[Hashable, dict[str, bool] | None] = {}
+        # Classical programs, which JAX may lower after another thread has cleared the cache.
+        self._jaxprs: dict[Hashable, Any] = {}
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
