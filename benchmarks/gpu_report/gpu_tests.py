@@ -17,7 +17,7 @@ _LARGEST = 6000
 _IN_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 
-def pytest_command(root: Path, workers: int) -> tuple[str, ...]:
+def make_test_command(root: Path, workers: int) -> tuple[str, ...]:
     """Return the command, which names the files alone that can have such tests.
 
     The machine has many plugins for pytest and warnings are errors, so plugins are named too:

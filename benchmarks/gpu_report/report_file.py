@@ -18,7 +18,7 @@ from benchmarks.gpu_report.runner import ChildResult
 
 #: Bytes of `output.log`; a file that comes back from the machine has 16 MiB at most.
 LARGEST_LOG = 12 << 20
-_LARGEST_TEXT = 3000
+_LARGEST_TEXT = 6000
 _LARGEST_TRACEBACKS = 40
 _HIDDEN = ("name", "ok", "error", "case_seconds")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_report.gpu_tests import pytest_command
+from benchmarks.gpu_report.gpu_tests import make_test_command
 from benchmarks.gpu_report.report_file import Report, StepResult
 from benchmarks.gpu_report.runner import Child, ChildResult, run_children
 
@@ -32,6 +32,7 @@ ENVIRONMENT = {
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "PYTHONUNBUFFERED": "1",
     "PYTHONFAULTHANDLER": "1",
+    "COLUMNS": "160",
     # Two CPU devices: the second one is the region's device where there is no GPU.
     "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
 }
@@ -124,13 +125,17 @@ def list_steps(root: Path, site: Path) -> list[Step]:
     """
     # First calls have processes of their own.  Each of these has a few threads.
     half = max(1, CPUS // 2)
-    tests = lambda first: lambda machine: _tests(root, machine, first)
-    on_cpu = tests(_CPU_FIRST)
     return [
         Step("installation", "Installation", 60, 20, lambda _: [_installation(root, site)]),
         Step("machine", "(a) Versions, driver, doctor", 40, 20, _machine, 2),
         Step("first calls", "(b) First calls", 75, 30, _first_calls, min(half, 10)),
-        Step("tests", "(c) Tests marked gpu, the GPU is the default", 180, 110, tests(_GPU_FIRST)),
+        Step(
+            "tests",
+            "(c) Tests marked gpu, the GPU is the default",
+            180,
+            110,
+            lambda m: _tests(root, m, _GPU_FIRST),
+        ),
         Step("costs", "(d) What regions cost", 50, 30, _costs),
         Step("circuits", "(e) Circuits in regions", 120, 80, _circuits),
         Step("precision", "(f) Precision", 30, 15, _precision),
@@ -140,7 +145,7 @@ def list_steps(root: Path, site: Path) -> list[Step]:
             "Tests marked gpu, the CPU is the default",
             180,
             0,
-            tests(_CPU_FIRST),
+            lambda m: _tests(root, m, _CPU_FIRST),
         ),
     ]
 
@@ -268,7 +273,7 @@ def _first_calls(machine: Machine) -> list[Child]:
 
 
 def _tests(root: Path, machine: Machine, first: Mapping[str, str]) -> list[Child]:
-    command = pytest_command(root, workers=max(2, min(8, CPUS // 2)))
+    command = make_test_command(root, workers=max(2, min(8, CPUS // 2)))
     environment = {**first, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     skipped = f"{_NO_GPU}, which these tests need" if machine.gpu == "none" else ""
     return [Child("pytest -m gpu", command, 180, environment, keeps_output=True, skipped=skipped)]

@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from benchmarks.gpu_report import first_calls, runner, steps, summary
-from benchmarks.gpu_report.report_file import Report
+from benchmarks.gpu_report.gpu_tests import make_test_command
+from benchmarks.gpu_report.report_file import Report, find_records
 from benchmarks.gpu_report.runner import Child
 from benchmarks.gpu_report.steps import Step, run_steps
 from tests.patience import PATIENCE, wait_until
@@ -144,6 +146,38 @@ def test_it_is_whole_when_it_is_cut_off(tmp_path, number, state):
     leader = list_pids(report["steps"][1])[0]
     wait_until(lambda: not is_running(leader))
     assert len(list(tmp_path.iterdir())) <= 8
+
+
+TESTS = """
+import pytest
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", range(2))
+def test_n(n):
+    assert n == 0
+@pytest.mark.gpu
+def test_skipped():
+    pytest.skip("needs two GPUs")
+def test_without_a_gpu():
+    pass
+"""
+
+
+def test_results_of_tests_are_recorded(run, tmp_path, monkeypatch):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_some.py").write_text(TESTS)
+    (tmp_path / "tests" / "test_others.py").write_text("raise RuntimeError('not collected')")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu")
+    monkeypatch.setenv("PYTHONPATH", str(Path(steps.__file__).parents[2]))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.chdir(tmp_path)
+    child = Child("pytest", make_test_command(tmp_path, workers=1), PATIENCE)
+    report = run(Step("tests", "Tests", PATIENCE, 0, lambda _: [child]), seconds=PATIENCE)
+    assert report["steps"][0]["children"][0]["detail"] == "exit status 1"
+    failed, *_ = (each for each in find_records(report, "tests") if not each["ok"])
+    assert failed["name"].endswith("test_n[1]")
+    assert "assert 1 == 0" in failed["error"]
+    answers = summary.QUESTIONS["tests marked `gpu`, the GPU as default"](report)
+    assert sorted(answers.split(", ")) == ["1 failed", "1 passed", "1 skipped"]
 
 
 def test_cases_are_those_that_steps_list():
