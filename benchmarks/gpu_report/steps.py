@@ -273,7 +273,7 @@ def _first_calls(machine: Machine) -> list[Child]:
 
 
 def _tests(root: Path, machine: Machine, first: Mapping[str, str]) -> list[Child]:
-    command = make_test_command(root, workers=max(2, min(8, CPUS // 2)))
+    command = make_test_command(root, workers=max(2, min(12, 3 * CPUS // 4)))
     environment = {**first, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     skipped = f"{_NO_GPU}, which these tests need" if machine.gpu == "none" else ""
     return [Child("pytest -m gpu", command, 180, environment, keeps_output=True, skipped=skipped)]

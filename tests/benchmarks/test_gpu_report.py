@@ -15,8 +15,6 @@ from benchmarks.gpu_report.runner import Child
 from benchmarks.gpu_report.steps import Step, run_steps
 from tests.patience import PATIENCE, wait_until
 
-pytestmark = [pytest.mark.subprocess, pytest.mark.quick]
-
 RECORD = """
 import os, subprocess, sys, time
 def record(text):
@@ -162,6 +160,7 @@ def test_without_a_gpu():
 """
 
 
+@pytest.mark.subprocess
 def test_results_of_tests_are_recorded(run, tmp_path, monkeypatch):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_some.py").write_text(TESTS)
