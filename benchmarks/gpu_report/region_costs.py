@@ -38,6 +38,8 @@ ROUNDS = 9
 SIZES = {"4 KB": 4 << 10, "1 MB": 1 << 20, "16 MB": 16 << 20, "256 MB": 256 << 20}
 #: Seconds of each part of the programs that overlap.
 PART = 0.05
+#: Sides of the matrices that the work multiplies; the first one that takes long enough counts.
+_SIDES = (256, 2048)
 _DEVICE = find_region_device()
 _HOST = jax.devices("cpu")[0]
 
@@ -157,9 +159,12 @@ def _work(x: Any, n_iterations: int, side: int) -> Any:
 
 def _calibrate(device: jax.Device) -> Callable[[Any], Any]:
     """Return work that takes about `PART` on a device."""
-    side = 256 if device.platform == "cpu" else 2048
-    probe = in_program(lambda x: _work(x, 10, side), device, 0.3)
-    seconds = best_rounds({"probe": probe}, 3)["probe"]
+    for side in _SIDES:
+        probe = in_program(lambda x: _work(x, 10, side), device, 0.3)  # noqa: B023
+        seconds = best_rounds({"probe": probe}, 3)["probe"]
+        # Ten small products on a GPU are the launches of its kernels, and little work.
+        if seconds > PART / 10:
+            break
     n_iterations = max(1, int(10 * PART / seconds))
     return lambda x: _work(x, n_iterations, side)
 
