@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_report.step_records import VARIABLE, read_records
+from benchmarks.gpu_report.step_records import HANGS, VARIABLE, read_records
 
 #: Seconds below which a process is not started: it could not even import JAX.
 SHORTEST = 3.0
@@ -88,7 +88,12 @@ class RunningChild:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=_die_with_parent,
-                env={**os.environ, **child.environment, VARIABLE: str(self._records)},
+                env={
+                    **os.environ,
+                    **child.environment,
+                    VARIABLE: str(self._records),
+                    HANGS: str(max(1.0, limit - 2)),
+                },
             )
 
     def has_ended(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import math
 import os
@@ -13,6 +14,11 @@ from typing import Any
 
 #: Names the file that `record` appends to.
 VARIABLE = "GPU_REPORT_RECORDS"
+#: Has the seconds after which a process prints where each of its threads is, shortly before it is
+#: killed: its output in the report then shows what hung.
+HANGS = "GPU_REPORT_HANGS"
+if HANGS in os.environ:
+    faulthandler.dump_traceback_later(float(os.environ[HANGS]))
 
 
 def record(name: str, ok: bool = True, **values: Any) -> None:

@@ -265,8 +265,16 @@ def _first_calls(machine: Machine) -> list[Child]:
     gpu = _NO_GPU if machine.gpu == "none" else ""
     defaults = {"the GPU is the default": (_GPU_FIRST, gpu)}
     defaults["the CPU is the default"] = (_CPU_ONLY if gpu else _CPU_FIRST, "")
+    # What waits for so many seconds prints its region and its callback.
+    watchdog = {"BELLHOP_WATCHDOG": "20"}
     return [
-        Child(f"{name}, {default}", _python("first_calls", name), 40, environment, skipped=skipped)
+        Child(
+            f"{name}, {default}",
+            _python("first_calls", name),
+            40,
+            {**environment, **watchdog},
+            skipped=skipped,
+        )
         for default, (environment, skipped) in defaults.items()
         for name in FIRST_CALLS
     ]
