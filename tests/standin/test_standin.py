@@ -106,6 +106,10 @@ def test_linear_algebra():
     )
 
 
+def test_cumulative_sums():
+    np.testing.assert_allclose(jax.jit(jnp.cumsum)(X), np.cumsum(X))
+
+
 def test_random_numbers_are_those_of_the_cpu():
     drawn = jax.random.normal(jax.random.key(1), (3,))
     with jax.default_device(jax.devices("cpu")[0]):
