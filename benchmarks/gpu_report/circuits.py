@@ -21,6 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+import bellhop
+from bellhop._jax.patches.former_names import put_back_former_names
+from benchmarks.gpu_report.region_device import find_region_device
 from benchmarks.gpu_report.step_records import record, try_case
 
 LAYERS = 2
@@ -48,19 +51,16 @@ def list_programs(way: str, n_qubits: int) -> dict[str, Callable[[Any], Any]]:
     """Return the programs of the value and of the gradient.
 
     Args:
-        way: "region" and "engine" are Bellhop's; "jit" is PennyLane's own path under `jax.jit`, in
-            a process that does not import Bellhop.
+        way: "region" and "engine" are Bellhop's; "jit" is PennyLane's own path under `jax.jit`.
         n_qubits: of the circuit.
     """
     circuit = make_circuit(n_qubits)
     gradient = jax.grad(circuit)
     if way == "jit":
+        # PennyLane 0.45 uses names that JAX 0.11 has removed.
+        put_back_former_names()
         return {"value": jax.jit(circuit), "gradient": jax.jit(gradient)}
-    import bellhop
-
     if way == "region":
-        from benchmarks.gpu_report.region_device import find_region_device
-
         region = bellhop.accelerate(circuit, dev=find_region_device())
         gradient = jax.grad(region)
         return {

@@ -70,6 +70,16 @@ LIBRARIES = (
     ("others",),
 )
 SIZES = (16, 20, 24, 28)
+#: Precisions, ways and sizes: what matters most comes first, since 120 s may not do for all.
+CIRCUITS = (
+    ("f32", "region", SIZES),
+    ("f32", "engine", SIZES),
+    ("f32", "jit", SIZES[:2]),
+    ("f64", "region", SIZES),
+    ("f64", "engine", SIZES),
+    ("f32", "jit", SIZES[2:]),
+    ("f64", "jit", SIZES),
+)
 #: Without a GPU's speed and memory, larger circuits are skipped.
 LARGEST_WITHOUT_GPU = 20
 
@@ -137,7 +147,7 @@ def list_steps(root: Path, site: Path) -> list[Step]:
             lambda m: _tests(root, m, _GPU_FIRST),
         ),
         Step("costs", "(d) What regions cost", 50, 30, _costs),
-        Step("circuits", "(e) Circuits in regions", 120, 80, _circuits),
+        Step("circuits", "(e) Circuits in regions", 120, 80, _circuits, 2 if CPUS >= 8 else 1),
         Step("precision", "(f) Precision", 30, 15, _precision),
         Step("libraries", "(g) Linear algebra, FFT, random", 40, 20, _libraries, min(half, 5)),
         Step(
@@ -298,26 +308,27 @@ def _costs(machine: Machine) -> list[Child]:
 
 
 def _circuits(machine: Machine) -> list[Child]:
-    """List a process for each way, size and precision: the region's first, as they matter most."""
+    """List a process for each way, precision and size, in the order of `CIRCUITS`."""
     return [
         Child(
             f"{way}, {qubits} qubits, {precision}",
             _python("circuits", way, str(qubits), precision),
-            25,
-            # PennyLane's own path is in single precision where JAX's 64-bit types are off.
-            {**_way_environment(way, machine), "JAX_ENABLE_X64": str(int(precision == "f64"))}
-            if way == "jit"
-            else _way_environment(way, machine),
+            # PennyLane's own path takes most of its time to compile.
+            40 if way == "jit" else 25,
+            _circuit_environment(way, precision, machine),
             skipped=_skip_circuit(qubits, precision, machine),
         )
-        for precision in ("f32", "f64")
-        for way in ("region", "engine", "jit")
-        for qubits in SIZES
+        for precision, way, sizes in CIRCUITS
+        for qubits in sizes
     ]
 
 
-def _way_environment(way: str, machine: Machine) -> dict[str, str]:
-    return _CPU_ONLY if way == "engine" else _on_the_gpu(machine)
+def _circuit_environment(way: str, precision: str, machine: Machine) -> dict[str, str]:
+    if way == "engine":
+        return _CPU_ONLY
+    # PennyLane's own path is in single precision where JAX's 64-bit types are off.
+    single = {"BELLHOP_X64": "0"} if (way, precision) == ("jit", "f32") else {}
+    return {**_on_the_gpu(machine), **single}
 
 
 def _skip_circuit(qubits: int, precision: str, machine: Machine) -> str:
