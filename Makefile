@@ -7,7 +7,7 @@ WERROR ?= OFF
 PYTHONS = $(shell .ci/pythons 3.11 3.12 3.13)
 SOURCES := pyproject.toml CMakeLists.txt $(shell find frontend mlir runtime -type f -not -name '*.pyc')
 
-.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu test-oldest-jax test-newest-jax durations stress soak fuzz sanitize docs linkcheck lint format bench wheels clean
+.PHONY: help demo test test-rest test-optional test-needs test-full test-gpu test-long test-tpu test-oldest-jax test-newest-jax durations stress soak fuzz sanitize docs linkcheck lint format bench wheels gpu-bundle clean
 help:
 	@echo "make demo    set up and run the main example, a VQE of H2"
 	@echo "make test    set up and run every behaviour once: at most 5 minutes on two cores"
@@ -29,6 +29,7 @@ help:
 	@echo "make format  format Python and C++"
 	@echo "make bench   time the same programs under bellhop, JAX and Catalyst; write tables and plots"
 	@echo "make wheels  build an sdist, and a wheel for each Python that is here; audit and try them"
+	@echo "make gpu-bundle  write build/gpu-bundle, which reports on a machine with a GPU and no network"
 	@echo "make clean   remove what was built"
 
 $(BIN)/python:
@@ -211,6 +212,10 @@ bench: $(VENV)/.installed-dev
 wheels:
 	rm -rf dist
 	set -e; for python in $(PYTHONS); do .ci/wheel $$python; done
+
+# For the Python of that machine; CONTRIBUTING.md says how it is used.
+gpu-bundle:
+	.ci/gpu-bundle $(shell .ci/pythons 3.12)
 
 clean:
 	rm -rf $(VENV) build dist

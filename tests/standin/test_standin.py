@@ -106,6 +106,13 @@ def test_linear_algebra():
     )
 
 
+def test_what_xla_has_for_gpus_alone():
+    np.testing.assert_allclose(jax.jit(jnp.cumsum)(X), np.cumsum(X))
+    rows, groups = np.ones((4, 2)), np.arange(1.0, 5.0).reshape(2, 2, 1)
+    products = jax.jit(jax.lax.ragged_dot)(rows, groups, np.array([1, 3], np.int32))
+    np.testing.assert_allclose(products, [[3], [7], [7], [7]])
+
+
 def test_random_numbers_are_those_of_the_cpu():
     drawn = jax.random.normal(jax.random.key(1), (3,))
     with jax.default_device(jax.devices("cpu")[0]):
