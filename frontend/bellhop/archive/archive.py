@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -25,6 +26,7 @@ from bellhop.archive import machine_code
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
+from bellhop.archive.signatures import SavedSignature, decode_signature
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user
@@ -35,7 +37,7 @@ from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 7
+_FORMAT = 8
 _METADATA = "metadata.json"
 # Bytes that a file may come to, however small it is, and how often its own size otherwise.
 _SMALL = 2**26
@@ -43,6 +45,23 @@ _LARGEST_RATIO = 100
 # Elements of an array in one dimension.
 _LARGEST = 2**48
 _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
+
+
+@dataclass(frozen=True)
+class SavedFunction:
+    """How a function in a file is called.
+
+    Attributes:
+        name: its name.
+        doc: its docstring.
+        signature: its Python signature; None where it is not known.
+        declared: the number of the program whose types its annotations declare.
+    """
+
+    name: str
+    doc: str | None
+    signature: inspect.Signature | None
+    declared: int | None
 
 
 @dataclass(frozen=True)
@@ -107,6 +126,7 @@ _FILE = {
     "format": int,
     "contract": str,
     "name": str,
+    "signature": SavedSignature,
     "jaxlib": str,
     "seed": int | None,
     "concurrent_callbacks": int,
@@ -119,6 +139,7 @@ _FILE = {
 def save_programs(
     path: str | os.PathLike[str],
     name: str,
+    signature: SavedSignature,
     programs: SequenceOf[tuple[Program, Any, Any]],
     *,
     seed: int | None,
@@ -130,6 +151,7 @@ def save_programs(
     Args:
         path: of the file.
         name: of the function.
+        signature: how the function is called.
         programs: each with its signature, ``(args, kwargs)`` of shapes and dtypes, and the
             structure of its result.
         seed: of its random outcomes.
@@ -147,6 +169,7 @@ def save_programs(
         "format": _FORMAT,
         "contract": CONTRACT,
         "name": name,
+        "signature": signature,
         "jaxlib": jaxlib.__version__,
         "seed": seed,
         "concurrent_callbacks": concurrent_callbacks,
@@ -173,7 +196,7 @@ def save_programs(
 
 def read_programs(
     path: str | os.PathLike[str], functions: Mapping[str, Any], *, trust: bool
-) -> tuple[str, list[SavedProgram], dict[str, Any]]:
+) -> tuple[SavedFunction, list[SavedProgram], dict[str, Any]]:
     """Read what ``save_programs`` wrote.
 
     Args:
@@ -182,7 +205,7 @@ def read_programs(
         trust: whether others are imported.
 
     Returns:
-        the function's name, its programs, and the options of how it runs, by name.
+        how the function is called, its programs, and the options of how it runs, by name.
 
     Raises:
         CompileError: as ``load`` does.
@@ -203,8 +226,13 @@ def read_programs(
             _decode(*each, allowed)
             for each in zip(metadata["programs"], modules, executables, strict=True)
         ]
+        described: SavedSignature = metadata["signature"]
+        if described.declared is not None and not 0 <= described.declared < len(programs):
+            raise Malformed("it declares the types of a program that it does not have")
+        signature = decode_signature(described, allowed)
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
-    return metadata["name"], programs, options
+    function = SavedFunction(metadata["name"], described.doc, signature, described.declared)
+    return function, programs, options
 
 
 def _as_path(called: str, path: object) -> Path:

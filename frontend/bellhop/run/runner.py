@@ -36,6 +36,7 @@ from bellhop.run.embedding import (
 )
 from bellhop.run.generator_choice import GeneratorChoice
 from bellhop.run.given_call import GivenCall
+from bellhop.run.jit_options import JitOptions
 from bellhop.run.unfinished import Unfinished
 from bellhop_runtime import CallbackTable, CallWithArguments, within
 
@@ -62,9 +63,9 @@ class Runner:
         table: CallbackTable,
         compile_: Compile,
         run_uncompiled: Callable[[Static, Any, Any], Any],
-        refuse: Callable[[Any, Any], None],
+        refuse: Callable[..., None],
         finish: Callable[[jax.stages.Lowered, Any, Any], jax.stages.Compiled],
-        donated: tuple[int, ...] = (),
+        jit_options: JitOptions,
     ) -> None:
         """Begin without programs.
 
@@ -76,7 +77,7 @@ class Runner:
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
             finish: makes the executable of what was lowered for arguments, each a ``Flat``, on the
                 host's device.
-            donated: which arguments are the program's to overwrite.
+            jit_options: the options of the ``jax.jit`` that programs are embedded into.
         """
 
         def compile_here(*arguments: Any) -> Any:
@@ -84,7 +85,8 @@ class Runner:
             if handle is not self.handle:
                 raise _OnFormerDevice
             code, out_tree = compile_(*arguments)
-            self._operands[signature_of(*arguments)] = code.arguments
+            if not jit_options.keep_unused:
+                self._operands[signature_of(*arguments)] = code.arguments
             if code.needs_call:
                 self.needs_call = True
             return code, out_tree
@@ -99,7 +101,7 @@ class Runner:
         uncompiled.__name__ = name
         self._name = name
         self._traces = Traces()
-        make_jit = functools.partial(embedding_jit, self._traces, name, donated)
+        make_jit = functools.partial(embedding_jit, self._traces, name, jit_options)
         self._choice = GeneratorChoice(make_jit, compile_here)
         self._uncompiled: Callable[..., Any] | None = uncompiled_flat
         self.needs_call = False
@@ -109,7 +111,9 @@ class Runner:
         self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
         self._table = table
-        self._donated = donated
+        self._donated = jit_options.donated
+        # Those that Lowered.compile was called with, beside the options of the jax.jit.
+        self._compile_options: dict[str, Any] | None = None
         self.given_handle: Any = None
         self._refuse = refuse
         self._finish = finish
@@ -203,7 +207,7 @@ class Runner:
                 raise
             self._gathers = True
         except (TypeError, OverflowError):
-            self._refuse(call.args, call.kwargs)
+            self._refuse(*call.given, are_values=True)
             raise
         return self.run_aside(call) if is_aside else self.run(call)
 
@@ -263,10 +267,12 @@ class Runner:
             return leaves
         call = call.flat
         operands = self._operands_of(call)
-        takes = [(place, leaf) for place, arg in enumerate(call.args) for leaf in arg.leaves]
-        for number, (place, taken) in enumerate(takes):
+        # The order of leaves is that of JAX, which sorts keyword arguments.
+        arguments = [*enumerate(call.args), *sorted(call.kwargs.items())]
+        takes = [(key, leaf) for key, argument in arguments for leaf in argument.leaves]
+        for number, (key, taken) in enumerate(takes):
             is_operand = operands is None or number in operands
-            is_overwritten = place in self._donated and is_operand and taken is leaves[number]
+            is_overwritten = key in self._donated and is_operand and taken is leaves[number]
             if is_overwritten and isinstance(taken, jax.Array):
                 leaves[number] = taken.copy()
         return leaves
@@ -320,7 +326,7 @@ class Runner:
         lowered = self.lower(call, handle)
         if handle is None or handle is self.handle:
             return with_failures(lambda: self._finish(lowered, call.args, call.kwargs))
-        return with_failures(lowered.compile)
+        return with_failures(lambda: lowered.compile(self._compile_options))
 
     def trace(self, call: GivenCall) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
