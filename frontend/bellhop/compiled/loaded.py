@@ -79,6 +79,7 @@ class LoadedFunction(QJIT[Any, Any]):
         return super().__call__(*args, **kwargs)
 
     def _separate(self, args: Args, kwargs: Kwargs) -> GivenCall:
+        kwargs = dict(kwargs)
         if self._declared is not None:
             # It would be compiled to make another weak type of what a program takes as it is.
             promoted = (
