@@ -8,6 +8,7 @@ from typing import Any
 from bellhop._jax.patches.callbacks_in_programs import change_functions_of_callbacks
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop.compiler.callbacks_of_jax import known_in_programs
+from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.state import is_converting, tracing_with
 
 
@@ -29,6 +30,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
 def _prepared() -> contextlib.AbstractContextManager[None]:
     """Install the patches of JAX that tracing needs and, once it is imported, of PennyLane."""
     keep_effects_in_loops()
+    refuse_calls_in_operations()
     change_functions_of_callbacks(known_in_programs)
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
