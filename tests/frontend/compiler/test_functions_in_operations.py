@@ -73,6 +73,4 @@ def test_whatever_calls_python_is_refused(kind):
 def test_operations_of_xla_alone_are_lowered_by_jax():
     multiply = lambda a, b: a * b
     for make in (reduce, reduce_window, scatter_apply, select_and_scatter):
-        np.testing.assert_array_equal(
-            bellhop.qjit(make(multiply))(X), jax.jit(make(multiply))(X)
-        )
+        np.testing.assert_array_equal(bellhop.qjit(make(multiply))(X), jax.jit(make(multiply))(X))
