@@ -320,12 +320,13 @@ def _show(
         values["device"] = device
     lines = [" ".join(f"{name}: {value}" for name, value in sorted(values.items()))]
     lines = [line for line in lines if line] + [_text(arg, threshold)]
+    text = "".join(f"{line}\n" for line in lines)
     with _print_lock:
-        for line in lines:
-            if output_stream is None:
-                print(line)
-            else:
-                output_stream.write(line + "\n")
+        # One write, which lines of other threads do not break.
+        if output_stream is None:
+            print(text, end="")
+        else:
+            output_stream.write(text)
 
 
 def _text(value: Any, threshold: int | None) -> str:

@@ -28,10 +28,53 @@ class RuntimeCalls:
     ) -> None:
         """Put a typed-FFI ``stablehlo.custom_call`` with the results of ``op`` in its place.
 
-        Every buffer is row-major: without that constraint XLA may hand over any layout.  Each
-        pair of ``aliases`` is an operand and the result that is written where the operand was.
+        Args:
+            op: the operation.
+            target: name of the custom call.
+            operands: its operands.
+            attributes: the entries of its ``backend_config``.
+            has_side_effect: whether XLA must keep it.
+            aliases: pairs of an operand and the result that is written in its memory.
         """
-        inputs, results = types(operands), types(op.results)
+        results = self.create(
+            target,
+            operands,
+            types(op.results),
+            attributes,
+            has_side_effect=has_side_effect,
+            aliases=aliases,
+            ip=ir.InsertionPoint(op),
+            loc=op.location,
+        )
+        replace(op, results)
+
+    def create(
+        self,
+        target: str,
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+        attributes: Mapping[str, ir.Attribute],
+        *,
+        has_side_effect: bool = True,
+        aliases: Sequence[tuple[int, int]] = (),
+        ip: ir.InsertionPoint | None = None,
+        loc: ir.Location | None = None,
+    ) -> list[ir.Value]:
+        """Create a typed-FFI ``stablehlo.custom_call`` and return its results.
+
+        Every buffer is row-major: without that constraint XLA may hand over any layout.
+
+        Args:
+            target: name of the custom call.
+            operands: its operands.
+            results: the types of its results.
+            attributes: the entries of its ``backend_config``.
+            has_side_effect: whether XLA must keep it.
+            aliases: pairs of an operand and the result that is written in its memory.
+            ip: the insertion point; None for the current one.
+            loc: the location; None for the current one.
+        """
+        inputs = types(operands)
         key = target, has_side_effect, tuple(aliases), tuple(inputs), tuple(results)
         if key not in self._alike:
             self._alike[key] = {
@@ -46,13 +89,13 @@ class RuntimeCalls:
             }
         call = ir.Operation.create(
             "stablehlo.custom_call",
-            results=results,
+            results=list(results),
             operands=list(operands),
             attributes={**self._alike[key], "backend_config": ir.DictAttr.get(dict(attributes))},
-            ip=ir.InsertionPoint(op),
-            loc=op.location,
+            ip=ip,
+            loc=loc,
         )
-        replace(op, list(call.results))
+        return list(call.results)
 
     def _row_major(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:
         return ir.ArrayAttr.get([self._layout(_rank(type_)) for type_ in types])

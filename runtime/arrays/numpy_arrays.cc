@@ -261,6 +261,12 @@ PyObject* array_view(const BufferView& buffer, bool writable) {
   return array;
 }
 
+bool is_view_of(PyObject* array, const BufferView& buffer) {
+  auto* view = reinterpret_cast<PyArrayObject*>(array);
+  return PyArray_DESCR(view) == descriptor(buffer.dtype) && same_shape(view, buffer) &&
+         PyArray_IS_C_CONTIGUOUS(view);
+}
+
 PyObject* array_copy(const BufferView& buffer) {
   PyObject* array = array_like(buffer);
   if (array == nullptr) return nullptr;

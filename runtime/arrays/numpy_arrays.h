@@ -42,6 +42,10 @@ PyObject* zeros_like(const BufferView& buffer);
 // An array that is a view of the buffer, which is not packed, likewise.
 PyObject* array_view(const BufferView& buffer, bool writable);
 
+// Whether `array_view` would make such an array of the buffer: nobody has changed its
+// shape, its dtype or its strides.
+bool is_view_of(PyObject* array, const BufferView& buffer);
+
 // A read-only array with a copy of the buffer, likewise.
 PyObject* array_copy(const BufferView& buffer);
 

@@ -73,11 +73,12 @@ class CallArrays {
 
   PyObject** data() { return arrays_.data(); }
 
-  // Copies what the function has written. False with a Python error set.
+  // Copies what the function has written, unless it wrote into the program's memory;
+  // an array of that must be as it was made. False with a Python error set.
   bool store_written() {
     for (size_t i = 0; i < written_; ++i) {
-      if (is_lent(i)) continue;
-      const int stored = store_exact(arrays_[i], buffers_[i]);
+      const int stored = is_lent(i) ? is_view_of(arrays_[i], buffers_[i])
+                                    : store_exact(arrays_[i], buffers_[i]);
       if (stored == 0) {
         PyErr_Format(PyExc_TypeError,
                      "%s changed the shape or dtype of its output %zu. Write into it, "

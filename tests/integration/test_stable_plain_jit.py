@@ -1,6 +1,7 @@
 """In a plain ``jax.jit`` too, equal source is an equal module, and no closure is another's."""
 
 import gc
+import re
 import threading
 import weakref
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 from tests.patience import run_at_once
 
 import bellhop
+from bellhop.compiler import plain_jit
 
 pytestmark = pytest.mark.usefixtures("short_collections")
 
@@ -158,11 +160,28 @@ def test_place_of_a_dropped_program_is_taken_by_the_next_one():
     assert [float(three(1.0)), float(two(1.0))] == [3.0, 2.0]
 
 
-def test_equal_calls_in_a_module_are_one_program():
+def test_equal_calls_in_a_module_are_one_function_of_the_table():
     triple = bellhop.pure_callback(lambda v: 3 * v, float)
     text = jax.jit(lambda x: triple(x) + triple(triple(x))).lower(1.0).as_text()
-    assert text.count("@bellhop_callback") == 1
-    assert text.count("call @bellhop_main") == 3
+    assert text.count("@bellhop_callback") == 3
+    assert len(set(re.findall(r"program = (\d+)", text))) == 1
+
+
+def test_a_callback_is_lowered_into_the_module_of_jax(monkeypatch):
+    """To compile a program of each takes ten milliseconds."""
+    monkeypatch.setattr(plain_jit, "compile_program", None)
+
+    def program(x):
+        for number in range(3):
+            x = bellhop.pure_callback(lambda v, n=number: v + n, float)(x)
+            bellhop.debug.print("{}", x)
+        return jax.vmap(bellhop.pure_callback(lambda v: 2 * v, float))(x * jax.numpy.ones(2))
+
+    function = jax.jit(program)
+    assert function(1.0).tolist() == [8.0, 8.0]
+    text = function.lower(1.0).as_text()
+    assert text.count("func.func public @main") == 1
+    assert "@bellhop_main" not in text
 
 
 def test_executable_outlives_function_and_lowering():

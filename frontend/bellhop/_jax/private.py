@@ -24,6 +24,7 @@ Each name, what it is for, and why no public name serves:
   keeps programs apart by it, and nothing public tells it.
 * ``lower_by``: lowers one program with lowering rules of its own; ``buffer_callback_p`` needs one.
   The public ``mlir.register_lowering`` sets the rule of every program.
+* ``CALLBACKS_OF_JAX``: the primitives of JAX's own callbacks, none of which is public.
 * ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
   module does not name.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
@@ -323,6 +324,13 @@ def refuses_traced_size(error: BaseException) -> bool:
 
 
 buffer_callback_p = buffer_callback.buffer_callback_p
+
+CALLBACKS_OF_JAX = frozenset(
+    primitive
+    for module in (buffer_callback, callback, debugging)
+    for name, primitive in vars(module).items()
+    if isinstance(primitive, Primitive)
+)
 
 
 def lower_by(

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -25,7 +26,8 @@ from bellhop.archive.files import as_path, read_file, replace_file
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
-from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
+from bellhop.archive.authentication import ROOM, as_key, digest_of, sign, verify
+from bellhop.archive.signatures import SavedSignature, decode_signature
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.archive.trust import reason_for_trust
 from bellhop.base.devices import Target, target_name
@@ -37,7 +39,7 @@ from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
-_FORMAT = 7
+_FORMAT = 8
 _METADATA = "metadata.json"
 # Bytes that a file may come to, however small it is, and how often its own size otherwise.
 _SMALL = 2**26
@@ -45,6 +47,23 @@ _LARGEST_RATIO = 100
 # Elements of an array in one dimension.
 _LARGEST = 2**48
 _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
+
+
+@dataclass(frozen=True)
+class SavedFunction:
+    """How a function in a file is called.
+
+    Attributes:
+        name: its name.
+        doc: its docstring.
+        signature: its Python signature; None where it is not known.
+        declared: the number of the program whose types its annotations declare.
+    """
+
+    name: str
+    doc: str | None
+    signature: inspect.Signature | None
+    declared: int | None
 
 
 @dataclass(frozen=True)
@@ -109,6 +128,7 @@ _FILE = {
     "format": int,
     "contract": str,
     "name": str,
+    "signature": SavedSignature,
     "jaxlib": str,
     "seed": int | None,
     "concurrent_callbacks": int,
@@ -121,6 +141,7 @@ _FILE = {
 def save_programs(
     path: str | os.PathLike[str],
     name: str,
+    signature: SavedSignature,
     programs: SequenceOf[tuple[Program, Any, Any]],
     *,
     seed: int | None,
@@ -133,6 +154,7 @@ def save_programs(
     Args:
         path: of the file.
         name: of the function.
+        signature: how the function is called.
         programs: each with its signature, ``(args, kwargs)`` of shapes and dtypes, and the
             structure of its result.
         seed: of its random outcomes.
@@ -155,6 +177,7 @@ def save_programs(
         "format": _FORMAT,
         "contract": CONTRACT,
         "name": name,
+        "signature": signature,
         "jaxlib": jaxlib.__version__,
         "seed": seed,
         "concurrent_callbacks": concurrent_callbacks,
@@ -191,7 +214,7 @@ def read_programs(
     *,
     trust: bool,
     key: bytes | str | None = None,
-) -> tuple[str, list[SavedProgram], dict[str, Any]]:
+) -> tuple[SavedFunction, list[SavedProgram], dict[str, Any]]:
     """Read what ``save_programs`` wrote.
 
     Args:
@@ -201,7 +224,7 @@ def read_programs(
         key: the one that the file was signed with; None where no signature is asked for.
 
     Returns:
-        the function's name, its programs, and the options of how it runs, by name.
+        how the function is called, its programs, and the options of how it runs, by name.
 
     Raises:
         CompileError: as ``load`` does.
@@ -226,8 +249,13 @@ def read_programs(
             _decode(*each, allowed)
             for each in zip(metadata["programs"], modules, executables, strict=True)
         ]
+        described: SavedSignature = metadata["signature"]
+        if described.declared is not None and not 0 <= described.declared < len(programs):
+            raise Malformed("it declares the types of a program that it does not have")
+        signature = decode_signature(described, allowed)
     options = {name: metadata[name] for name in ("seed", "concurrent_callbacks")}
-    return metadata["name"], programs, options
+    function = SavedFunction(metadata["name"], described.doc, signature, described.declared)
+    return function, programs, options
 
 
 @contextlib.contextmanager

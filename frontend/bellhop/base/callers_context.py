@@ -4,6 +4,7 @@ NumPy keeps its print options in the context of a thread, and a thread of XLA's 
 """
 
 import contextvars
+import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -22,9 +23,19 @@ def keep_context() -> None:
 def in_context_of_caller(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function in the context of the caller of the program, the latest one.
 
-    A thread that has a context of its own keeps it: there the caller runs the program itself.
+    A thread of Python's keeps its own context: there the caller runs the program itself.  A thread
+    of XLA's or of taps has a context too, once something in it has set a variable.
     """
-    if len(contextvars.copy_context()):
+    if _is_thread_of_python():
         return function(*args, **kwargs)
     # A context is entered once at a time, and threads print at the same time.
     return _of_latest_call.copy().run(function, *args, **kwargs)
+
+
+def _is_thread_of_python() -> bool:
+    """Tell whether Python started this thread; ``threading`` makes up objects for others."""
+    here = threading.get_ident()
+    return any(
+        thread.ident == here and not isinstance(thread, threading._DummyThread)
+        for thread in threading.enumerate()
+    )

@@ -102,8 +102,22 @@ def result_avals(
             "infers one: the function is called with zeros for it, while the program is traced, "
             "and others have side effects or write into what they are given. Declare the type."
         )
+    if shape := _find_shape(declared):
+        raise ResultTypeError(
+            f"{where} declares the result type {declared!r}, expected types of arrays, got "
+            f"{shape!r}, which is a {type(shape).__name__} of numbers. Declare "
+            "jax.ShapeDtypeStruct(shape, dtype) for one array, (float, float) for several numbers."
+        )
     leaves, tree = jax.tree.flatten(_unpack_generics(declared))
     return tuple(_leaf_aval(leaf, where, narrows) for leaf in leaves), tree
+
+
+def _find_shape(declared: Any) -> Any:
+    """Return a tuple or list of Python numbers in a pytree, which looks like a shape; or None."""
+    is_shape = lambda node: (
+        type(node) in (tuple, list) and len(node) > 0 and all(map(_is_number, node))
+    )
+    return next(filter(is_shape, jax.tree.leaves(declared, is_leaf=is_shape)), None)
 
 
 def _unpack_generics(declared: Any) -> Any:
@@ -177,6 +191,11 @@ def array_type(where: str, shape: Sequence[Any], dtype: DTypeLike) -> ShapedArra
     """
     sizes = [size for size in shape if not is_symbolic_dim(size)]
     text = f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
+    if not all(hasattr(size, "__index__") for size in sizes):
+        raise ResultTypeError(
+            f"{where} declares the result type {text}, expected sizes that are integers, since "
+            "shapes are fixed when the program is compiled. Declare the shape that it returns."
+        )
     if any(size < 0 for size in sizes):
         raise ResultTypeError(
             f"{where} declares the result type {text}, and no array has a negative size. Declare "

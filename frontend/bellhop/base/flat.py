@@ -5,6 +5,7 @@ converts what it is given, or computes with it.  So types of arrays, zeros that 
 and whatever else is no array stays as ``Flat`` has it: leaves, beside the structure.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,8 +92,35 @@ jax.tree_util.register_pytree_with_keys(
 
 
 def structure_in_words(tree: Any) -> str:
-    """Describe a structure, as in ``(array, {'a': array})``."""
-    return str(tree).removeprefix("PyTreeDef(").removesuffix(")").replace("*", "array")
+    """Describe a pytree structure in the syntax of Python, as in ``(array, {'a': array})``.
+
+    Args:
+        tree: ``PyTreeDef``; a ``Flat`` in it is described as the pytree that it holds.
+
+    Returns:
+        the text, in which a node of a registered class is ``Class(array, array)``.
+    """
+    data = tree.node_data()
+    if data is None:
+        return "array"
+    kind, metadata = data
+    if kind is type(None):
+        return "None"
+    if kind is Flat:
+        return structure_in_words(metadata.tree)
+    parts = [structure_in_words(child) for child in tree.children()]
+    if kind is tuple:
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    if kind is list:
+        return f"[{', '.join(parts)}]"
+    if issubclass(kind, dict):
+        keys = metadata[1] if issubclass(kind, defaultdict) else metadata
+        items = ", ".join(f"{key!r}: {part}" for key, part in zip(keys, parts, strict=True))
+        return f"{{{items}}}" if kind is dict else f"{kind.__name__}({{{items}}})"
+    names = getattr(kind, "_fields", ()) if issubclass(kind, tuple) else ()
+    if len(names) == len(parts):
+        parts = [f"{name}={part}" for name, part in zip(names, parts, strict=True)]
+    return f"{kind.__name__}({', '.join(parts)})"
 
 
 def flat_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:

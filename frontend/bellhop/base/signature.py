@@ -168,7 +168,9 @@ def check_call(
         ) from None
 
 
-def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -> None:
+def check_arrays(
+    where: str, names: Sequence[str], args: Args, kwargs: Kwargs, *, are_values: bool = False
+) -> None:
     """Refuse arguments that are no arrays.
 
     Args:
@@ -176,12 +178,18 @@ def check_arrays(where: str, names: Sequence[str], args: Args, kwargs: Kwargs) -
         names: of the arguments with a position.
         args: these arguments.
         kwargs: arguments by name.
+        are_values: whether types of arrays are refused too, which ``lower`` takes.
 
     Raises:
         TypeError: naming the argument, or its part.
         OverflowError: likewise, for an integer that no type of JAX's holds.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+        if are_values and isinstance(leaf, jax.ShapeDtypeStruct):
+            raise TypeError(
+                f"{where}: the argument {_leaf_name(names, path)} is a jax.ShapeDtypeStruct, the "
+                "type of an array. Pass an array, or give the type to lower, trace or eval_shape."
+            )
         try:
             type_ = jax.typeof(leaf)
         except OverflowError as error:

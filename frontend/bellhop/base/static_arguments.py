@@ -3,6 +3,7 @@
 import inspect
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,6 +14,25 @@ from bellhop.errors import shown
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True)
+class Donated:
+    """The arguments whose memory a program may take for its results.
+
+    Attributes:
+        positions: of positional arguments, among the arguments that are not static.
+        names: of keyword arguments.
+    """
+
+    positions: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.positions or self.names)
+
+    def __contains__(self, key: int | str) -> bool:
+        return key in self.positions or key in self.names
 
 
 class StaticArguments:
@@ -60,17 +80,48 @@ class StaticArguments:
         """All names, of positions too."""
         return tuple(sorted(self._names))
 
-    def others(self, option: str, given: Any) -> tuple[int, ...]:
-        """Return where arguments stand among those that are not static.
+    def donated(self, argnums: Any, argnames: Any) -> Donated:
+        """Return the arguments that ``donate_argnums`` and ``donate_argnames`` choose.
+
+        As for ``jax.jit``, each of the options chooses its arguments by position and by keyword
+        where the other one is None.
 
         Args:
-            option: of qjit, for errors.
-            given: their positions among all arguments.
+            argnums: positions among all arguments, static ones included; or None.
+            argnames: names of parameters; or None.
 
         Raises:
-            TypeError: for what is no position.
-            ValueError: for a position that is static, below 0, twice there, or of no argument.
+            TypeError: for values that are not positions or names.
+            ValueError: for a static argument, a position below 0 or given twice, or an argument
+                that the function does not have.
         """
+        chosen = self._chosen_positions("donate_argnums", argnums)
+        chosen_names = self._chosen_names("donate_argnames", argnames)
+        by_keyword = {
+            parameter.name: position
+            for position, parameter in enumerate(_parameters(self._function))
+            if parameter.kind is POSITIONAL[1]
+        }
+        if argnames is None:
+            chosen_names = tuple(name for name, place in by_keyword.items() if place in chosen)
+        elif argnums is None:
+            chosen = tuple(by_keyword[name] for name in chosen_names if name in by_keyword)
+        # The program does not have the static arguments.
+        before = lambda place: sum(static < place for static in self._positions)
+        return Donated(tuple(place - before(place) for place in chosen), chosen_names)
+
+    def _chosen_names(self, option: str, given: Any) -> tuple[str, ...]:
+        chosen = names(option, given)
+        self._check_names(option, chosen)
+        for name in chosen:
+            if name in self._names:
+                raise ValueError(
+                    f"qjit of {self._where}: {option} has '{name}', which is static. Name "
+                    "arguments of the program."
+                )
+        return chosen
+
+    def _chosen_positions(self, option: str, given: Any) -> tuple[int, ...]:
         chosen = positions(option, given)
         if not chosen:
             return ()
@@ -90,7 +141,7 @@ class StaticArguments:
                     f"qjit of {self._where}: {option} has {position} twice. Name each argument "
                     "once."
                 )
-        return tuple(p - sum(static < p for static in self._positions) for p in chosen)
+        return chosen
 
     def names_of_others(self) -> list[str]:
         """Return the names of the arguments with a position that are not static."""
@@ -107,14 +158,20 @@ class StaticArguments:
             self._positions ^= {position, index} if position != index else set()
             if index < len(positional) and positional[index].kind is not POSITIONAL[0]:
                 self._names.add(positional[index].name)
+        self._check_names("static_argnames", sorted(self._names))
+        self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
+
+    def _check_names(self, option: str, chosen: Iterable[str]) -> None:
+        parameters = _parameters(self._function)
         known = [p.name for p in parameters if p.kind not in _VARIADIC]
-        for name in sorted(self._names):
-            if name not in known and _VARIADIC[1] not in kinds:
+        if any(p.kind is _VARIADIC[1] for p in parameters):
+            return
+        for name in chosen:
+            if name not in known:
                 raise ValueError(
-                    f"qjit of {self._where}: static_argnames has '{name}', and the arguments "
+                    f"qjit of {self._where}: {option} has '{name}', and the arguments "
                     f"of the function are {', '.join(known) or 'none'}."
                 )
-        self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
 
     def _too_many(self, option: str, position: int, count: int) -> str:
         return (

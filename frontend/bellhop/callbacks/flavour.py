@@ -43,10 +43,11 @@ from bellhop.callbacks.vmap_method import call_each, call_with_batch
 from bellhop.compiler.context import lowering_in_progress
 from bellhop.compiler.delegation import is_delegated, lower_by_jax
 from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.plain_jit import lower_alone, refuse_several_platforms
+from bellhop.compiler.plain_jit import lower_callback, refuse_several_platforms
 from bellhop.compiler.target import CallbackTarget, flatten_arguments
 from bellhop.mesh.manual_axes import varying_as
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
+from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.program_order import register_ordered_form
 from bellhop.tracing.repeated_calls import forget_repeated_effects
 
@@ -176,6 +177,7 @@ class Flavour:
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
         """Return the types of the results, and the effects."""
         keep_effects_in_loops()
+        refuse_calls_in_operations()
         if self.effects:
             keep_effects_under_checkpoint()
             forget_repeated_effects()
@@ -223,23 +225,24 @@ class Flavour:
             lower_by_jax(ctx, target, kind, operands, None)
             ctx.set_tokens_out(ctx.tokens_in)
             return []
-        if lowering is None and not is_delegated(ctx.module_context.platforms[0]):
-            if is_partitioned(ctx.module_context) and not target.asynchronous:
+        delegates = lowering is None and is_delegated(ctx.module_context.platforms[0])
+        if lowering is None and not delegates and is_partitioned(ctx.module_context):
+            if not target.asynchronous:
                 call, combine = attempted(
                     self.primitive, _COMBINING.primitive, target, len(operands)
                 )
                 return on_first_device(ctx, call, operands, combine)
-            return lower_alone(ctx, self.primitive, operands, {"target": target}, str(target))
+            call = functools.partial(self.primitive.bind, target=target)
+            return on_first_device(ctx, call, operands)
         if target.loops_of_program:
             each = functools.partial(call_each, self.primitive.bind, target=target)
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
         is_ordered = ordered_effect in self.effects
         token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
-        lower = (
-            lower_by_jax
-            if lowering is None
-            else functools.partial(lowering.call, n_arguments=self.n_arguments)
-        )
+        if lowering is not None:
+            lower = functools.partial(lowering.call, n_arguments=self.n_arguments)
+        else:
+            lower = lower_by_jax if delegates else lower_callback
         results, token = lower(ctx, target, kind, operands, token)
         if token is not None:
             ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))

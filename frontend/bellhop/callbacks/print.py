@@ -2,11 +2,13 @@
 
 import builtins
 import functools
+import json
 import string
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 
 from bellhop.base.callers_context import in_context_of_caller
 from bellhop.base.declared_types import MISSING
@@ -16,6 +18,7 @@ from bellhop.callbacks.flavour import Report
 from bellhop.callbacks.infer import zeros_of
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.compiler.target import describe, is_array_like
+from bellhop.tracing.state import trace_state
 
 PRINT = Report("print")
 PRINT_MEMREF = Report("print_memref")
@@ -53,6 +56,9 @@ def print(
         None; without ``fmt``, a function that takes it, and the values, with the options given
         here.
 
+    A ``numpy.printoptions`` around the print in a ``qjit`` function holds for that print; other
+    options are those where the program is called.
+
     Raises:
         ValueError: when traced, where the fields of the format string and the values differ, in
             number or type.
@@ -87,7 +93,7 @@ def print(
     else:
         fmt, args = " ".join(["{}"] * (1 + len(args))), (fmt, *args)
     call_for_effect(
-        _formatter(fmt, user_site()),
+        _formatter(fmt, _options_of_program(), user_site()),
         args,
         kwargs,
         PRINT,
@@ -129,31 +135,65 @@ class _MemrefPrinter(OwnFunction):
     def __call__(self, x: Any) -> None:
         strides = [stride // x.itemsize for stride in x.strides]
         data = in_context_of_caller(str, x)
-        builtins.print(
+        _print_line(
             f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
-            f"strides = {strides} data =",
-            data,
-            sep="\n",
+            f"strides = {strides} data =\n{data}"
         )
 
 
 class _Formatter(OwnFunction):
-    """Prints through a format string, of which it is made."""
+    """Prints through a format string, with print options of NumPy as JSON if there are any."""
 
     __name__ = "print"
     prints = True
     is_formatter = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        (fmt,) = self.arguments
-        builtins.print(in_context_of_caller(fmt.format, *args, **kwargs))
+        fmt, *options = self.arguments
+        show = fmt.format if not options else functools.partial(_format, fmt, options[0])
+        _print_line(in_context_of_caller(show, *args, **kwargs))
+
+
+def _format(fmt: str, options: str, *args: Any, **kwargs: Any) -> str:
+    with np.printoptions(**json.loads(options)):
+        return fmt.format(*args, **kwargs)
+
+
+def _print_line(text: str) -> None:
+    """Print a line by one write, which lines of other devices do not break."""
+    builtins.print(f"{text}\n", end="")
 
 
 @functools.lru_cache(maxsize=16)
-def _formatter(fmt: str, site: str) -> _Formatter:
+def _formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
     """Return what prints at a line: for a loop that Python unrolls, one function in the program."""
     del site
-    return _Formatter(fmt)
+    return _Formatter(fmt, *options)
+
+
+def _options_of_program() -> tuple[str, ...]:
+    """Return NumPy's print options that the traced function has set, as JSON.
+
+    Options that the function leaves alone are those of the caller of the program.
+
+    Raises:
+        ValueError: for options that are functions, which no program holds.
+    """
+    before = trace_state().print_options
+    if before is None:
+        return ()
+    options = np.get_printoptions()
+    changed = {name: value for name, value in options.items() if value != before[name]}
+    if not changed:
+        return ()
+    try:
+        return (json.dumps(changed),)
+    except TypeError:
+        raise ValueError(
+            "print: numpy.printoptions around it, in a compiled function, sets "
+            f"{', '.join(sorted(changed))}, expected numbers and strings. Set functions around the "
+            "call of the compiled function."
+        ) from None
 
 
 def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -108,9 +108,17 @@ class AheadOfTime(Inspectable):
         lowered = self._runner.lower(call)
         operands = self._runner.operands_of_lowered(call)
 
-        def pinned(executable: Any) -> Callable[..., Any]:
+        def pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
             function = self._duplicate()
-            function._runner = PinnedRunner(self._runner, call.static, operands, executable)
+            function._runner = PinnedRunner(
+                self._runner,
+                self._traced.where,
+                self._static.names_of_others(),
+                call.static,
+                operands,
+                executable,
+                options,
+            )
             function._static = StaticArguments(self.original_function, None, None)
             return function
 

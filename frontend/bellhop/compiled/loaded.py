@@ -1,27 +1,28 @@
 """Functions that were saved, in the process that runs them."""
 
+import inspect
 import os
 import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
-import jax.numpy as jnp
 
 from bellhop._jax.compiled_runs import checks_results
 from bellhop._jax.private import trace_state_clean
 from bellhop.archive import machine_code
-from bellhop.archive.archive import SavedProgram, read_programs, reading
-from bellhop.base.flat import restored_arguments
+from bellhop.archive.archive import SavedFunction, SavedProgram, read_programs, reading
 from bellhop.base.module_text import parse
-from bellhop.base.signature import array_types, describe
-from bellhop.base.static_arguments import Static
-from bellhop.base.types import Args, Aval, Kwargs
+from bellhop.base.signature import array_types
+from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.programs import Made
 from bellhop.compiled.qjit import QJIT
+from bellhop.compiled.saved_calls import SavedCalls
 from bellhop.compiler.failures import RUN_ERRORS
 from bellhop.compiler.optimize import optimize
 from bellhop.errors import CircuitError, CompileError
+from bellhop.run.given_call import GivenCall
 from bellhop.tracing.options import CompileOptions
 from bellhop_mlir.pipelines import OPTIMIZATION
 
@@ -34,10 +35,11 @@ class LoadedFunction(QJIT[Any, Any]):
     """
 
     def __init__(
-        self, path: Any, name: str, programs: Sequence[SavedProgram], **options: Any
+        self, path: Any, function: SavedFunction, programs: Sequence[SavedProgram], **options: Any
     ) -> None:
         self._path = path
-        self._saved = programs
+        where = f"'{function.name}' (loaded from {path})"
+        self._calls = SavedCalls(where, function.signature, programs)
 
         def original_function(*_: object, **__: object) -> NoReturn:
             if checks_results() and not jax.config.jax_disable_jit:
@@ -50,10 +52,42 @@ class LoadedFunction(QJIT[Any, Any]):
                 f"{self!r} was loaded from a file and cannot be traced. Call it as it is."
             )
 
-        original_function.__name__ = original_function.__qualname__ = name
+        original_function.__name__ = original_function.__qualname__ = function.name
+        original_function.__doc__ = function.doc
         super().__init__(original_function, CompileOptions(**options))
+        signature = function.signature
+        if signature is None:
+            signature = inspect.Signature(
+                [
+                    inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                    inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+                ]
+            )
+        # Not before: what takes no arguments would be compiled.
+        original_function.__signature__ = signature  # type: ignore[attr-defined]
+        if function.declared is not None:
+            self._declared = self._calls.declared_by(function.declared, function.name)
+            self._choose_fast_calls()
         # Not the line above, which is what Python knows.
         self._traced.site = f"loaded from {path}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program of these arguments, passed by position or keyword as the function's."""
+        if self._declared is None:
+            taken, named = self._calls.arrange(args, kwargs)
+            return super().__call__(*taken, **named)
+        return super().__call__(*args, **kwargs)
+
+    def _separate(self, args: Args, kwargs: Kwargs) -> GivenCall:
+        kwargs = dict(kwargs)
+        if self._declared is not None:
+            # It would be compiled to make another weak type of what a program takes as it is.
+            promoted = (
+                None if self._calls.take(args, kwargs) else self._declared.promote(args, kwargs)
+            )
+            if promoted is not None:
+                return GivenCall.of(NO_STATIC, promoted, {})
+        return GivenCall.of(NO_STATIC, *self._calls.arrange(args, kwargs))
 
     def _specially(
         self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
@@ -91,7 +125,7 @@ class LoadedFunction(QJIT[Any, Any]):
         )
 
     def _make(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
-        saved = self._find(args, kwargs)
+        saved = self._calls.find(args, kwargs)
         module = parse(saved.module)
         try:
             program = optimize(
@@ -113,9 +147,9 @@ class LoadedFunction(QJIT[Any, Any]):
         lowered: jax.stages.Lowered,
         args: Args,
         kwargs: Kwargs,
-        compiler_options: dict[str, bool] | None,
+        compiler_options: dict[str, Any] | None,
     ) -> jax.stages.Compiled:
-        code = self._find(args, kwargs).machine_code
+        code = self._calls.find(args, kwargs).machine_code
         if code is None:
             return super()._finish(lowered, args, kwargs, compiler_options)
         try:
@@ -123,22 +157,6 @@ class LoadedFunction(QJIT[Any, Any]):
         except Exception as error:
             # Whatever a damaged file may hold.
             raise self._refusal(error) from error
-
-    def _find(self, args: Any, kwargs: Any) -> SavedProgram:
-        leaves, tree = jax.tree.flatten(restored_arguments(args, kwargs))
-        for saved in self._saved:
-            if saved.in_tree == tree and all(map(_is_like, leaves, saved.in_avals)):
-                return saved
-        there_are = "; ".join(f"({describe(saved.in_avals)})" for saved in self._saved)
-        raise TypeError(
-            f"{self!r} was saved with programs for the arguments {there_are}, and is called with "
-            f"({describe(leaves)}) of structure {tree}. Call it so before f.save(path), which "
-            "writes a program for each signature."
-        )
-
-
-def _is_like(leaf: object, aval: Aval) -> bool:
-    return jnp.shape(leaf) == aval.shape and jnp.result_type(leaf) == aval.dtype
 
 
 def load(
@@ -173,7 +191,9 @@ def load(
         key: the key that the file was signed with, bytes or a string; None asks for no signature.
 
     Returns:
-        a function of the signatures that were compiled when it was saved.
+        a function of the signatures that were compiled when it was saved, with the name, the
+        docstring and the Python signature of the function: arguments are passed by position or by
+        keyword as there, and annotated types are promoted to.
 
     Raises:
         CompileError: where the file is no saved function, was made with other settings, names
@@ -198,6 +218,6 @@ def load(
         >>> g(1.5)
         Array(3., dtype=float64)
     """
-    name, programs, options = read_programs(path, functions or {}, trust=trust, key=key)
+    function, programs, options = read_programs(path, functions or {}, trust=trust, key=key)
     with reading(path):
-        return LoadedFunction(path, name, programs, **options)
+        return LoadedFunction(path, function, programs, **options)

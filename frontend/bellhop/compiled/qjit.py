@@ -12,6 +12,7 @@ import jax
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.archive.archive import save_programs
+from bellhop.archive.signatures import encode_signature
 from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import array_types, declared_signature, describe
 from bellhop.base.source import warn_user
@@ -99,7 +100,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             self._traced.run_op_by_op,
             self._traced.refuse,
             self._finish,
-            self._traced.donated,
+            self._traced.jit_options,
         )
         self._transformed = Transformed(self._traced.under_transformations)
         # Static values are not known before a call, and a trace under way takes us in itself.
@@ -180,9 +181,20 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             (made.program, made.signature[1:], made.out_tree) for made in self._programs.made
         ]
         options = self.compile_options
+        if options.compiler_options:
+            raise CompileError(
+                f"{self!r} has compiler_options, which a file does not hold, since XLA options can "
+                "write files. Save a function without them: qjit(f.user_function)."
+            )
+        declares = (
+            number
+            for number, made in enumerate(self._programs.made)
+            if self._declared is not None and self._declared.is_of(made.signature[1:])
+        )
         save_programs(
             path,
             self._traced.name,
+            encode_signature(self.original_function, next(declares, None)),
             programs,
             seed=options.seed,
             concurrent_callbacks=options.concurrent_callbacks,
@@ -225,7 +237,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         lowered: jax.stages.Lowered,
         args: Args,
         kwargs: Kwargs,
-        compiler_options: dict[str, bool] | None,
+        compiler_options: dict[str, Any] | None,
     ) -> jax.stages.Compiled:
         """Make the executable of a program."""
         return lowered.compile(compiler_options)

@@ -1,15 +1,16 @@
 """The stages of a compiled function: traced, lowered, and compiled for one signature."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 
 from bellhop._jax.compiled_runs import run_compiled
+from bellhop.base.argument_mismatch import describe_arguments, find_mismatch
 from bellhop.base.flat import restored_arguments
-from bellhop.base.signature import describe
-from bellhop.base.static_arguments import Static
+from bellhop.base.signature import check_arrays
+from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import with_failures
 from bellhop.run.given_call import GivenCall
@@ -82,7 +83,8 @@ class Lowered(_Stage):
     Args:
         of_jax: JAX's ``Lowered``.
         function: what the user's is called.
-        pinned: returns what calls the function by an executable.
+        pinned: returns what calls the function by an executable, which was compiled with
+            options of its own, or with None.
         compiler_options: XLA's options for the program; None for the defaults.
     """
 
@@ -90,17 +92,24 @@ class Lowered(_Stage):
         self,
         of_jax: Any,
         function: str,
-        pinned: Callable[[Any], Callable[..., Any]],
-        compiler_options: dict[str, bool] | None,
+        pinned: Callable[[Any, Any], Callable[..., Any]],
+        compiler_options: dict[str, Any] | None,
     ) -> None:
         super().__init__(of_jax, function)
         self._pinned = pinned
         self._compiler_options = compiler_options
 
-    def compile(self) -> Compiled:
-        """Compile the program."""
-        executable = with_failures(lambda: self._of_jax.compile(self._compiler_options))
-        return Compiled(executable, self._function, self._pinned(executable))
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
+        """Compile the program.
+
+        Args:
+            compiler_options: XLA options by name, beside those of ``qjit(compiler_options=...)``,
+                as JAX's ``Lowered.compile`` takes them.
+        """
+        options = None if compiler_options is None else dict(compiler_options)
+        every = {**(self._compiler_options or {}), **(options or {})} or None
+        executable = with_failures(lambda: self._of_jax.compile(every))
+        return Compiled(executable, self._function, self._pinned(executable, options))
 
 
 class Traced(_Stage):
@@ -144,20 +153,33 @@ class PinnedRunner(Runner):
     """Runs one executable, whatever the arguments are.
 
     Args:
-        runner: that of the function.
+        runner: the function's runner.
+        where: the function and its line, for errors.
+        names: names of the positional parameters that are not static.
         static: the static arguments that the executable is for.
         operands: the numbers of the arguments that it takes; None for all.
         executable: JAX's ``Compiled``.
+        compiler_options: the options of ``Lowered.compile``.
     """
 
     def __init__(
-        self, runner: Runner, static: Static, operands: tuple[int, ...] | None, executable: Any
+        self,
+        runner: Runner,
+        where: str,
+        names: Sequence[str],
+        static: Static,
+        operands: tuple[int, ...] | None,
+        executable: Any,
+        compiler_options: dict[str, Any] | None,
     ) -> None:
         vars(self).update(vars(runner))
+        self._where = where
+        self._names = names
         self._static = static
         self._taken = operands
         self._uncompiled = None
         self._executable = executable
+        self._compile_options = compiler_options
 
     has_fast_calls = False
 
@@ -167,6 +189,8 @@ class PinnedRunner(Runner):
 
     def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
         """Run it, or one like it on another CPU device."""
+        where = f"a compiled call of {self._where}"
+        check_arrays(where, self._names, *call.given, are_values=True)
         call = replace(call.flat, static=self._static)
         self._check(call.args, call.kwargs)
         if device is not None:
@@ -179,15 +203,12 @@ class PinnedRunner(Runner):
         return self._taken
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
-        leaves, tree = jax.tree.flatten((args, kwargs))
         (_, *others), named = self._executable.args_info
-        declared, declared_tree = jax.tree.flatten((tuple(others), named))
-        if tree != declared_tree or any(
-            (jax.typeof(leaf).shape, jax.typeof(leaf).dtype) != (info.shape, info.dtype)
-            for leaf, info in zip(leaves, declared, strict=True)
-        ):
+        mismatch = find_mismatch(self._names, (others, named), (args, kwargs))
+        if mismatch is not None:
+            static = ", and leave out static arguments" if self._static != NO_STATIC else ""
             raise TypeError(
-                f"a program that was compiled for ({describe(declared)}) is called with "
-                f"({describe(leaves)}) of structure {tree}. Call the function, which compiles "
-                "another, or lower it for these."
+                f"a compiled call of {self._where}: {mismatch}. It was compiled for "
+                f"({describe_arguments(self._names, others, named)}): pass such arguments{static}, "
+                "or call the function itself, which compiles a program for others."
             )

@@ -24,6 +24,7 @@ from bellhop.compiled.programs import Made
 from bellhop.compiled.result_targets import result_targets
 from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
+from bellhop.run.jit_options import JitOptions
 from bellhop.run.unfinished import placed
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.program_order import in_program_order
@@ -39,7 +40,7 @@ class TracedFunction:
     Attributes:
         static: which arguments are part of the program; false where none is.
         converted: what is traced: the function, unless autograph converted it.
-        donated: which of the others the program may overwrite.
+        jit_options: the options of the ``jax.jit`` that its programs are embedded into.
         name: what it is called.
         site: ``file:line`` of its definition.
     """
@@ -60,7 +61,11 @@ class TracedFunction:
 
             self.converted = run_autograph(function)
         self.static = StaticArguments(function, options.static_argnums, options.static_argnames)
-        self.donated = self.static.others("donate_argnums", options.donate_argnums)
+        self.jit_options = JitOptions(
+            self.static.donated(options.donate_argnums, options.donate_argnames),
+            keep_unused=options.keep_unused,
+            compiler_options=options.compiler_options or {},
+        )
         self.name = getattr(function, "__name__", "program")
         self.site = definition_site(function)
 
@@ -110,10 +115,16 @@ class TracedFunction:
     def _result_targets(self, leaves: Sequence[Any], tree: Any) -> tuple[Target | None, ...]:
         return result_targets(self._function, self._options.out_shardings, leaves, tree)
 
-    def refuse(self, args: Args, kwargs: Kwargs) -> None:
-        """Say what is wrong with arguments that JAX refused, where it is their type."""
+    def refuse(self, args: Args, kwargs: Kwargs, *, are_values: bool = False) -> None:
+        """Say what is wrong with arguments that JAX refused, where it is their type.
+
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+            are_values: whether they are arguments of a call, where types of arrays are wrong too.
+        """
         names = self.static.names_of_others()
-        check_arrays(f"qjit of {self.where}", names, args, kwargs)
+        check_arrays(f"qjit of {self.where}", names, args, kwargs, are_values=are_values)
 
     def refuse_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Say which argument has no memory any more, where that may be why a run failed."""

@@ -1,10 +1,17 @@
-"""Our primitives in a plain ``jax.jit``: each is compiled as a program of its own there.
+"""Our primitives in a plain ``jax.jit``, which JAX lowers to a module of its own.
 
-``jax.jit(lambda x: 2 * pure_callback(f, float)(x))`` is lowered by JAX.  The lowering rule of the
-callback compiles a program of it alone, merges that into JAX's module, and emits a call::
+The lowering rule of a callback emits a custom call of the runtime in JAX's module.
+``jax.jit(lambda x: 2 * pure_callback(f, float)(x))`` becomes ::
+
+    %table = stablehlo.constant dense<0> : tensor<2xui32>
+    %0 = stablehlo.custom_call @bellhop_callback(%table, %x)
+        {backend_config = {index = 0 : i64, program = 7 : i64, python = "f"}}
+    %1 = stablehlo.multiply %cst, %0
+
+The lowering rule of a circuit compiles a program of the circuit alone, merges that program into
+JAX's module, and emits a call of it::
 
     %0 = call @bellhop_main(%x, %zeros) : (tensor<f64>, tensor<2xui32>) -> tensor<f64>
-    %1 = stablehlo.multiply %cst, %0
 
 In a program for a GPU or TPU the rule compiles it for the host, and emits JAX's own callback, which
 runs that: however many gates a circuit has, its arguments and its results cross once::
@@ -13,8 +20,9 @@ runs that: however many gates a circuit has, its arguments and its results cross
 """
 
 import functools
+import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -24,7 +32,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.compiled_runs import run_compiled
-from bellhop._jax.private import ordered_effects
+from bellhop._jax.private import ir_type, ordered_effects
 from bellhop.base.types import structs_of
 from bellhop.compiler.code import Code, call, merge, table_handle
 from bellhop.compiler.compile import compile_program
@@ -32,7 +40,13 @@ from bellhop.compiler.delegation import lower_to_call
 from bellhop.compiler.failures import keep_whole, kept_by, with_failures
 from bellhop.compiler.placement import on_host
 from bellhop.mesh.partitioning import is_partitioned, on_first_device
+from bellhop_mlir._runtime_calls import RuntimeCalls
+from bellhop_mlir.dialects._attributes import i64
+from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_runtime import CallbackTable
+
+if TYPE_CHECKING:
+    from bellhop.compiler.target import CallbackTarget
 
 # Takes arguments, and arrays that it writes results into.
 _HostCall = Callable[[list[np.ndarray], list[np.ndarray]], None]
@@ -94,6 +108,8 @@ class _ModulePrograms:
 
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
+        # The keys of callbacks in the table, by target and types of the arguments.
+        self.callbacks: dict[Hashable, int] = {}
         self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
         self.on_host: dict[Hashable, tuple[_HostCall, Any]] = {}
 
@@ -111,6 +127,55 @@ class _ModulePrograms:
         programs = kept_by(context, cls)
         calls.table = programs.table
         return programs
+
+
+def lower_callback(
+    ctx: mlir.LoweringRuleContext,
+    target: "CallbackTarget",
+    kind: str,
+    operands: Sequence[ir.Value],
+    token: ir.Value | None,
+) -> tuple[list[ir.Value], ir.Value | None]:
+    """Lower a callback in a program of JAX's own for the CPU to a custom call of the runtime.
+
+    Args:
+        ctx: that of the lowering rule.
+        target: the Python function.
+        kind: one of ``bellhop_mlir.dialects.callback_kinds``.
+        operands: the operands of the call.
+        token: the token before the call; None for a call without order.
+
+    Returns:
+        the results, and the token after the call where there is one.
+    """
+    programs = _ModulePrograms.of(ctx.module_context)
+    results = [ir_type(ctx, aval) for aval in ctx.avals_out]
+    types = tuple((aval.shape, aval.dtype) for aval in ctx.avals_in)
+    key = target, kind, types
+    program = programs.callbacks.get(key)
+    if program is None:
+        # The same in every process, so that JAX's persistent cache serves the module.
+        types_out = [(aval.shape, aval.dtype) for aval in ctx.avals_out]
+        parts = len(programs.callbacks), target.python, target.site, kind, types, types_out
+        text = " ".join(map(str, parts))
+        digest = hashlib.blake2b(text.encode(), digest_size=7).digest()
+        program = programs.table.reserve(int.from_bytes(digest, "big"))
+        programs.table.set_program(program, [target.bind()])
+        programs.callbacks[key] = program
+    ordered = [] if token is None else [token]
+    values = RuntimeCalls().create(
+        KINDS[kind].custom_call,
+        [mlir.ir_constant(table_handle(programs.table)), *ordered, *operands],
+        [*(value.type for value in ordered), *results],
+        {"program": i64(program), "index": i64(0), "python": ir.StringAttr.get(target.python)},
+        has_side_effect=not KINDS[kind].is_pure,
+        # The table stands before all operands, the token before all arguments.
+        aliases=[
+            (1 + len(ordered) + argument, len(ordered) + result)
+            for argument, result in target.aliases
+        ],
+    )
+    return values[len(ordered) :], values[0] if ordered else None
 
 
 def calls_python(kept: Any) -> bool:

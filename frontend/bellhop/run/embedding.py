@@ -13,6 +13,7 @@ from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.compiler.code import Code, program_p
 from bellhop.compiler.placement import refuse_context_elsewhere
+from bellhop.run.jit_options import JitOptions
 from bellhop.run.unfinished import Form, Unfinished
 from bellhop_runtime import within
 
@@ -90,7 +91,7 @@ def of_first_input(first: Any) -> tuple[Any, Static]:
 def embedding_jit(
     traces: Traces,
     name: str,
-    donated: tuple[int, ...],
+    jit_options: JitOptions,
     compile_: Compile,
 ) -> Any:
     """Return the ``jax.jit`` that a qjit function's programs are embedded into.
@@ -100,7 +101,7 @@ def embedding_jit(
     Args:
         traces: those of the function that are under way.
         name: what the function is called.
-        donated: which arguments are the program's to overwrite.
+        jit_options: the user's options of it.
         compile_: makes a program.
     """
 
@@ -118,5 +119,12 @@ def embedding_jit(
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = name
-    donate = tuple(number + 1 for number in donated)
-    return jax.jit(embedded, donate_argnums=donate)
+    donated = jit_options.donated
+    return jax.jit(
+        embedded,
+        # The first argument is the handle.
+        donate_argnums=tuple(number + 1 for number in donated.positions),
+        donate_argnames=donated.names,
+        keep_unused=jit_options.keep_unused,
+        compiler_options=dict(jit_options.compiler_options) or None,
+    )

@@ -34,6 +34,7 @@ from bellhop.run.embedding import (
     wait_for,
 )
 from bellhop.run.given_call import GivenCall
+from bellhop.run.jit_options import JitOptions
 from bellhop.run.unfinished import Unfinished
 from bellhop_runtime import CallbackTable, CallWithArguments, within
 
@@ -60,11 +61,11 @@ class Runner:
         table: CallbackTable,
         compile_: Compile,
         run_uncompiled: Callable[[Static, Any, Any], Any],
-        refuse: Callable[[Any, Any], None],
+        refuse: Callable[..., None],
         finish: Callable[
-            [jax.stages.Lowered, Any, Any, dict[str, bool] | None], jax.stages.Compiled
+            [jax.stages.Lowered, Any, Any, dict[str, Any] | None], jax.stages.Compiled
         ],
-        donated: tuple[int, ...] = (),
+        jit_options: JitOptions,
     ) -> None:
         """Begin without programs.
 
@@ -76,7 +77,7 @@ class Runner:
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
             finish: makes the executable of what was lowered for arguments, each a ``Flat``, on the
                 host's device, with XLA's options.
-            donated: which arguments are the program's to overwrite.
+            jit_options: the options of the ``jax.jit`` that programs are embedded into.
         """
 
         def compile_here(*arguments: Any) -> Any:
@@ -85,8 +86,9 @@ class Runner:
                 raise _OnFormerDevice
             code, out_tree = compile_(*arguments)
             signature = signature_of(*arguments)
-            self._operands[signature] = code.arguments
-            self._compiler_options[signature] = code.compiler_options
+            if not jit_options.keep_unused:
+                self._operands[signature] = code.arguments
+            self._generator_options[signature] = code.compiler_options
             self._jaxprs[signature] = code.jaxpr and code.jaxpr()
             if code.needs_call:
                 self.needs_call = True
@@ -102,20 +104,23 @@ class Runner:
         uncompiled.__name__ = name
         self._name = name
         self._traces = Traces()
-        self._embedding = embedding_jit(self._traces, name, donated, compile_here)
+        self._embedding = embedding_jit(self._traces, name, jit_options, compile_here)
         self._uncompiled: Callable[..., Any] | None = uncompiled_flat
         self.needs_call = False
         # The arguments that are operands, of each program.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
-        # XLA's options for each program, which is traced before the options are known.
-        self._compiler_options: dict[Hashable, dict[str, bool] | None] = {}
+        # The generator of kernels for each program, which is traced before it is known.
+        self._generator_options: dict[Hashable, dict[str, bool] | None] = {}
         # Classical programs, which JAX may lower after another thread has cleared the cache.
         self._jaxprs: dict[Hashable, Any] = {}
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
         self._table = table
-        self._donated = donated
+        self._donated = jit_options.donated
+        self._jit_options = jit_options
+        # Those that Lowered.compile was called with, beside the options of the jax.jit.
+        self._compile_options: dict[str, Any] | None = None
         self.given_handle: Any = None
         self._refuse = refuse
         self._finish = finish
@@ -211,7 +216,7 @@ class Runner:
                 raise
             self._gathers = True
         except (TypeError, OverflowError):
-            self._refuse(call.args, call.kwargs)
+            self._refuse(*call.given, are_values=True)
             raise
         return self.run_aside(call) if is_aside else self.run(call)
 
@@ -227,9 +232,16 @@ class Runner:
         """Return which arguments of a flat call are operands; None for all."""
         return self._operands.get(signature_of(call.static, call.args, call.kwargs))
 
-    def _compiler_options_of(self, call: GivenCall) -> dict[str, bool] | None:
+    def _compiler_options_of(self, call: GivenCall) -> dict[str, Any] | None:
         """Return XLA's options for the program of a flat call; None for the defaults."""
-        return self._compiler_options.get(signature_of(call.static, call.args, call.kwargs))
+        signature = signature_of(call.static, call.args, call.kwargs)
+        # The user's options have precedence.
+        options = {
+            **(self._generator_options.get(signature) or {}),
+            **self._jit_options.compiler_options,
+            **(self._compile_options or {}),
+        }
+        return options or None
 
     def _run(self, call: GivenCall, begun: Any = None) -> Any:
         handle = self.given_handle
@@ -275,10 +287,12 @@ class Runner:
             return leaves
         call = call.flat
         operands = self._operands_of(call)
-        takes = [(place, leaf) for place, arg in enumerate(call.args) for leaf in arg.leaves]
-        for number, (place, taken) in enumerate(takes):
+        # The order of leaves is that of JAX, which sorts keyword arguments.
+        arguments = [*enumerate(call.args), *sorted(call.kwargs.items())]
+        takes = [(key, leaf) for key, argument in arguments for leaf in argument.leaves]
+        for number, (key, taken) in enumerate(takes):
             is_operand = operands is None or number in operands
-            is_overwritten = place in self._donated and is_operand and taken is leaves[number]
+            is_overwritten = key in self._donated and is_operand and taken is leaves[number]
             if is_overwritten and isinstance(taken, jax.Array):
                 leaves[number] = taken.copy()
         return leaves
@@ -326,7 +340,7 @@ class Runner:
         with on_host():
             return self._operands_of(call.flat)
 
-    def options_of_lowered(self, call: GivenCall) -> dict[str, bool] | None:
+    def options_of_lowered(self, call: GivenCall) -> dict[str, Any] | None:
         """Return XLA's options for what ``lower`` has made of the same call; None for defaults."""
         with on_host():
             return self._compiler_options_of(call.flat)

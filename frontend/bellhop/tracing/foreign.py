@@ -1,7 +1,8 @@
-"""What Catalyst has and we have not: options and attributes of ``qjit``, and why."""
+"""Options and attributes of Catalyst and of ``jax.jit`` that are not supported, and why."""
 
 from typing import Any
 
+from bellhop.base.devices import host_device
 from bellhop.base.source import warn_user
 from bellhop.errors import CompileError
 from bellhop.passes import NO_PLUGINS
@@ -20,6 +21,18 @@ _REFUSED = {
     "dialect_plugins": NO_PLUGINS,
     "pass_plugins": NO_PLUGINS,
     "pipelines": "the order of the passes is fixed; circuit_transform_pipeline adds to it",
+}
+
+_RUNS_ON_HOST = (
+    "a qjit program runs on one device of the host, and takes arguments from any device. Put "
+    "computations on another device with bellhop.accelerate(dev=...)"
+)
+
+# Options of jax.jit that name devices.
+_OF_JAX = {
+    "backend": _RUNS_ON_HOST,
+    "device": _RUNS_ON_HOST,
+    "in_shardings": f"{_RUNS_ON_HOST}, or partition with jax.jit around jax.shard_map",
 }
 
 # What asks for nothing that is not there.
@@ -45,14 +58,14 @@ _ATTRIBUTES = {
 
 
 def check_foreign_option(name: str, value: object) -> bool:
-    """Say what becomes of an option that only Catalyst has.
+    """Refuse, or ignore, an option that only Catalyst's ``qjit`` or only ``jax.jit`` has.
 
     Args:
-        name: of the option.
-        value: what it is given; its default in Catalyst asks for nothing.
+        name: name of the option.
+        value: value of the option; the default in Catalyst or JAX asks for nothing.
 
     Returns:
-        whether Catalyst has such an option.
+        whether Catalyst or JAX has such an option.
 
     Raises:
         CompileError: where it asks for what there is not.
@@ -60,6 +73,13 @@ def check_foreign_option(name: str, value: object) -> bool:
     Warns:
         UserWarning: where it is without meaning here and changes no result.
     """
+    if name in _OF_JAX:
+        asks = value is not None and not (name == "backend" and value == "cpu")
+        if asks and value != host_device():
+            raise CompileError(
+                f"qjit: the option '{name}' of jax.jit is not supported: {_OF_JAX[name]}."
+            )
+        return True
     if name not in _HINTS and name not in _REFUSED:
         return False
     asks = value not in _SILENT[name] if name in _SILENT else bool(value)

@@ -41,6 +41,15 @@ class CompileOptions:
         static_argnames: names of such arguments, likewise.
         donate_argnums: positions of arguments whose memory the program may take for its results,
             as ``jax.jit``'s: they are gone after the call.
+        donate_argnames: names of such arguments, as ``jax.jit``'s.  Where one of the two options
+            is given, an argument is donated by position and by keyword.
+        keep_unused: whether the executable takes arguments that the function does not use, as
+            ``jax.jit``'s does.  Without it they are neither moved to the host nor waited for.
+        inline: taken because ``jax.jit`` takes it, and without effect: a qjit function that is
+            called in another traced function is always inlined.
+        compiler_options: XLA options of the host's program by name, as ``jax.jit``'s.  Inside
+            another program, that program's options count; eager transformations and regions on
+            other devices have none.  A function with such options is not saved.
         out_shardings: where results go, as ``jax.jit``'s: a device, its name as ``accelerate``
             takes it, or a ``jax.sharding.Sharding``, for all of them, or a pytree of these that is
             the upper part of the result's; None is the host.  What a region of that device makes
@@ -87,6 +96,10 @@ class CompileOptions:
     static_argnums: int | Iterable[int] | None = None
     static_argnames: str | Iterable[str] | None = None
     donate_argnums: int | Iterable[int] | None = None
+    donate_argnames: str | Iterable[str] | None = None
+    keep_unused: bool = False
+    inline: Any = False
+    compiler_options: Mapping[str, Any] | None = None
     out_shardings: Any = None
     disable_assertions: bool = False
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None = None
@@ -123,6 +136,14 @@ class CompileOptions:
                 "Give an open text file, as open('qjit.log', 'w'), or None for standard error."
             )
         check_modules("qjit: autograph_include", self.autograph_include)
+        options = self.compiler_options
+        if options is not None and not (
+            isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+        ):
+            raise TypeError(
+                "qjit: compiler_options takes XLA options by name, as "
+                f"{{'xla_cpu_enable_fast_min_max': True}}, and is {shown(options)}."
+            )
         self.intermediate_level  # noqa: B018
         self.circuit_passes  # noqa: B018
 
@@ -174,6 +195,10 @@ class OptionsByName(TypedDict, total=False):
     static_argnums: int | Iterable[int] | None
     static_argnames: str | Iterable[str] | None
     donate_argnums: int | Iterable[int] | None
+    donate_argnames: str | Iterable[str] | None
+    keep_unused: bool
+    inline: Any
+    compiler_options: Mapping[str, Any] | None
     out_shardings: Any
     disable_assertions: bool
     circuit_transform_pipeline: Mapping[str, Mapping[str, Any]] | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jax.sharding import AxisType
 
 from bellhop.base.scoped_state import ScopedState
@@ -45,6 +46,7 @@ class TraceState:
         mitigation: how QNodes that are called are mitigated.
         folding: how much more noise their circuits have.
         obstacle: why gates have no derivative, where they have none.
+        print_options: NumPy's print options where the trace of a qjit function began.
         transposing: who asks for the reverse mode of loops of computed length, for errors.
     """
 
@@ -62,6 +64,7 @@ class TraceState:
     mitigation: Any = None
     folding: Any = None
     obstacle: str = ""
+    print_options: "dict[str, Any] | None" = None
     transposing: str | None = None
 
     @property
@@ -109,7 +112,7 @@ def offer_seed(draw: Callable[[], int]) -> None:
 def compiling(options: "CompileOptions") -> Iterator[list[int]]:
     """Trace what runs inside with these options; yield the seeds that it offers."""
     seeds: list[int] = []
-    with tracing_with(options=options, seeds=seeds):
+    with tracing_with(options=options, seeds=seeds, print_options=np.get_printoptions()):
         yield seeds
 
 

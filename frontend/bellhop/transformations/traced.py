@@ -8,6 +8,7 @@ from typing import Any
 from bellhop._jax.patches.callbacks_in_programs import change_functions_of_callbacks
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop.compiler.callbacks_of_jax import known_in_programs
+from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.repeated_calls import forget_repeated_effects
 from bellhop.tracing.state import is_converting, tracing_with
 
@@ -31,6 +32,7 @@ def _prepared() -> contextlib.AbstractContextManager[None]:
     """Install the patches of JAX that tracing needs and, once it is imported, of PennyLane."""
     keep_effects_in_loops()
     forget_repeated_effects()
+    refuse_calls_in_operations()
     change_functions_of_callbacks(known_in_programs)
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()

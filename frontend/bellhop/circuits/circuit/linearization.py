@@ -62,6 +62,7 @@ from bellhop.circuits.operations.seeds import random_effect
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.apart_from_axes import apart_from_axes
 from bellhop.mesh.manual_axes import vary_with
+from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
 _FEW_VALUES = 4
@@ -81,6 +82,7 @@ def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = 
     # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
     # abstract value.
     keep_effects_in_loops()
+    refuse_calls_in_operations()
     differentiate_loops()
     draw_once_in_checkpoints(random_effect)
     return circuit_p.bind(*vary_with(inputs, inputs), body=body, batch=batch)

@@ -15,6 +15,7 @@ from bellhop.base.types import PyTree
 from bellhop.compiler.batching import batch_one_by_one
 from bellhop.compiler.context import allow_our_dialects, lowering_in_progress
 from bellhop.compiler.plain_jit import lower_alone
+from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.state import offer_seed
 from bellhop_mlir.dialects import quantum
 
@@ -59,6 +60,7 @@ def random_key(*anchors: Any) -> Any:
 @_seed_p.def_effectful_abstract_eval
 def _aval(*_: object) -> tuple[list[ShapedArray], Any]:
     keep_effects_in_loops()
+    refuse_calls_in_operations()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
 
 

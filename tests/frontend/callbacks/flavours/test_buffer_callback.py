@@ -170,13 +170,24 @@ def test_kept_arrays_are_the_functions_own(form, keep):
 
 
 # NumPy 2.5 would rather not have it done.
-@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
-def test_output_of_another_shape_is_an_error():
-    def reshape(context, out):
-        out.shape = 2, 4
+@pytest.mark.filterwarnings("ignore:Setting the .* on a NumPy array:DeprecationWarning")
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("attribute", ["shape", "dtype", "strides"])
+def test_output_of_another_shape_is_an_error(in_place, attribute):
+    changes = [{"shape": (2, 4), "dtype": np.dtype(int), "strides": (0,)}[attribute]]
 
-    with pytest.raises(TypeError, match="changed the shape or dtype of its output 0"):
-        bellhop.qjit(bellhop.buffer_callback(reshape, vector(SMALL)))()
+    def change(context, out):
+        out[...] = 1.0
+        for value in changes:
+            setattr(out, attribute, value)
+
+    f = bellhop.qjit(bellhop.buffer_callback(change, vector(SMALL), in_place=in_place))
+    # A copy is stored with the strides that it has.
+    if in_place or attribute != "strides":
+        with pytest.raises(TypeError, match="changed the shape or dtype of its output 0"):
+            f()
+    changes.clear()
+    np.testing.assert_array_equal(f(), np.ones(SMALL))
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])

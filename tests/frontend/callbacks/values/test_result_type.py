@@ -196,6 +196,10 @@ def test_no_declaration_is_an_error_that_says_what_to_write():
         lambda: None,
         STRUCT((2,), ml_dtypes.int1),
         STRUCT((), jax.random.key(0).dtype),
+        (3,),
+        [2, 3],
+        ((3,), float),
+        {"a": (0.0, 1.0)},
     ],
 )
 def test_unusable_declaration_is_an_error_that_names_the_function(declared):
@@ -207,6 +211,16 @@ def test_unusable_declaration_is_an_error_that_names_the_function(declared):
     message = str(caught.value)
     assert f"callback 'simpson' ({__file__}:" in message
     assert "ShapeDtypeStruct" in message
+
+
+def test_a_shape_in_the_place_of_a_type_is_told_from_types():
+    for declared in ((3,), ((3,), float)):
+        with pytest.raises(TypeError, match=r"got \(3,\), which is a tuple of numbers"):
+            bellhop.pure_callback(np.sin, declared)
+    # Numbers of a class of its own are examples, and so is one alone.
+    two = bellhop.pure_callback(lambda x: Pair(x, 2), Pair(0.0, 0))
+    assert two(1.0) == (1.0, 2)
+    assert bellhop.pure_callback(lambda x: x, 0.0)(1.0) == 1
 
 
 @pytest.mark.parametrize("wrong", [3, "f"])
@@ -236,7 +250,11 @@ def test_a_random_key_is_refused_by_name():
         bellhop.pure_callback(lambda: None, key)
 
 
-SHAPES = {(-1,): "no array has a negative size", (2**62, 4, 0): "more bytes than memory has"}
+SHAPES = {
+    (-1,): "no array has a negative size",
+    (2**62, 4, 0): "more bytes than memory has",
+    (None, 3): "expected sizes that are integers",
+}
 FLAVOURS = {
     "pure_callback": lambda f, type_: bellhop.pure_callback(f, type_),
     "io_callback": lambda f, type_: jax.make_jaxpr(lambda: bellhop.io_callback(f, type_))(),

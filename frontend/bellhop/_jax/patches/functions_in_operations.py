@@ -1,0 +1,71 @@
+"""Functions of reductions and scatters that call Python are refused when they are lowered.
+
+For ``jax.lax.reduce(x, 1.0, lambda a, b: pure_callback(f, float)(a, b), (0,))``::
+
+    CompileError: jax.lax.reduce (file.py:3): its function calls Python      with this patch
+    the process ends in XLA                                                  by JAX alone
+
+Replaced: the lowerings of ``reduce_p``, ``reduce_window_p``, ``scatter_p`` and
+``select_and_scatter_p``, whose parameters hold functions of the user.  XLA applies these functions
+inside of one operation, where it has no place for a custom call, and aborts.
+Versions: 0.10 to 0.12.
+Upstream: JAX lowers any function there, its own callbacks too.
+Installed: by the first callback or circuit that is traced.
+Test: ``tests/frontend/compiler/test_functions_in_operations.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from jax._src.lax import lax, slicing, windowed_reductions  # noqa: TID251
+from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core.primitives import (
+    reduce_p,
+    reduce_window_p,
+    scatter_p,
+    select_and_scatter_p,
+)
+from jax.interpreters import mlir
+
+from bellhop._patching import original, patch
+
+# Each with the rule that JAX has for it, and what users call.
+_OPERATIONS = (
+    (reduce_p, lax, "_reduce_lower", "jax.lax.reduce"),
+    (
+        reduce_window_p,
+        windowed_reductions,
+        "_generic_reduce_window_lower",
+        "jax.lax.reduce_window",
+    ),
+    (scatter_p, slicing, "_scatter_lower", "jax.lax.scatter_apply"),
+    (
+        select_and_scatter_p,
+        windowed_reductions,
+        "_select_and_scatter_lower",
+        "select-and-scatter",
+    ),
+)
+
+
+@patch("the lowerings of reductions and scatters", "functions in them that call Python are refused")
+def check_functions_in_operations(check: Callable[[str, Jaxpr], None]) -> None:
+    """Check the functions that these operations apply, before they are lowered.
+
+    Args:
+        check: takes what users call the operation, and the jaxpr of a function.
+    """
+    for primitive, module, name, operation in _OPERATIONS:
+        mlir.register_lowering(primitive, _checked(original(module, name), operation, check))
+
+
+def _checked(
+    by_jax: Callable[..., Any], operation: str, check: Callable[[str, Jaxpr], None]
+) -> Callable[..., Any]:
+    def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
+        for value in params.values():
+            if isinstance(value, ClosedJaxpr | Jaxpr):
+                check(operation, getattr(value, "jaxpr", value))
+        return by_jax(ctx, *operands, **params)
+
+    return lower
