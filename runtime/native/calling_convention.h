@@ -1,0 +1,91 @@
+// native/calling_convention.h: calls of C functions whose signature is known at run time.
+//
+// The calling conventions of System V (x86-64) and of AArch64 pass integers and addresses
+// in one sequence of registers, floating-point numbers in another, each in the order of
+// the parameters, and what is left on the stack, a word each. A function ignores
+// registers that it has no parameter for. So a call loads the first registers of both
+// sequences, whatever the order of the parameters is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bellhop {
+
+#if defined(__x86_64__)
+inline constexpr size_t kIntegerRegisters = 6;
+#else
+inline constexpr size_t kIntegerRegisters = 8;
+#endif
+inline constexpr size_t kFloatRegisters = 8;
+// Apple's AArch64 packs what it passes on the stack.
+#if defined(__APPLE__)
+inline constexpr size_t kStackWords = 0;
+#else
+inline constexpr size_t kStackWords = 16;
+#endif
+inline constexpr size_t kFloatWords = kIntegerRegisters;
+inline constexpr size_t kStackBegin = kFloatWords + kFloatRegisters;
+inline constexpr size_t kWords = kStackBegin + kStackWords;
+
+// How a word of a call comes from memory.
+enum class Load : uint8_t {
+  kAddress,  // the address itself
+  kS8,
+  kS16,
+  kS32,
+  kU8,
+  kU16,
+  kU32,   // float too: the upper half of its register is ignored
+  kWord,  // 64 bits, of any type
+};
+
+// How a returned value is stored.
+enum class Store : uint8_t { kNothing, kBool, kByte, kHalf, kSingle, kDouble, kWord, kInt };
+
+// A word that a call takes from an operand.
+struct LoadedWord {
+  Load load;
+  uint8_t word;
+  uint32_t operand;
+};
+
+// A call as the runtime makes it: which words are constants, which are loaded for each
+// row, and how the returned value is stored.
+struct NativeCall {
+  int64_t constants[kWords] = {};
+  std::vector<LoadedWord> loads;
+  size_t integers = 0;
+  size_t floats = 0;
+  size_t stack = 0;
+  Store store = Store::kNothing;
+  size_t result = 0;
+
+  // Calls `address` for `rows` rows. `data` has the address of each operand in the first
+  // row, `strides` the bytes to the next row.
+  void run(void* address, char* const* data, const int64_t* strides,
+           size_t rows) const;
+};
+
+// Assigns words to parameters in their order.
+class WordAssignment {
+ public:
+  // The next word for an integer or an address, or for a floating-point number. Throws
+  // std::invalid_argument where the stack has no supported word left.
+  uint8_t next_integer();
+  uint8_t next_float();
+
+  size_t integers() const { return integers_; }
+  size_t floats() const { return floats_; }
+  size_t stack() const { return stack_; }
+
+ private:
+  uint8_t next_on_stack();
+
+  size_t integers_ = 0;
+  size_t floats_ = 0;
+  size_t stack_ = 0;
+};
+
+}  // namespace bellhop
