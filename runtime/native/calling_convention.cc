@@ -77,6 +77,8 @@ template <typename R, size_t... I, size_t... F, size_t... S>
       words[kStackBegin + S]...);
 }
 
+}  // namespace
+
 // A word that differs between rows.
 struct MovingWord {
   Load load;
@@ -96,6 +98,8 @@ struct Rows {
   int64_t result_stride;
   size_t count;
 };
+
+namespace {
 
 template <typename R, size_t kIntegers, size_t kFloats, size_t kStack>
 void run_rows(const Rows& rows) {
@@ -126,23 +130,21 @@ void run_rows(const Rows& rows) {
 }
 
 template <typename R, size_t kIntegers>
-void run_with_integers(const Rows& rows, size_t floats) {
-  if (floats == 0) return run_rows<R, kIntegers, 0, 0>(rows);
-  if (floats == 1) return run_rows<R, kIntegers, 1, 0>(rows);
-  if (floats == 2) return run_rows<R, kIntegers, 2, 0>(rows);
-  if (floats <= 4) return run_rows<R, kIntegers, 4, 0>(rows);
-  run_rows<R, kIntegers, kFloatRegisters, 0>(rows);
+RunRows loop_with_integers(size_t floats) {
+  if (floats == 0) return run_rows<R, kIntegers, 0, 0>;
+  if (floats == 1) return run_rows<R, kIntegers, 1, 0>;
+  if (floats == 2) return run_rows<R, kIntegers, 2, 0>;
+  if (floats <= 4) return run_rows<R, kIntegers, 4, 0>;
+  return run_rows<R, kIntegers, kFloatRegisters, 0>;
 }
 
 template <typename R>
-void run_returning(const Rows& rows, size_t integers, size_t floats, size_t stack) {
-  if (stack > 0) {
-    return run_rows<R, kIntegerRegisters, kFloatRegisters, kStackWords>(rows);
-  }
-  if (integers == 0) return run_with_integers<R, 0>(rows, floats);
-  if (integers <= 2) return run_with_integers<R, 2>(rows, floats);
-  if (integers <= 4) return run_with_integers<R, 4>(rows, floats);
-  run_with_integers<R, kIntegerRegisters>(rows, floats);
+RunRows loop_returning(size_t integers, size_t floats, size_t stack) {
+  if (stack > 0) return run_rows<R, kIntegerRegisters, kFloatRegisters, kStackWords>;
+  if (integers == 0) return loop_with_integers<R, 0>(floats);
+  if (integers <= 2) return loop_with_integers<R, 2>(floats);
+  if (integers <= 4) return loop_with_integers<R, 4>(floats);
+  return loop_with_integers<R, kIntegerRegisters>(floats);
 }
 
 }  // namespace
@@ -150,35 +152,34 @@ void run_returning(const Rows& rows, size_t integers, size_t floats, size_t stac
 void NativeCall::run(void* address, char* const* data, const int64_t* strides,
                      size_t rows) const {
   int64_t words[kWords];
-  std::memcpy(words, constants, sizeof(words));
-  SmallArray<MovingWord, 8> moving(loads.size());
+  for (const ConstantWord& each : constants) words[each.word] = each.value;
+  const size_t result_stride =
+      strides == nullptr || store == Store::kNothing ? 0 : strides[result];
+  SmallArray<MovingWord, 8> moving(strides == nullptr ? 0 : loads.size());
   size_t n_moving = 0;
   for (const LoadedWord& each : loads) {
-    if (strides[each.operand] == 0 || rows == 1) {
+    if (strides == nullptr || strides[each.operand] == 0) {
       words[each.word] = loaded(each.load, data[each.operand]);
     } else {
       moving[n_moving++] = {each.load, each.word, data[each.operand],
                             strides[each.operand]};
     }
   }
-  const bool returns = store != Store::kNothing;
-  const Rows all{address,
-                 words,
-                 moving.data(),
-                 n_moving,
-                 store,
-                 returns ? data[result] : nullptr,
-                 returns ? strides[result] : 0,
-                 rows};
+  run_rows({address, words, moving.data(), n_moving, store,
+            store == Store::kNothing ? nullptr : data[result],
+            static_cast<int64_t>(result_stride), rows});
+}
+
+RunRows WordAssignment::choose_loop(Store store) const {
   switch (store) {
     case Store::kNothing:
-      return run_returning<void>(all, integers, floats, stack);
+      return loop_returning<void>(integers_, floats_, stack_);
     case Store::kDouble:
-      return run_returning<double>(all, integers, floats, stack);
+      return loop_returning<double>(integers_, floats_, stack_);
     case Store::kSingle:
-      return run_returning<float>(all, integers, floats, stack);
+      return loop_returning<float>(integers_, floats_, stack_);
     default:
-      return run_returning<int64_t>(all, integers, floats, stack);
+      return loop_returning<int64_t>(integers_, floats_, stack_);
   }
 }
 

@@ -51,19 +51,26 @@ struct LoadedWord {
   uint32_t operand;
 };
 
+// A word that is the same in each call.
+struct ConstantWord {
+  uint8_t word;
+  int64_t value;
+};
+
+struct Rows;
+using RunRows = void (*)(const Rows& rows);
+
 // A call as the runtime makes it: which words are constants, which are loaded for each
 // row, and how the returned value is stored.
 struct NativeCall {
-  int64_t constants[kWords] = {};
+  std::vector<ConstantWord> constants;
   std::vector<LoadedWord> loads;
-  size_t integers = 0;
-  size_t floats = 0;
-  size_t stack = 0;
   Store store = Store::kNothing;
-  size_t result = 0;
+  size_t result = 0;  // the operand that the returned value is stored to
+  RunRows run_rows = nullptr;
 
   // Calls `address` for `rows` rows. `data` has the address of each operand in the first
-  // row, `strides` the bytes to the next row.
+  // row, `strides` the bytes to the next row; null for one row.
   void run(void* address, char* const* data, const int64_t* strides,
            size_t rows) const;
 };
@@ -76,9 +83,8 @@ class WordAssignment {
   uint8_t next_integer();
   uint8_t next_float();
 
-  size_t integers() const { return integers_; }
-  size_t floats() const { return floats_; }
-  size_t stack() const { return stack_; }
+  // The loop over rows that loads the assigned words and stores a result so.
+  RunRows choose_loop(Store store) const;
 
  private:
   uint8_t next_on_stack();

@@ -91,11 +91,12 @@ NativeCall make_call(const std::vector<NativeParameter>& parameters,
                               static_cast<uint32_t>(parameter.operand)});
         break;
       case Kind::kConstant:
-        call.constants[words.next_integer()] = parameter.constants.at(0);
+        call.constants.push_back({words.next_integer(), parameter.constants.at(0)});
         break;
       case Kind::kConstants:
-        call.constants[words.next_integer()] =
-            reinterpret_cast<int64_t>(parameter.constants.data());
+        call.constants.push_back(
+            {words.next_integer(),
+             reinterpret_cast<int64_t>(parameter.constants.data())});
         break;
     }
   }
@@ -106,9 +107,7 @@ NativeCall make_call(const std::vector<NativeParameter>& parameters,
     call.result = n_arguments;
     call.store = store_of_value(operands.back().dtype);
   }
-  call.integers = words.integers();
-  call.floats = words.floats();
-  call.stack = words.stack();
+  call.run_rows = words.choose_loop(call.store);
   return call;
 }
 
@@ -164,6 +163,7 @@ void NativeFunction::call(std::span<const BufferView> arguments,
         (i < n_arguments_ ? arguments[i] : results[i - n_arguments_]).data);
   }
   char* const* const first = data.data();
+  if (batch_shape_.empty()) return call_.run(address_, first, nullptr, 1);
   if (!is_thread_safe_ || helpers.threads == 1 || rows_ < 2 * kRowsOfThread) {
     call_rows(first, 0, rows_);
     return;
@@ -183,7 +183,7 @@ void NativeFunction::call_rows(char* const* data, size_t begin, size_t end) cons
   SmallArray<int64_t, 8> strides(operands_.size());
   while (begin < end) {
     // As many rows as are left along the innermost axis.
-    const size_t innermost = axes == 0 ? 1 : static_cast<size_t>(batch_shape_.back());
+    const auto innermost = static_cast<size_t>(batch_shape_.back());
     const size_t count = std::min(end - begin, innermost - begin % innermost);
     for (size_t i = 0; i < operands_.size(); ++i) {
       size_t left = begin;
@@ -194,7 +194,7 @@ void NativeFunction::call_rows(char* const* data, size_t begin, size_t end) cons
         left /= size;
       }
       row[i] = data[i] + offset;
-      strides[i] = axes == 0 ? 0 : strides_[i].back();
+      strides[i] = strides_[i].back();
     }
     call_.run(address_, row.data(), strides.data(), count);
     begin += count;

@@ -32,11 +32,13 @@ class LinearCall:
 
     Attributes:
         described: how errors name the callback, such as ``"pure_callback 'f'"``.
+        label: name and kind of the callback, for pictures.
         argnums: the positions of the linear arguments; None for all arguments.
         rule: the user's transpose; None if the callback is its own transpose.
     """
 
     described: str
+    label: tuple[str, ...]
     argnums: int | Sequence[int] | None
     rule: Callable[..., Any] | None
 
@@ -89,8 +91,8 @@ class LinearCall:
                 f"{_describe(in_avals)} and result of type {_describe(out_avals)}, expected equal "
                 "types. Register a transpose."
             )
-        backward = LinearMap(evaluate, transpose, len(saved), in_avals)
-        forward = LinearMap(backward, evaluate, len(saved), out_avals)
+        backward = LinearMap(evaluate, transpose, len(saved), in_avals, self.label)
+        forward = LinearMap(backward, evaluate, len(saved), out_avals, self.label)
         results = forward(saved, tangents)
         return jax.tree.unflatten(result_tree[0], results)
 

@@ -216,19 +216,20 @@ class PureCallback(PickledByName):
                     f"{self._described}: transpose got a function and symmetric=True, expected "
                     "one of them. Leave out the function."
                 )
-            self._set_linear(LinearCall(self._described, argnums, None))
+            self._set_linear(argnums, None)
             return self
         if function is None:
             return functools.partial(self.transpose, argnums=argnums)
         rule = checked_rule(function, "transpose", self._described)
-        self._set_linear(LinearCall(self._described, argnums, rule))
+        self._set_linear(argnums, rule)
         return function
 
-    def _set_linear(self, linear: LinearCall) -> None:
+    def _set_linear(self, argnums: Any, rule: Callable[..., Any] | None) -> None:
         for name in ("fwd", "bwd", "jvp"):
             if getattr(self, f"_{name}") is not None:
                 raise TypeError(self._two_derivatives(name))
-        self._linear = linear
+        label = self.__name__, self._flavour.name
+        self._linear = LinearCall(self._described, label, argnums, rule)
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:
         if self._linear is not None:
@@ -294,15 +295,19 @@ class PureCallback(PickledByName):
         return inferred_results(self._flavour.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        missing = {(True, False): "bwd", (False, True): "fwd"}.get(
-            (self._fwd is not None, self._bwd is not None)
-        )
         options = {
-            "missing_rule": missing,
+            "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
             "inferred": self._declared is None,
         }
         return self._flavour.call(self._function, args, kwargs, self._results(args, kwargs), **options)
+
+    def _missing_rule(self) -> str | None:
+        """Return the rule that a derivative of a plain call lacks, if another one is there."""
+        if self._linear is not None:
+            return "transpose"
+        halves = self._fwd is not None, self._bwd is not None
+        return {(True, False): "bwd", (False, True): "fwd"}.get(halves)
 
     def _differentiable(self, results: Results) -> Callable[..., Any]:
         avals, tree = results
