@@ -40,9 +40,7 @@ def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Call
         TypeError: if `function` is not callable.
     """
     if not callable(function):
-        raise TypeError(
-            f"the {name} rule of {callback} must be a function, got {function!r}."
-        )
+        raise TypeError(f"the {name} rule of {callback} must be a function, got {function!r}.")
 
     @functools.wraps(function)
     def rule(*args: Any) -> Any:

@@ -75,7 +75,9 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
         return list(cotangents)
 
     avals = tuple(ShapedArray(jnp.shape(leaf), jax.typeof(leaf).dtype) for leaf in inexact)
-    results = iter(LinearMap(transpose, lambda saved, tangents: list(tangents), 0, avals)([], inexact))
+    results = iter(
+        LinearMap(transpose, lambda saved, tangents: list(tangents), 0, avals)([], inexact)
+    )
     return jax.tree.unflatten(
         tree,
         [next(results) if yes else leaf for leaf, yes in zip(leaves, is_inexact, strict=True)],

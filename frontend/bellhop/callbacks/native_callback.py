@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.base.declared_types import MISSING, ResultTypeError, result_avals
+from bellhop.base.declared_types import MISSING, ResultTypeError
 from bellhop.base.types import Operand
 from bellhop.callbacks.ffi_callback import FfiCallback, is_capsule
 from bellhop.callbacks.flavour import Flavour, Pure, SideEffects
@@ -185,9 +185,7 @@ class NativeCallback(PureCallback):
         ]
         types = self._parameter_types([*arguments, *self._declared[0]], len(leaves))
         converted = []
-        for position, (leaf, shape, expected) in enumerate(
-            zip(leaves, shapes, types, strict=True)
-        ):
+        for position, (leaf, shape, expected) in enumerate(zip(leaves, shapes, types, strict=True)):
             aval = jax.typeof(leaf)
             where = f"{self._described}: argument {position}"
             if expected is not None:

@@ -151,9 +151,7 @@ class PureCallback(PickledByName):
         return function
 
     @overload
-    def transpose(
-        self, function: Rule, *, argnums: int | Sequence[int] | None = None
-    ) -> Rule: ...
+    def transpose(self, function: Rule, *, argnums: int | Sequence[int] | None = None) -> Rule: ...
     @overload
     def transpose(
         self,
@@ -300,7 +298,9 @@ class PureCallback(PickledByName):
             "vmap_method": self._vmap_method,
             "inferred": self._declared is None,
         }
-        return self._flavour.call(self._function, args, kwargs, self._results(args, kwargs), **options)
+        return self._flavour.call(
+            self._function, args, kwargs, self._results(args, kwargs), **options
+        )
 
     def _missing_rule(self) -> str | None:
         """Return the rule that a derivative of a plain call lacks, if another one is there."""

@@ -87,7 +87,7 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
         raise AttributeError(
             f"native_callback: the library {library!r} has no symbol {symbol!r}: {error}. Give the "
             "name of a function that the library exports; C++ names are mangled, unless they are "
-            "extern \"C\"."
+            'extern "C".'
         ) from error
     address = ctypes.cast(found, ctypes.c_void_p).value
     assert address is not None
@@ -126,9 +126,7 @@ class NativeTarget(CallbackTarget):
     def row_avals(self) -> tuple[ShapedArray, ...]:
         """Shapes and dtypes of the arguments and results of one call."""
         n_axes = len(self.loops)
-        results = tuple(
-            ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals
-        )
+        results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
         return *self.argument_avals, *results
 
     def bind(self, workers: Any = None) -> Callback:

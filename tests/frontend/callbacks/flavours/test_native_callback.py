@@ -125,9 +125,7 @@ def test_nested_vmap_over_different_arguments(run):
 
 
 def test_elementwise_broadcasts_like_numpy(run):
-    power = bellhop.native_callback(
-        library=LIBM, symbol="pow", result_type=float, elementwise=True
-    )
+    power = bellhop.native_callback(library=LIBM, symbol="pow", result_type=float, elementwise=True)
     x, n = np.arange(1.0, 4.0)[:, None], np.arange(3.0)
     np.testing.assert_allclose(run(power)(x, n), x**n)
     np.testing.assert_allclose(run(power)(x, 2.0), x**2.0)
