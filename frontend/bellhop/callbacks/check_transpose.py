@@ -42,6 +42,10 @@ def check_transpose(
         ...     return x[::-1]
         >>> reverse = reverse.transpose(symmetric=True)
         >>> bellhop.debug.check_transpose(reverse, np.zeros(4))
+        >>> cumulate = bellhop.pure_callback(np.cumsum, vector).transpose(symmetric=True)
+        >>> bellhop.debug.check_transpose(cumulate, np.zeros(4))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        AssertionError: check_transpose: ... the transpose does not fit...
     """
     numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
     positions = sorted({int(i) % len(args) for i in numbers})

@@ -1,12 +1,12 @@
 """Calls of callbacks that are linear: all derivatives follow from the transpose.
 
-A call ``f(a, x)`` that is linear in ``x`` is a ``LinearMap`` (``linear_map.py``) with the saved leaves
-of ``a``::
+A call ``f(a, x)`` that is linear in ``x`` is a ``LinearMap`` (``linear_map.py``) with the leaves of
+``a`` saved::
 
     y = bellhop_linear_map a x
 
-Its derivative in the direction of ``x`` is the same map; reverse mode transposes it to a call of the
-user's transpose, which is a ``LinearMap`` too, with ``f`` as its transpose.
+Its derivative in the direction of ``x`` is the same map. Reverse mode transposes it to a call of
+the user's transpose, which is a ``LinearMap`` too, with ``f`` as its transpose.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,7 +122,8 @@ class LinearCall:
             if not jnp.issubdtype(aval.dtype, jnp.inexact):
                 raise TypeError(
                     f"{self.described} is declared linear: {where} has type {describe(aval)}, "
-                    "expected a floating-point or complex type. Cast it, or leave it out of argnums."
+                    "expected a floating-point or complex type. Cast it, or leave it out of "
+                    "argnums."
                 )
 
 

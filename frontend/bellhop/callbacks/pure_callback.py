@@ -267,8 +267,9 @@ class PureCallback(PickledByName):
         for name in ("_function", "_fwd", "_bwd", "_jvp"):
             setattr(method, name, method_of(getattr(self, name), instance, owner))
         if self._linear is not None:
-            rule = method_of(self._linear.rule, instance, owner)
-            method._linear = dataclasses.replace(self._linear, rule=rule)
+            rule: Any = self._linear.rule
+            bound = method_of(rule, instance, owner)
+            method._linear = dataclasses.replace(self._linear, rule=bound)
         method._inferred = {}
         return method
 
