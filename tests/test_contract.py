@@ -23,6 +23,8 @@ EVERY_OPERATION = """
                    python = "log", site = "f.py:2", id = 1 : i64} : () -> ()
 "callback.func"() {sym_name = "seen", function_type = (tensor<2xf32>, tensor<i1>) -> (),
                    python = "seen", site = "f.py:3", id = 2 : i64} : () -> ()
+"callback.func"() {sym_name = "c", function_type = (tensor<f64>) -> tensor<f64>,
+                   python = "c", site = "f.py:5", id = 4 : i64} : () -> ()
 "callback.func"() {sym_name = "loop", function_type = (tensor<i64>, tensor<i64>) -> tensor<i64>,
                    python = "loop", site = "f.py:4", id = 3 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>, %b: tensor<i1>,
@@ -48,6 +50,7 @@ func.func public @main(%t: !stablehlo.token, %x: tensor<f64>, %v: tensor<2xf32>,
   %y = "callback.call"(%v, %b) {callee = @f, kind = "pure"}
       : (tensor<2xf32>, tensor<i1>) -> tensor<f64>
   "callback.call"(%x) {callee = @log, kind = "io"} : (tensor<f64>) -> ()
+  %native = "callback.call"(%x) {callee = @c, kind = "native_io"} : (tensor<f64>) -> tensor<f64>
   %t1 = "callback.call"(%t, %x) {callee = @log, kind = "debug"}
       : (!stablehlo.token, tensor<f64>) -> !stablehlo.token
   %t2 = "callback.call"(%t1, %v, %b) {callee = @seen, kind = "tap"}

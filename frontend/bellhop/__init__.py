@@ -33,6 +33,7 @@ from bellhop.callbacks.barrier import barrier_wait, tap_queue_limit  # noqa: E40
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
+from bellhop.callbacks.native_callback import native_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
 from bellhop.callbacks.tap import tap  # noqa: E402
 from bellhop.compiled.loaded import load  # noqa: E402
@@ -136,6 +137,7 @@ __all__ = [
     "load",
     "measure",
     "mitigate_with_zne",
+    "native_callback",
     "passes",
     "pipeline",
     "profile",

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bellhop.callbacks.callback import callback
+from bellhop.callbacks.check_transpose import check_transpose
+from bellhop.callbacks.cotangent import cotangent
 from bellhop.callbacks.print import print, print_memref
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.instruments import recording
@@ -17,6 +19,8 @@ from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 
 __all__ = [
     "callback",
+    "check_transpose",
+    "cotangent",
     "get_compilation_stage",
     "get_compilation_stages_groups",
     "instrumentation",

@@ -10,6 +10,7 @@
 #include "bindings/compiled_call.h"
 #include "bindings/fast_call.h"
 #include "bindings/joint_run.h"
+#include "bindings/native_function.h"
 #include "bindings/values_of_runs.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
@@ -28,6 +29,7 @@
 #include "interpreter/floating_point_environment.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
+#include "native/native_function.h"
 #include "plans/plan.h"
 #include "profile/profile.h"
 #include "profile/under_way.h"
@@ -86,6 +88,14 @@ void call(Callback& callback, nb::list arguments, nb::list results) {
   const std::vector<BufferView> out = buffers_of(results);
   CallTimer timer;
   timer.of(CallTimer::Part::kCall, callback.place, in, out);
+  if (callback.native != nullptr) {
+    if (!callback.native->fits(in, out)) {
+      throw std::invalid_argument("arrays do not fit the native function");
+    }
+    nb::gil_scoped_release no_gil;
+    callback.native->call(in, out, Helpers{});
+    return;
+  }
   PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
   timer.fails();
@@ -341,6 +351,7 @@ NB_MODULE(_runtime, m) {
 
   nb::class_<Bars>(m, "Bars", "How far the runs of a loop are.").def(nb::init<>());
 
+  define_native_function(m);
   nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
                        "A Python function that compiled programs can call.")
       .def(
@@ -348,17 +359,20 @@ NB_MODULE(_runtime, m) {
           [](nb::pointer_and_handle<Callback> self, nb::callable function,
              nb::callable convert, std::string description, std::string site,
              bool writes, bool in_place, bool takes_device, std::shared_ptr<Bars> bars,
-             std::string kind, std::string name, std::string definition) {
+             std::string kind, std::string name, std::string definition,
+             std::shared_ptr<NativeFunction> native) {
             new (self.p) Callback(self.h.ptr(), function.ptr(), convert.ptr(),
                                   std::move(description),
                                   Place{std::move(kind), std::move(name),
                                         std::move(site), std::move(definition)},
                                   writes ? Results::kWritten : Results::kReturned,
-                                  in_place, takes_device, std::move(bars));
+                                  in_place, takes_device, std::move(bars),
+                                  std::move(native));
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "writes"_a = false,
           "in_place"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),
-          "kind"_a = "callback", "name"_a = "", "definition"_a = "")
+          "kind"_a = "callback", "name"_a = "", "definition"_a = "",
+          "native"_a = nb::none())
       .def("__call__", &call, "arguments"_a, "results"_a,
            "Call it as a program does, with arrays for the program's buffers.")
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,

@@ -20,7 +20,8 @@ Spares::~Spares() {
 
 Callback::Callback(PyObject* object, PyObject* function, PyObject* convert,
                    std::string description, Place place, Results results, bool in_place,
-                   bool takes_device, std::shared_ptr<Bars> bars)
+                   bool takes_device, std::shared_ptr<Bars> bars,
+                   std::shared_ptr<const NativeFunction> native)
     : object(object),
       function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
@@ -29,7 +30,8 @@ Callback::Callback(PyObject* object, PyObject* function, PyObject* convert,
       results(results),
       in_place(in_place),
       takes_device(takes_device),
-      bars(std::move(bars)) {
+      bars(std::move(bars)),
+      native(std::move(native)) {
   this->place.number = next_number();
 }
 

@@ -14,6 +14,7 @@
 namespace bellhop {
 
 class Bars;
+class NativeFunction;
 
 // How a callback gives its results.
 enum class Results : uint8_t {
@@ -35,7 +36,8 @@ struct Spares {
 struct Callback {
   Callback(PyObject* object, PyObject* function, PyObject* convert,
            std::string description, Place place, Results results, bool in_place,
-           bool takes_device, std::shared_ptr<Bars> bars);
+           bool takes_device, std::shared_ptr<Bars> bars,
+           std::shared_ptr<const NativeFunction> native = nullptr);
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
@@ -53,6 +55,8 @@ struct Callback {
   bool takes_device;
   // The bars of the loop whose progress it reports; null for others.
   std::shared_ptr<Bars> bars;
+  // The C function that is called in the place of `function`; null for others.
+  std::shared_ptr<const NativeFunction> native;
   // Whoever calls takes them, and leaves others behind. Null while a call has them.
   // Each call writes here, and a program that taps reads the rest meanwhile.
   alignas(64) std::atomic<Spares*> spares{nullptr};

@@ -18,8 +18,14 @@ from bellhop.tracing.state import NOT_TRACEABLE
 
 
 def rule_of(name: str, callback: str, function: Callable[..., Any]) -> str:
-    """Return what errors call a rule, and where it is."""
-    return f"the {name} rule of pure_callback '{callback}' ({definition_site(function)})"
+    """Return how errors name a rule: its name, its callback and its line.
+
+    Args:
+        name: of the rule, such as ``"fwd"``.
+        callback: how errors name the callback, such as ``"pure_callback 'f'"``.
+        function: the user's rule.
+    """
+    return f"the {name} rule of {callback} ({definition_site(function)})"
 
 
 def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
@@ -28,15 +34,13 @@ def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Call
     Args:
         function: the user's.
         name: of the rule.
-        callback: the name of the callback.
+        callback: how errors name the callback.
 
     Raises:
-        TypeError: where it is no function.
+        TypeError: if `function` is not callable.
     """
     if not callable(function):
-        raise TypeError(
-            f"the {name} rule of pure_callback '{callback}' must be a function, got {function!r}."
-        )
+        raise TypeError(f"the {name} rule of {callback} must be a function, got {function!r}.")
 
     @functools.wraps(function)
     def rule(*args: Any) -> Any:

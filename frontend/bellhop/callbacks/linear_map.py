@@ -38,6 +38,7 @@ class LinearMap:
             results, or raises.
         saved: how many leaves are saved.
         result_avals: the tangents of the results.
+        callback: name and kind of the callback that it calls, if any, for pictures.
         of: the parameters of the circuit that it is the derivative of, if any, for pictures.
         as_matrix: the same by a matrix that the saved leaves alone decide, if there is such.
         many: how many tangents at one point are to be brought through that.
@@ -47,6 +48,7 @@ class LinearMap:
     evaluate: Callable[[Leaves, Leaves], list[Any]]
     saved: int
     result_avals: tuple[ShapedArray, ...]
+    callback: tuple[str, ...] = ()
     of: Any = field(default=None, repr=False)
     as_matrix: "LinearMap | None" = field(default=None, repr=False)
     many: int = 0

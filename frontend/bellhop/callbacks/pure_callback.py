@@ -1,9 +1,10 @@
 """pure_callback: a Python function without side effects, and its derivative."""
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, Literal, TypeVar, cast, overload
 
 import jax
 
@@ -21,6 +22,7 @@ from bellhop.callbacks.checked_rules import (
 )
 from bellhop.callbacks.flavour import Pure, Results
 from bellhop.callbacks.infer import inferred_results
+from bellhop.callbacks.linear_call import LinearCall
 from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.reverse_rule import ReverseRule
 from bellhop.callbacks.vmap_method import check_vmap_method
@@ -42,12 +44,14 @@ class PureCallback(PickledByName):
         Array(2., dtype=float64)
     """
 
+    _flavour: ClassVar[Pure] = PURE
+
     def __init__(
         self, function: Callable[..., Any], result_type: Any, vmap_method: str = "sequential"
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
-        check_vmap_method(vmap_method, f"pure_callback '{self.__name__}'")
+        check_vmap_method(vmap_method, self._described)
         self._function = function
         self._vmap_method = vmap_method
         self._declared = None if result_type is infer else result_avals(function, result_type)
@@ -55,9 +59,15 @@ class PureCallback(PickledByName):
         self._fwd: Callable[..., Any] | None = None
         self._bwd: Callable[..., Any] | None = None
         self._jvp: Callable[..., Any] | None = None
+        self._linear: LinearCall | None = None
 
     def __repr__(self) -> str:
-        return f"<pure_callback '{self.__name__}'>"
+        return f"<{self._described}>"
+
+    @property
+    def _described(self) -> str:
+        """How errors name the callback."""
+        return f"{self._flavour.name} '{self.__name__}'"
 
     def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative.
@@ -81,7 +91,7 @@ class PureCallback(PickledByName):
             >>> bellhop.grad(square)(3.0)
             Array(6., dtype=float64)
         """
-        self._fwd = checked_rule(function, "fwd", self.__name__)
+        self._fwd = self._checked_rule(function, "fwd")
         return function
 
     def bwd(self, function: Rule) -> Rule:
@@ -108,7 +118,7 @@ class PureCallback(PickledByName):
             >>> bellhop.grad(product, argnums=1)(3.0, 4.0)
             Array(3., dtype=float64)
         """
-        self._bwd = checked_rule(function, "bwd", self.__name__)
+        self._bwd = self._checked_rule(function, "bwd")
         return function
 
     def jvp(self, function: Rule) -> Rule:
@@ -137,8 +147,98 @@ class PureCallback(PickledByName):
             >>> bellhop.qjit(jax.grad(sine))(0.0)
             Array(1., dtype=float64)
         """
-        self._jvp = checked_rule(function, "jvp", self.__name__)
+        self._jvp = self._checked_rule(function, "jvp")
         return function
+
+    @overload
+    def transpose(self, function: Rule, *, argnums: int | Sequence[int] | None = None) -> Rule: ...
+    @overload
+    def transpose(
+        self,
+        function: None = None,
+        *,
+        argnums: int | Sequence[int] | None = None,
+        symmetric: Literal[False] = False,
+    ) -> Callable[[Rule], Rule]: ...
+    @overload
+    def transpose(
+        self,
+        function: None = None,
+        *,
+        argnums: int | Sequence[int] | None = None,
+        symmetric: Literal[True],
+    ) -> "PureCallback": ...
+    def transpose(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        argnums: int | Sequence[int] | None = None,
+        symmetric: bool = False,
+    ) -> Any:
+        """Declare that the callback is linear, and register its transpose.
+
+        The callback must be linear in the arguments `argnums` together, for fixed values of its
+        other arguments. Forward and reverse mode, derivatives of any order,
+        ``jax.linear_transpose``, and solvers such as ``jax.scipy.sparse.linalg.cg`` follow from
+        the transpose. ``bellhop.debug.check_transpose`` tests the pair.
+
+        Args:
+            function: traced; takes the remaining arguments, then the cotangent of the result,
+                and returns the cotangent of the linear argument, or a tuple of cotangents if
+                there are several. For complex values this is the transpose, not the adjoint.
+            argnums: the positions of the linear arguments; None for all arguments.
+            symmetric: True if the callback, which has one linear argument, is its own transpose.
+
+        Returns:
+            the function itself, so this is a decorator; with ``symmetric=True`` the callback.
+
+        Raises:
+            TypeError: if neither or both of `function` and `symmetric` are given, or if the
+                callback has a ``fwd``, ``bwd`` or ``jvp`` rule.
+
+        Example:
+            >>> import bellhop, jax, numpy as np
+            >>> matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
+            >>> vector = jax.ShapeDtypeStruct((2,), float)
+            >>> apply = bellhop.pure_callback(lambda x: matrix @ x, vector)
+            >>> apply_transpose = bellhop.pure_callback(lambda y: matrix.T @ y, vector)
+            >>> @apply.transpose
+            ... def _(cotangent):
+            ...     return apply_transpose(cotangent)
+            >>> bellhop.qjit(jax.grad(lambda x: apply(x)[0]))(np.ones(2))
+            Array([1., 2.], dtype=float64)
+        """
+        if symmetric:
+            if function is not None:
+                raise TypeError(
+                    f"{self._described}: transpose got a function and symmetric=True, expected "
+                    "one of them. Leave out the function."
+                )
+            self._set_linear(argnums, None)
+            return self
+        if function is None:
+            return functools.partial(self.transpose, argnums=argnums)
+        rule = checked_rule(function, "transpose", self._described)
+        self._set_linear(argnums, rule)
+        return function
+
+    def _set_linear(self, argnums: Any, rule: Callable[..., Any] | None) -> None:
+        for name in ("fwd", "bwd", "jvp"):
+            if getattr(self, f"_{name}") is not None:
+                raise TypeError(self._two_derivatives(name))
+        label = self.__name__, self._flavour.name
+        self._linear = LinearCall(self._described, label, argnums, rule)
+
+    def _checked_rule(self, function: Rule, name: str) -> Rule:
+        if self._linear is not None:
+            raise TypeError(self._two_derivatives(name))
+        return cast(Rule, checked_rule(function, name, self._described))
+
+    def _two_derivatives(self, name: str) -> str:
+        return (
+            f"{self._described} has a transpose and a {name} rule, expected one derivative. "
+            f"Remove the {name} rule: the transpose defines all derivatives."
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function with traced or concrete arguments.
@@ -147,11 +247,15 @@ class PureCallback(PickledByName):
         """
         if is_left_to_python(args, kwargs):
             return self._function(*args, **kwargs)
+        if self._linear is not None:
+            args = self._by_position(args, kwargs)
+            flatten_arguments(self._flavour.name, self._function, args, {})
+            return self._linear(args, lambda *args: self._call(args, {}))
         has_half = (self._fwd is None) != (self._bwd is None)
         if has_half or (self._jvp is None and self._fwd is None):
             return self._call(args, kwargs)
         args = self._by_position(args, kwargs)
-        flatten_arguments(PURE.name, self._function, args, {})  # Refuses what is no array.
+        flatten_arguments(self._flavour.name, self._function, args, {})  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
         args = vary_with(args, args)
         return self._differentiable(self._results(args, {}))(*args)
@@ -162,6 +266,10 @@ class PureCallback(PickledByName):
         method = self._duplicate()
         for name in ("_function", "_fwd", "_bwd", "_jvp"):
             setattr(method, name, method_of(getattr(self, name), instance, owner))
+        if self._linear is not None:
+            rule: Any = self._linear.rule
+            bound = method_of(rule, instance, owner)
+            method._linear = dataclasses.replace(self._linear, rule=bound)
         method._inferred = {}
         return method
 
@@ -174,7 +282,7 @@ class PureCallback(PickledByName):
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
-                f"pure_callback '{self.__name__}' has a derivative rule, so its arguments must "
+                f"{self._described} has a derivative rule, so its arguments must "
                 f"have a position; it is given {', '.join(bound.kwargs)} by keyword only."
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
@@ -183,18 +291,24 @@ class PureCallback(PickledByName):
         """Return the types of the result, as declared or as a call with zeros gives them."""
         if self._declared is not None:
             return self._declared
-        return inferred_results(PURE.name, self._function, args, kwargs, self._inferred)
+        return inferred_results(self._flavour.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        missing = {(True, False): "bwd", (False, True): "fwd"}.get(
-            (self._fwd is not None, self._bwd is not None)
-        )
         options = {
-            "missing_rule": missing,
+            "missing_rule": self._missing_rule(),
             "vmap_method": self._vmap_method,
             "inferred": self._declared is None,
         }
-        return PURE.call(self._function, args, kwargs, self._results(args, kwargs), **options)
+        return self._flavour.call(
+            self._function, args, kwargs, self._results(args, kwargs), **options
+        )
+
+    def _missing_rule(self) -> str | None:
+        """Return the rule that a derivative of a plain call lacks, if another one is there."""
+        if self._linear is not None:
+            return "transpose"
+        halves = self._fwd is not None, self._bwd is not None
+        return {(True, False): "bwd", (False, True): "fwd"}.get(halves)
 
     def _differentiable(self, results: Results) -> Callable[..., Any]:
         avals, tree = results
@@ -202,7 +316,14 @@ class PureCallback(PickledByName):
         user_rule: Any = self._jvp
         if self._fwd is not None and self._bwd is not None:
             reverse = ReverseRule(
-                self.__name__, user_site(), tree, avals, self._fwd, self._bwd, self._jvp
+                self.__name__,
+                self._described,
+                user_site(),
+                tree,
+                avals,
+                self._fwd,
+                self._bwd,
+                self._jvp,
             )
             rule, name, user_rule = reverse.differentiate, "fwd", self._fwd
         else:
@@ -210,7 +331,7 @@ class PureCallback(PickledByName):
 
         def differentiate(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
             result, tangent = rule(primals, tangents)
-            what = rule_of(name, self.__name__, user_rule)
+            what = rule_of(name, self._described, user_rule)
             result = checked_result(result, what, tree, avals)
             return vary_with(primals, result), vary_with(primals, tangent)
 
@@ -220,7 +341,7 @@ class PureCallback(PickledByName):
     def _forward_rule(self, results: Results, primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
         avals, tree = results
         assert self._jvp is not None
-        what = rule_of("jvp", self.__name__, self._jvp)
+        what = rule_of("jvp", self._described, self._jvp)
         result, tangent = checked_pair(self._jvp(primals, tangents), what, "tangent of it")
         return result, checked_tangent(tangent, what, tree, avals)
 

@@ -37,6 +37,7 @@ class ReverseRule:
 
     Attributes:
         name: of the callback.
+        described: how errors name the callback, such as ``"pure_callback 'f'"``.
         site: ``file:line`` of the call.
         out_tree: structure of the result.
         result_avals: its leaves.
@@ -46,6 +47,7 @@ class ReverseRule:
     """
 
     name: str
+    described: str
     site: str
     out_tree: Any
     result_avals: tuple[ShapedArray, ...]
@@ -55,7 +57,7 @@ class ReverseRule:
 
     def differentiate(self, args: Args, tangents: PyTree) -> tuple[Any, Any]:
         """Return what ``fwd`` says of the result, and the tangent: a rule of ``jax.custom_jvp``."""
-        what = rule_of("fwd", self.name, self.fwd)
+        what = rule_of("fwd", self.described, self.fwd)
         result, residuals = checked_pair(self.fwd(*args), what, "residuals")
         check_residuals(residuals, what)
         active = [is_perturbed(tangent) for tangent in jax.tree.leaves(tangents)]
@@ -73,7 +75,7 @@ class ReverseRule:
         saved, tree = jax.tree.flatten(point)
 
         def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-            what = rule_of("bwd", self.name, self.bwd)
+            what = rule_of("bwd", self.described, self.bwd)
             residuals, _ = jax.tree.unflatten(tree, saved)
             found = self.bwd(residuals, self._of_result(cotangents))
             found = vary_with(cotangents, checked_cotangents(found, what, types))
@@ -86,7 +88,7 @@ class ReverseRule:
             leaves, arguments = jax.tree.flatten(types)
             filled = jax.tree.unflatten(arguments, _filled(leaves, active, moving))
             tangents = tuple(tangent.restored() for tangent in filled)
-            what = rule_of("jvp", self.name, self.jvp)
+            what = rule_of("jvp", self.described, self.jvp)
             _, tangent = checked_pair(self.jvp(args, tangents), what, "tangent of it")
             tangent = checked_tangent(tangent, what, self.out_tree, self.result_avals)
             tangents = jax.tree.leaves(vary_with(args, tangent))
@@ -107,7 +109,7 @@ class ReverseRule:
 
     def _forward_mode_error(self) -> DifferentiableCompileError:
         return DifferentiableCompileError(
-            f"pure_callback '{self.name}' (called from {self.site}) is differentiated in forward "
+            f"{self.described} (called from {self.site}) is differentiated in forward "
             "mode, as by jax.jvp, jax.jacfwd or jax.hessian, and has fwd and bwd rules, which are "
             f"of reverse mode. Register a rule with @{self.name}.jvp as well, for forward mode; "
             "alone it gives both modes."

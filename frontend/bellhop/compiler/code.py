@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from bellhop.compiler.target import CallbackTarget
 
 
-_CALLBACKS = frozenset(kind.custom_call for kind in KINDS.values() if kind.is_traced)
-_REGIONS = frozenset(kind.custom_call for kind in KINDS.values()) - _CALLBACKS
+_CALLBACKS = frozenset(
+    kind.custom_call for kind in KINDS.values() if kind.is_traced and kind.calls_python
+)
+_REGIONS = frozenset(kind.custom_call for kind in KINDS.values() if not kind.is_traced)
 
 _HANDLE = ShapedArray((2,), np.uint32)
 

@@ -239,6 +239,12 @@ class CallbackTarget:
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
         what = self.called
+        if self.missing_rule == "transpose":
+            return DifferentiableCompileError(
+                f"{what} is differentiated with respect to an argument in which it is not declared "
+                "linear. Add the argument to argnums of its transpose, or pass "
+                "jax.lax.stop_gradient(value)."
+            )
         if self.missing_rule is not None:
             return DifferentiableCompileError(
                 f"{what} is differentiated but has no {self.missing_rule} rule. A derivative "

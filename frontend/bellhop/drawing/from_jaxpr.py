@@ -198,6 +198,8 @@ def _box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     linear = params.get("linear")
     if name == "quantum_circuit" or (linear and linear.of):
         return BoxKind.CIRCUIT, _circuit(linear.of if linear else params, along=bool(linear))
+    if linear and linear.callback:
+        return BoxKind.CALLBACK, list(linear.callback)
     if name == "quantum_marked" and params["mark"].box:
         return BoxKind.CIRCUIT, list(params["mark"].box)
     if name.startswith("bellhop_") and "target" in params:

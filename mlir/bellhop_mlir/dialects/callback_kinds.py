@@ -15,6 +15,7 @@ class CallbackKind:
         only_reports: whether they are made for what Python does alone.
         is_host_only: whether they are made by programs on the CPU alone.
         is_traced: whether programs have them before the passes.
+        calls_python: whether the runtime needs Python for a call.
     """
 
     name: str
@@ -24,6 +25,7 @@ class CallbackKind:
     only_reports: bool = False
     is_host_only: bool = False
     is_traced: bool = True
+    calls_python: bool = True
 
 
 KINDS = {
@@ -32,6 +34,9 @@ KINDS = {
         CallbackKind("pure", is_pure=True),
         CallbackKind("io"),
         CallbackKind("debug", only_reports=True),
+        # C functions, without and with effects.
+        CallbackKind("native", "bellhop_native", is_pure=True, calls_python=False),
+        CallbackKind("native_io", "bellhop_native", calls_python=False),
         CallbackKind("tap", "bellhop_tap", is_awaited=False, only_reports=True),
         # Returns how many iterations to do before the next one.
         CallbackKind("progress", "bellhop_progress", is_host_only=True),

@@ -6,7 +6,7 @@ client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
 
 from pathlib import Path
 
-from bellhop_runtime._registration import DTYPES, TARGETS, register
+from bellhop_runtime._registration import DTYPES, TARGETS, element_type, register
 from bellhop_runtime._runtime import (
     CONTRACT,
     Bars,
@@ -16,6 +16,7 @@ from bellhop_runtime._runtime import (
     CompiledCall,
     FastCall,
     JointRun,
+    NativeFunction,
     Profile,
     argument_of_call,
     begin_run,
@@ -67,6 +68,7 @@ __all__ = [
     "TARGETS",
     "Bars",
     "Callback",
+    "NativeFunction",
     "CallbackTable",
     "CompiledCall",
     "FastCall",
@@ -79,6 +81,7 @@ __all__ = [
     "close_calls",
     "close_taps",
     "end_bars",
+    "element_type",
     "end_run",
     "engine_limits",
     "held",

@@ -44,7 +44,14 @@ _ELEMENT_TYPES = {
     33: ml_dtypes.float8_e8m0fnu,
 }
 
+_NUMBERS = {np.dtype(dtype): number for number, dtype in _ELEMENT_TYPES.items()}
+
 DTYPES: frozenset[np.dtype] = frozenset(map(np.dtype, _ELEMENT_TYPES.values()))
+
+
+def element_type(dtype: np.dtype) -> int:
+    """Return XLA's number of a dtype (``XLA_FFI_DataType``)."""
+    return _NUMBERS[np.dtype(dtype)]
 
 
 def register() -> None:

@@ -3,6 +3,7 @@
 A new flavour is one more entry of ``FLAVOURS``.
 """
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,6 +76,22 @@ def _pure_with_jvp(log: Log, vmap_method: str = "sequential") -> Any:
         return sine(x), sine(x + QUARTER) * dx
 
     return sine
+
+
+def _native(log: Log) -> Any:
+    def sine(x: float) -> float:
+        log(np.float64(x))
+        return float(np.sin(x))
+
+    # A closure of ctypes is a C function, which calls Python by itself.
+    native = bellhop.native_callback(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(sine))
+
+    @native.jvp
+    def sine_jvp(primals: Any, tangents: Any) -> Any:
+        (x,), (dx,) = primals, tangents
+        return native(x), native(x + QUARTER) * dx
+
+    return native
 
 
 def _buffer(log: Log, vmap_method: str = "sequential") -> Any:
@@ -231,6 +248,7 @@ FLAVOURS = (
     Flavour("pure_callback", _pure, WITHOUT_RULE, vmap_methods=METHODS),
     Flavour("pure_callback, fwd and bwd", _pure_with_vjp, WITH_VJP, vmap_methods=METHODS),
     Flavour("pure_callback, jvp", _pure_with_jvp, WITH_JVP, vmap_methods=METHODS),
+    Flavour("native_callback, jvp", _native, WITH_JVP),
     Flavour(
         "buffer_callback",
         _buffer,

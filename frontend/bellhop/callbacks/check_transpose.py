@@ -1,0 +1,109 @@
+"""debug.check_transpose: a dot-product test of a linear function and its transpose."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.base.source import function_name
+
+
+def check_transpose(
+    function: Callable[..., Any],
+    *args: Any,
+    argnums: int | Sequence[int] | None = None,
+    rtol: float | None = None,
+    seed: int = 0,
+) -> None:
+    """Test that a function is linear and that its transpose fits.
+
+    For random arguments ``u`` and cotangents ``v`` the two sums ``sum(v * f(u))`` and
+    ``sum(transpose(v) * u)`` must be equal, and ``f`` must map a sum to the sum of its values. For
+    complex values the products are not conjugated.
+
+    Args:
+        function: a callback with a transpose, or any function that JAX can transpose.
+        args: arguments, pytrees of arrays; the linear ones give shapes and dtypes alone.
+        argnums: the positions of the linear arguments; None for all.
+        rtol: largest relative difference; None for the square root of the precision of the
+            arguments' dtype.
+        seed: of the random numbers.
+
+    Raises:
+        AssertionError: if the function is not linear, or its transpose does not fit.
+
+    Example:
+        >>> import bellhop, jax, numpy as np
+        >>> vector = jax.ShapeDtypeStruct((4,), float)
+        >>> @bellhop.pure_callback
+        ... def reverse(x) -> vector:
+        ...     return x[::-1]
+        >>> reverse = reverse.transpose(symmetric=True)
+        >>> bellhop.debug.check_transpose(reverse, np.zeros(4))
+        >>> cumulate = bellhop.pure_callback(np.cumsum, vector).transpose(symmetric=True)
+        >>> bellhop.debug.check_transpose(cumulate, np.zeros(4))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        AssertionError: check_transpose: ... the transpose does not fit...
+    """
+    numbers = range(len(args)) if argnums is None else np.atleast_1d(argnums)
+    positions = sorted({int(i) % len(args) for i in numbers})
+    linear = [args[i] for i in positions]
+    generator = np.random.default_rng(seed)
+
+    def call(*values: Any) -> Any:
+        each = dict(zip(positions, values, strict=True))
+        return function(*(each.get(i, arg) for i, arg in enumerate(args)))
+
+    u, other = (_draw_like(generator, linear) for _ in range(2))
+    value = call(*u)
+    v = _draw_like(generator, value)
+    transposed = jax.linear_transpose(call, *u)(v)
+    name = function_name(function)
+    dtypes = [jnp.result_type(leaf) for leaf in jax.tree.leaves(linear)]
+    if rtol is None:
+        rtol = max(float(np.sqrt(jnp.finfo(dtype).eps)) for dtype in dtypes)
+    total = call(*jax.tree.map(jnp.add, u, other))
+    _compare(
+        f"{name}(u + w) and {name}(u) + {name}(w): the function is not linear",
+        _dot(v, total),
+        _dot(v, value) + _dot(v, call(*other)),
+        _dot(jax.tree.map(jnp.abs, v), jax.tree.map(jnp.abs, total)),
+        rtol,
+    )
+    _compare(
+        f"sum(v * {name}(u)) and sum(transpose(v) * u): the transpose does not fit",
+        _dot(v, value),
+        _dot(tuple(transposed), tuple(u)),
+        _dot(jax.tree.map(jnp.abs, v), jax.tree.map(jnp.abs, value)),
+        rtol,
+    )
+
+
+def _draw_like(generator: np.random.Generator, tree: Any) -> Any:
+    """Return a pytree of random arrays with the shapes and dtypes of another one."""
+
+    def draw(leaf: Any) -> Any:
+        dtype = jnp.result_type(leaf)
+        values = generator.standard_normal(jnp.shape(leaf))
+        if jnp.issubdtype(dtype, jnp.complexfloating):
+            values = values + 1j * generator.standard_normal(jnp.shape(leaf))
+        return jnp.asarray(values, dtype)
+
+    return jax.tree.map(draw, tree)
+
+
+def _dot(left: Any, right: Any) -> Any:
+    """Return the sum of the products of all leaves, without conjugation."""
+    products = jax.tree.map(lambda x, y: jnp.sum(x * y), left, right)
+    return sum(jax.tree.leaves(products))
+
+
+def _compare(what: str, first: Any, second: Any, scale: Any, rtol: float) -> None:
+    difference = float(abs(first - second))
+    if not difference <= rtol * float(scale):
+        raise AssertionError(
+            f"check_transpose: {what}. Got {first} and {second}, expected a relative difference "
+            f"of at most {rtol:.1e}."
+        )

@@ -1,0 +1,108 @@
+"""debug.cotangent: look at the cotangent of a value, from its place in the forward code.
+
+``y = cotangent(x, show)`` is a ``LinearMap`` (``linear_map.py``) whose forward function is the
+identity, and whose transpose gives the cotangent to ``show`` and returns it::
+
+    y = bellhop_linear_map x
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop.base.source import user_site
+from bellhop.base.types import PyTree
+from bellhop.callbacks.callback import call_for_effect
+from bellhop.callbacks.flavour import Report
+from bellhop.callbacks.linear_map import LinearMap
+from bellhop.callbacks.print import print as print_when_run
+from bellhop.compiler.own_function import OwnFunction
+from bellhop.compiler.target import describe, is_array_like
+
+_CHECK = Report("debug.cotangent")
+
+
+def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
+    """Return `x`, and look at its cotangent when reverse mode computes it.
+
+    Args:
+        x: a pytree of arrays. Leaves that are not floating-point or complex have no cotangent and
+            are returned as they are.
+        show: what happens to the cotangent, which has the structure of `x`:
+
+            - a format string: it is printed, as by ``bellhop.debug.print(show, cotangent)``;
+            - a function: it is traced with the cotangent, and may call ``bellhop.tap``,
+              ``bellhop.debug.print`` or another callback; its result is ignored;
+            - None: an error is raised if the cotangent holds NaN, with the line of this call.
+
+    Returns:
+        `x`, unchanged. Forward mode ignores the call.
+
+    Raises:
+        FloatingPointError: when the program runs, if `show` is None and the cotangent holds NaN.
+        TypeError: if a leaf of `x` is not an array, or `show` is something else.
+
+    Example:
+        >>> import bellhop, jax.numpy as jnp
+        >>> @bellhop.qjit
+        ... @bellhop.grad
+        ... def f(x):
+        ...     y = bellhop.debug.cotangent(x**2, "dy = {}")
+        ...     return 3 * y
+        >>> f(2.0)
+        dy = 3.0
+        Array(12., dtype=float64)
+    """
+    leaves, tree = jax.tree.flatten(x)
+    for leaf in leaves:
+        if not is_array_like(leaf):
+            raise TypeError(
+                f"debug.cotangent: got {describe(leaf)}, expected a pytree of arrays. Pass the "
+                "arrays alone."
+            )
+    give = _make_observer(show, user_site())
+    is_inexact = [jnp.issubdtype(jax.typeof(leaf).dtype, jnp.inexact) for leaf in leaves]
+    inexact = [leaf for leaf, yes in zip(leaves, is_inexact, strict=True) if yes]
+
+    def transpose(saved: Any, cotangents: Any) -> list[Any]:
+        del saved
+        each = iter(cotangents)
+        give(jax.tree.unflatten(tree, [next(each) if yes else None for yes in is_inexact]))
+        return list(cotangents)
+
+    avals = tuple(ShapedArray(jnp.shape(leaf), jax.typeof(leaf).dtype) for leaf in inexact)
+    results = iter(
+        LinearMap(transpose, lambda saved, tangents: list(tangents), 0, avals)([], inexact)
+    )
+    return jax.tree.unflatten(
+        tree,
+        [next(results) if yes else leaf for leaf, yes in zip(leaves, is_inexact, strict=True)],
+    )
+
+
+def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
+    """Return the function that is traced with the cotangent."""
+    if show is None:
+        check = _NanCheck(f"the cotangent of the value at {site} (debug.cotangent) holds NaN")
+        return lambda tree: call_for_effect(check, (jax.tree.leaves(tree),), {}, _CHECK)
+    if isinstance(show, str):
+        return lambda tree: print_when_run(show, tree)
+    if callable(show):
+        return show
+    raise TypeError(
+        f"debug.cotangent: got {show!r} as show, expected a format string, a function or None."
+    )
+
+
+class _NanCheck(OwnFunction):
+    """Raises the error with its message if an array holds NaN."""
+
+    __name__ = "debug.cotangent"
+
+    def __call__(self, leaves: Any) -> None:
+        if any(np.isnan(leaf).any() for leaf in leaves):
+            raise FloatingPointError(*self.arguments)

@@ -1,0 +1,136 @@
+"""Calls of callbacks that are linear: all derivatives follow from the transpose.
+
+A call ``f(a, x)`` that is linear in ``x`` is a ``LinearMap`` (``linear_map.py``) with the leaves of
+``a`` saved::
+
+    y = bellhop_linear_map a x
+
+Its derivative in the direction of ``x`` is the same map. Reverse mode transposes it to a call of
+the user's transpose, which is a ``LinearMap`` too, with ``f`` as its transpose.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import ShapedArray
+
+from bellhop.base.flat import Flat
+from bellhop.base.signature import array_types
+from bellhop.base.types import Args
+from bellhop.callbacks.checked_rules import checked_cotangents, rule_of
+from bellhop.callbacks.linear_map import LinearMap
+from bellhop.compiler.target import describe
+from bellhop.mesh.manual_axes import vary_with
+
+
+@dataclass(frozen=True)
+class LinearCall:
+    """A callback's linear arguments and its transpose.
+
+    Attributes:
+        described: how errors name the callback, such as ``"pure_callback 'f'"``.
+        label: name and kind of the callback, for pictures.
+        argnums: the positions of the linear arguments; None for all arguments.
+        rule: the user's transpose; None if the callback is its own transpose.
+    """
+
+    described: str
+    label: tuple[str, ...]
+    argnums: int | Sequence[int] | None
+    rule: Callable[..., Any] | None
+
+    def __call__(self, args: Args, call: Callable[..., Any]) -> Any:
+        """Call the callback as a linear map.
+
+        Args:
+            args: arguments of the callback, pytrees of arrays.
+            call: calls the callback without a derivative.
+
+        Returns:
+            the result of the callback.
+
+        Raises:
+            TypeError: if a linear argument or a result is not floating-point or complex, or if
+                `argnums` or `symmetric` do not fit the arguments.
+        """
+        positions = self._find_linear_positions(len(args))
+        linear = [args[i] for i in positions]
+        fixed = [arg for i, arg in enumerate(args) if i not in positions]
+        for position, arg in zip(positions, linear, strict=True):
+            self._check_inexact(arg, f"linear argument {position}")
+        saved, saved_tree = jax.tree.flatten(fixed)
+        tangents, tangent_tree = jax.tree.flatten(linear)
+        types = tuple(array_types(Flat.of(arg)) for arg in linear)
+        in_avals = tuple(_to_aval(leaf) for leaf in tangents)
+        result_tree: list[Any] = []
+
+        def evaluate(saved: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+            fixed = iter(jax.tree.unflatten(saved_tree, saved))
+            linear = iter(jax.tree.unflatten(tangent_tree, tangents))
+            result = call(*(next(linear if i in positions else fixed) for i in range(len(args))))
+            leaves, tree = jax.tree.flatten(result)
+            result_tree[:] = [tree]
+            return leaves
+
+        def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+            if self.rule is None:
+                return evaluate(saved, cotangents)
+            fixed = jax.tree.unflatten(saved_tree, saved)
+            found = self.rule(*fixed, jax.tree.unflatten(result_tree[0], cotangents))
+            what = rule_of("transpose", self.described, self.rule)
+            return vary_with(cotangents, checked_cotangents(found, what, types))
+
+        out_avals = tuple(map(_to_aval, jax.eval_shape(evaluate, saved, tangents)))
+        self._check_inexact(out_avals, "the result")
+        if self.rule is None and out_avals != in_avals:
+            raise TypeError(
+                f"{self.described} is declared symmetric: argument of type "
+                f"{_describe(in_avals)} and result of type {_describe(out_avals)}, expected equal "
+                "types. Register a transpose."
+            )
+        backward = LinearMap(evaluate, transpose, len(saved), in_avals, self.label)
+        forward = LinearMap(backward, evaluate, len(saved), out_avals, self.label)
+        results = forward(saved, tangents)
+        return jax.tree.unflatten(result_tree[0], results)
+
+    def _find_linear_positions(self, n_args: int) -> list[int]:
+        """Return the positions of the linear arguments in increasing order."""
+        argnums = self.argnums
+        if argnums is None:
+            positions = list(range(n_args))
+        else:
+            given = [argnums] if isinstance(argnums, int) else list(argnums)
+            positions = sorted({i + n_args if i < 0 else i for i in given})
+        if not positions or not 0 <= positions[0] <= positions[-1] < n_args:
+            raise TypeError(
+                f"{self.described} is declared linear in the arguments {argnums}, and is called "
+                f"with {n_args}. Correct argnums, or pass linear arguments by position."
+            )
+        if self.rule is None and len(positions) != 1:
+            raise TypeError(
+                f"{self.described} is declared symmetric with {len(positions)} linear arguments, "
+                "expected 1. Name it with argnums, or register a transpose."
+            )
+        return positions
+
+    def _check_inexact(self, values: Any, where: str) -> None:
+        for leaf in jax.tree.leaves(values):
+            aval = _to_aval(leaf)
+            if not jnp.issubdtype(aval.dtype, jnp.inexact):
+                raise TypeError(
+                    f"{self.described} is declared linear: {where} has type {describe(aval)}, "
+                    "expected a floating-point or complex type. Cast it, or leave it out of "
+                    "argnums."
+                )
+
+
+def _to_aval(leaf: Any) -> ShapedArray:
+    aval = leaf if hasattr(leaf, "dtype") and hasattr(leaf, "shape") else jax.typeof(leaf)
+    return ShapedArray(tuple(aval.shape), aval.dtype)
+
+
+def _describe(avals: Sequence[ShapedArray]) -> str:
+    return ", ".join(map(describe, avals))

@@ -1,0 +1,409 @@
+"""native_callback: a C function in a compiled program, without Python in between."""
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop.base.declared_types import MISSING, ResultTypeError
+from bellhop.base.types import Operand
+from bellhop.callbacks.ffi_callback import FfiCallback, is_capsule
+from bellhop.callbacks.flavour import Flavour, Pure, SideEffects
+from bellhop.callbacks.pure_callback import PureCallback, Rule
+from bellhop.compiler.native_target import (
+    ARRAY_FORMS,
+    NativeSymbol,
+    NativeTarget,
+    find_symbol,
+    is_passed_by_value,
+    list_parameters,
+)
+from bellhop.compiler.target import describe, flatten_arguments
+
+
+class _NativePure(Pure):
+    kind = "native"
+
+
+class _NativeEffect(SideEffects):
+    kind = "native_io"
+
+
+NATIVE = _NativePure("native_callback", target_type=NativeTarget)
+NATIVE_EFFECT = _NativeEffect(
+    "native_callback", primitive="native_effect", target_type=NativeTarget
+)
+
+
+class NativeCallback(PureCallback):
+    """A C function that traced code can call; see ``native_callback``.
+
+    Example:
+        >>> import bellhop
+        >>> cbrt = bellhop.native_callback(library="libm.so.6", symbol="cbrt", result_type=float)
+        >>> cbrt(8.0)
+        Array(2., dtype=float64)
+    """
+
+    _flavour = NATIVE
+
+    def __init__(
+        self,
+        symbol: NativeSymbol,
+        result_type: Any,
+        *,
+        argument_types: Sequence[Any] | None,
+        arrays: str,
+        returns_value: bool | None,
+        elementwise: bool,
+        thread_safe: bool,
+        has_side_effect: bool,
+    ) -> None:
+        if result_type is MISSING:
+            if symbol.return_type is None:
+                raise ResultTypeError(
+                    f"native_callback '{symbol.name}' has no result type. Pass result_type, such "
+                    "as float or jax.ShapeDtypeStruct(shape, dtype)."
+                )
+            result_type = symbol.return_type
+        super().__init__(symbol, result_type)
+        self._symbol = symbol
+        self._argument_types = (
+            None
+            if argument_types is None
+            else [None if type_ is None else np.dtype(type_) for type_ in argument_types]
+        )
+        self._arrays = arrays
+        self._elementwise = elementwise
+        self._thread_safe = thread_safe
+        self._kind: Flavour = NATIVE_EFFECT if has_side_effect else NATIVE
+        assert self._declared is not None
+        avals, _ = self._declared
+        is_scalar = len(avals) == 1 and is_passed_by_value(avals[0])
+        if returns_value and not is_scalar:
+            raise ResultTypeError(
+                f"{self._described}: returns_value=True, and the result is "
+                f"{', '.join(map(describe, avals))}, expected one real scalar. Results of other "
+                "types are written where pointers lead."
+            )
+        self._returns_value = is_scalar if returns_value is None else returns_value
+        if elementwise and any(aval.shape != () for aval in avals):
+            raise ResultTypeError(
+                f"{self._described}: elementwise=True, and the result is "
+                f"{', '.join(map(describe, avals))}, expected scalars. Declare the result of one "
+                "element."
+            )
+        if self._returns_value:
+            self._check_returned(avals[0])
+
+    def _check_returned(self, aval: ShapedArray) -> None:
+        known = self._symbol.return_type
+        if known is not None and known != aval.dtype:
+            raise ResultTypeError(
+                f"{self._described} returns {known.name}, and result_type is {aval.dtype.name}. "
+                f"Declare {known.name}."
+            )
+
+    def _checked_rule(self, function: Rule, name: str) -> Rule:
+        self._check_pure(name)
+        return super()._checked_rule(function, name)
+
+    def _set_linear(self, argnums: Any, rule: Callable[..., Any] | None) -> None:
+        self._check_pure("transpose")
+        super()._set_linear(argnums, rule)
+
+    def _check_pure(self, rule: str) -> None:
+        if self._kind is NATIVE_EFFECT:
+            raise TypeError(
+                f"{self._described} has side effects and gets a {rule} rule, expected no "
+                "derivative. Leave out has_side_effect=True."
+            )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function with traced or concrete arguments, by position."""
+        if kwargs:
+            raise TypeError(
+                f"{self._described} got the keyword arguments {', '.join(kwargs)}, expected "
+                "arguments by position: C functions have no names for them."
+            )
+        return super().__call__(*args)
+
+    def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        leaves, _ = flatten_arguments(NATIVE.name, self._function, args, kwargs)
+        assert self._declared is not None
+        avals, tree = self._declared
+        call = functools.partial(self._bind, avals=avals, tree=tree)
+        if not self._elementwise:
+            return call(*self._convert(leaves, [jnp.shape(leaf) for leaf in leaves]))
+        shape = np.broadcast_shapes(*map(jnp.shape, leaves))
+        converted = self._convert(leaves, [()] * len(leaves))
+        if shape == ():
+            return call(*converted)
+        in_axes = [0 if jnp.shape(leaf) else None for leaf in converted]
+        rows = [
+            jnp.broadcast_to(leaf, shape).reshape(-1) if jnp.shape(leaf) else leaf
+            for leaf in converted
+        ]
+        flat = jax.vmap(call, in_axes)(*rows)
+        return jax.tree.map(lambda leaf: leaf.reshape(shape), flat)
+
+    def _bind(self, *leaves: Any, avals: Any, tree: Any) -> Any:
+        """Bind a call of one row."""
+        target = self._kind.target(
+            self._symbol,
+            jax.tree.structure((tuple(leaves), {})),
+            (avals, tree),
+            missing_rule=self._missing_rule(),
+            argument_avals=tuple(
+                ShapedArray(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves
+            ),
+            arrays=self._arrays,
+            returns_value=self._returns_value,
+            thread_safe=self._thread_safe,
+        )
+        return self._kind.bind(target, leaves)
+
+    def _convert(self, leaves: Sequence[Operand], shapes: Sequence[Any]) -> list[Any]:
+        """Return the arguments with the types that the function takes.
+
+        Args:
+            leaves: arrays and Python scalars.
+            shapes: the shape of each argument in one call.
+
+        Raises:
+            TypeError: if the number of parameters or a type is not that of the function.
+        """
+        assert self._declared is not None
+        arguments = [
+            ShapedArray(shape, jax.typeof(leaf).dtype)
+            for leaf, shape in zip(leaves, shapes, strict=True)
+        ]
+        types = self._parameter_types([*arguments, *self._declared[0]], len(leaves))
+        converted = []
+        for position, (leaf, shape, expected) in enumerate(zip(leaves, shapes, types, strict=True)):
+            aval = jax.typeof(leaf)
+            where = f"{self._described}: argument {position}"
+            if expected is not None:
+                if aval.dtype != expected and not _converts(aval, expected):
+                    raise TypeError(
+                        f"{where} has type {describe(aval)}, expected {expected.name}. Cast it: "
+                        f"C functions do not convert arguments."
+                    )
+                leaf = jnp.asarray(leaf, expected)
+            elif shape == ():
+                self._check_scalar(where, aval)
+                leaf = jnp.asarray(leaf, aval.dtype)
+            else:
+                leaf = jnp.asarray(leaf)
+            converted.append(leaf)
+        return converted
+
+    def _check_scalar(self, where: str, aval: Any) -> None:
+        dtype = np.dtype(aval.dtype)
+        if getattr(aval, "weak_type", False) and dtype.kind in "iu":
+            raise TypeError(
+                f"{where} is a Python integer, and the types of the C parameters are not known. "
+                "Pass a float, or an array of the C type, such as np.int64(3), or declare "
+                "argument_types."
+            )
+        if dtype.kind == "f" and dtype.itemsize < 4 or dtype.kind not in "biufc":
+            raise TypeError(
+                f"{where} has type {dtype.name}, which C does not pass by value. Cast it, or pass "
+                "an array."
+            )
+
+    def _parameter_types(self, avals: Sequence[Any], n_arguments: int) -> list[np.dtype | None]:
+        """Return the dtype that each argument must have, None where any is taken."""
+        parameters = list_parameters(avals, n_arguments, self._arrays, self._returns_value)
+        known = self._symbol.parameter_types
+        types: list[np.dtype | None] = [None] * n_arguments
+        if self._argument_types is not None:
+            if len(self._argument_types) != n_arguments:
+                raise TypeError(
+                    f"{self._described} takes {len(self._argument_types)} arguments by its "
+                    f"argument_types, got {n_arguments}."
+                )
+            return self._argument_types
+        if known is None:
+            return types
+        if len(known) != len(parameters):
+            raise TypeError(
+                f"{self._described} has {len(known)} C parameters, and the call passes "
+                f"{len(parameters)}: {_in_words(parameters, avals)}. Pass other arguments, or "
+                "choose another form of arrays=."
+            )
+        for position, ((kind, index, _), dtype) in enumerate(zip(parameters, known, strict=True)):
+            is_address = kind in ("pointer", "constants")
+            if is_address != (dtype is None):
+                raise TypeError(
+                    f"{self._described}: C parameter {position} is "
+                    f"{'an address' if dtype is None else dtype.name}, and the call passes "
+                    f"{_in_words([parameters[position]], avals)}. Pass other arguments, or choose "
+                    "another form of arrays=."
+                )
+            if kind == "value":
+                types[index] = dtype
+            if kind == "constant" and dtype is not None and dtype.kind not in "iu":
+                raise TypeError(
+                    f"{self._described}: C parameter {position} is {dtype.name}, and the call "
+                    "passes the size of an array. Choose another form of arrays=."
+                )
+        return types
+
+
+def _converts(aval: Any, dtype: np.dtype) -> bool:
+    """Return whether an argument becomes a C type without losing its value."""
+    if getattr(aval, "weak_type", False):
+        return jnp.promote_types(aval.dtype, dtype) == dtype or aval.dtype.kind == dtype.kind
+    return bool(np.can_cast(aval.dtype, dtype, "safe"))
+
+
+def _in_words(parameters: Sequence[Any], avals: Sequence[Any]) -> str:
+    words = {"constant": "a size", "constants": "the address of sizes"}
+    return ", ".join(
+        words.get(kind)
+        or (describe(avals[i]) if kind == "value" else f"the address of {describe(avals[i])}")
+        for kind, i, _ in parameters
+    )
+
+
+def native_callback(
+    function: Any = None,
+    result_type: Any = MISSING,
+    *,
+    library: str | None = None,
+    symbol: str | None = None,
+    argument_types: Sequence[Any] | None = None,
+    arrays: str = "length",
+    returns_value: bool | None = None,
+    elementwise: bool = False,
+    thread_safe: bool = False,
+    has_side_effect: bool = False,
+) -> Any:
+    """Make a C function callable from compiled programs, without Python.
+
+    Scalars are passed by value, arrays as the address of their elements in row-major order;
+    `arrays` says what follows an address. Results follow the arguments, as addresses that the
+    function writes to; a single real scalar is the returned value instead. ``bellhop/native.h``
+    in ``bellhop_runtime.include_dir()`` describes the signature. A function that crashes ends the
+    process.
+
+    ``fwd`` and ``bwd``, ``jvp`` or ``transpose`` of the result register derivatives, as for
+    ``pure_callback``. Under ``vmap`` the runtime loops over the batch.
+
+    Args:
+        function: a ``ctypes`` function; a ``cfunc`` of Numba; or a ``PyCapsule`` with a handler of
+            XLA's FFI for the CPU (``jax.ffi.pycapsule``), for which only `result_type` and
+            `has_side_effect` count, and whose effects have no order.
+        result_type: the type of the result, as for ``pure_callback``. It may be left out if the C
+            type of the returned value is known.
+        library: a shared library, as the system's loader names it, in the place of `function`.
+        symbol: the name of a function in `library`.
+        argument_types: for `library`, the dtype of each scalar argument and None for each array,
+            in order. Python integers are passed to functions with known types alone.
+        arrays: what is passed for an array: ``"pointer"`` (its address), ``"length"`` (and
+            the number of elements, ``int64_t``), ``"shape"`` (its address, the number of axes, and
+            the address of the sizes) or ``"strides"`` (and the address of the strides in bytes).
+        returns_value: whether the result is the returned value; None for whether it is one real
+            scalar.
+        elementwise: whether the function, of scalars, is applied to all elements of its arguments,
+            which are broadcast against each other.
+        thread_safe: whether a batch may be called by several threads at once.
+        has_side_effect: whether calls are made exactly once, in program order. Without it the
+            compiler may drop, merge and move calls, as for ``pure_callback``.
+
+    Returns:
+        a ``NativeCallback``; for a capsule an ``FfiCallback``, with the same rules.
+
+    Raises:
+        TypeError: if `function` has no address, or neither or both of `function` and `library`
+            are given; when it is called, if its parameters do not fit the arguments.
+        OSError: if the library cannot be loaded.
+        AttributeError: if the library has no such symbol.
+        ResultTypeError: (a TypeError) without a usable result type.
+
+    Example:
+        >>> import bellhop, jax
+        >>> cbrt = bellhop.native_callback(
+        ...     library="libm.so.6", symbol="cbrt", result_type=float, elementwise=True)
+        >>> @cbrt.jvp
+        ... def _(primals, tangents):
+        ...     (x,), (dx,) = primals, tangents
+        ...     y = cbrt(x)
+        ...     return y, dx / (3 * y**2)
+        >>> bellhop.qjit(cbrt)(jax.numpy.array([1.0, 8.0, 27.0]))
+        Array([1., 2., 3.], dtype=float64)
+        >>> bellhop.qjit(bellhop.grad(cbrt))(8.0)
+        Array(0.08333333, dtype=float64, weak_type=True)
+    """
+    if arrays not in ARRAY_FORMS:
+        raise ValueError(
+            f"native_callback: arrays={arrays!r}, expected one of "
+            f"{', '.join(map(repr, ARRAY_FORMS))}."
+        )
+    if is_capsule(function):
+        return FfiCallback(function, result_type, has_side_effect=has_side_effect)
+    return NativeCallback(
+        _find_function(function, library, symbol, argument_types),
+        result_type,
+        argument_types=argument_types,
+        arrays=arrays,
+        returns_value=returns_value,
+        elementwise=elementwise,
+        thread_safe=thread_safe,
+        has_side_effect=has_side_effect,
+    )
+
+
+def _find_function(
+    function: Any, library: str | None, symbol: str | None, argument_types: Any
+) -> NativeSymbol:
+    """Return the C function that the arguments of ``native_callback`` name."""
+    if (function is None) == (library is None) or (library is None) != (symbol is None):
+        raise TypeError(
+            "native_callback: expected either a function or library= and symbol=. Pass one of them."
+        )
+    if library is not None and symbol is not None:
+        return find_symbol(library, symbol)
+    if argument_types is not None:
+        raise TypeError(
+            "native_callback: argument_types is for library= and symbol=. Set the argtypes of the "
+            "ctypes function."
+        )
+    ctypes_function = getattr(function, "ctypes", function)
+    if not isinstance(ctypes_function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        raise TypeError(
+            f"native_callback: got {describe(function)}, expected a ctypes function or a cfunc of "
+            "Numba. Pass one of them, or library= and symbol=; for a Python function use "
+            "bellhop.pure_callback."
+        )
+    return _from_ctypes(ctypes_function, function)
+
+
+def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
+    """Return the C function behind a ``ctypes`` function, with its declared types."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    if not address:
+        raise TypeError("native_callback: the ctypes function is a null pointer.")
+    name = getattr(owner, "__name__", None) or f"function at {address:#x}"
+    declared = function.argtypes
+    if declared is None:
+        return NativeSymbol(name, address, owner=owner)
+    types = tuple(map(_dtype_of_ctype, declared))
+    returned = None if function.restype is None else _dtype_of_ctype(function.restype)
+    return NativeSymbol(name, address, None, types, returned, owner)
+
+
+def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
+    """Return the dtype of a C type that is passed by value; None for an address."""
+    try:
+        dtype = np.dtype(ctype)
+    except TypeError:
+        return None
+    is_address = issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer)
+    return None if is_address or dtype.kind not in "biuf" else dtype

@@ -1,0 +1,206 @@
+"""A C function as a program sees it: where its code is, and how arguments are passed.
+
+``NativeTarget.bind`` describes the C parameters of one call to the runtime. A function
+``double f(double, const double*, int64_t)`` with the arguments ``f64[]`` and ``f64[3]``::
+
+    [("value", 0, []), ("pointer", 1, []), ("constant", 0, [3])]
+"""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop.compiler.target import CallbackTarget
+from bellhop_runtime import Callback, NativeFunction, element_type
+
+#: What the runtime passes for an array; each form repeats the form before it.
+ARRAY_FORMS = ("pointer", "length", "shape", "strides")
+
+Parameter = tuple[str, int, list[int]]
+
+
+@dataclass(frozen=True)
+class NativeSymbol:
+    """A C function: its address, and what is known of its parameters.
+
+    Attributes:
+        name: for errors, pictures and profiles.
+        address: of the code in this process.
+        library: the shared library, as the user named it; None for a function of this process.
+        parameter_types: a dtype for each parameter that is passed by value, None for an address;
+            None as a whole where nothing is known.
+        return_type: the dtype of the returned value; None where nothing is known, or for void.
+        owner: keeps the code loaded.
+    """
+
+    name: str
+    address: int
+    library: str | None = None
+    parameter_types: tuple[np.dtype | None, ...] | None = field(default=None, compare=False)
+    return_type: np.dtype | None = field(default=None, compare=False)
+    owner: Any = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # What names functions in pictures, profiles and errors reads these.
+        for attribute, value in (("__name__", self.name), ("__qualname__", self.description)):
+            object.__setattr__(self, attribute, value)
+
+    @property
+    def description(self) -> str:
+        """The function with its library, if it is of one."""
+        return self.name if self.library is None else f"{self.library}:{self.name}"
+
+    def __call__(self, *args: Any) -> Any:
+        """Refuse a call from Python: the runtime calls the address."""
+        raise TypeError(
+            f"the native function '{self.name}' is called by compiled programs. Call the "
+            "native_callback."
+        )
+
+
+def find_symbol(library: str, symbol: str) -> NativeSymbol:
+    """Load a shared library and look up a function in it.
+
+    Args:
+        library: a path, or a name that the system's loader finds.
+        symbol: the name of the function.
+
+    Raises:
+        OSError: if the library cannot be loaded.
+        AttributeError: if it has no such symbol.
+    """
+    try:
+        loaded = ctypes.CDLL(library)
+    except OSError as error:
+        raise OSError(
+            f"native_callback: the library {library!r} cannot be loaded: {error}. Give its path, "
+            "or a name that the system's loader finds."
+        ) from error
+    try:
+        found = getattr(loaded, symbol)
+    except AttributeError as error:
+        raise AttributeError(
+            f"native_callback: the library {library!r} has no symbol {symbol!r}: {error}. Give the "
+            "name of a function that the library exports; C++ names are mangled, unless they are "
+            'extern "C".'
+        ) from error
+    address = ctypes.cast(found, ctypes.c_void_p).value
+    assert address is not None
+    return NativeSymbol(symbol, address, library, owner=loaded)
+
+
+@dataclass(frozen=True, repr=False)
+class NativeTarget(CallbackTarget):
+    """A C function with the types of one call.
+
+    Attributes:
+        argument_avals: shapes and dtypes of the arguments of one call, without batch axes.
+        arrays: how arrays are passed, one of ``ARRAY_FORMS``.
+        returns_value: whether the only result is the returned value.
+        thread_safe: whether rows of a batch may be called at once.
+    """
+
+    argument_avals: tuple[ShapedArray, ...] = ()
+    arrays: str = "length"
+    returns_value: bool = False
+    thread_safe: bool = False
+
+    __hash__ = CallbackTarget.__hash__
+
+    @property
+    def loops_of_program(self) -> tuple[tuple[bool, ...], ...]:
+        """Return no loops: the runtime loops over all batch axes."""
+        return ()
+
+    @property
+    def may_start(self) -> bool:
+        """Whether the runtime may start a call and ask for its results later."""
+        return False
+
+    @property
+    def row_avals(self) -> tuple[ShapedArray, ...]:
+        """Shapes and dtypes of the arguments and results of one call."""
+        n_axes = len(self.loops)
+        results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
+        return *self.argument_avals, *results
+
+    def bind(self, workers: Any = None) -> Callback:
+        """Return the callback that the runtime calls without Python."""
+        del workers
+        assert isinstance(self.function, NativeSymbol)
+        n_arguments = len(self.argument_avals)
+        batch_shape = list(self.result_avals[0].shape[: len(self.loops)]) if self.loops else []
+        operands = []
+        for index, aval in enumerate(self.row_avals):
+            is_result = index >= n_arguments
+            is_mapped = [is_result or loop[index] for loop in self.loops]
+            n_bytes = math.prod(aval.shape) * np.dtype(aval.dtype).itemsize
+            operands.append((element_type(aval.dtype), n_bytes, is_mapped))
+        native = NativeFunction(
+            address=self.function.address,
+            parameters=list_parameters(
+                self.row_avals, n_arguments, self.arrays, self.returns_value
+            ),
+            operands=operands,
+            n_arguments=n_arguments,
+            returns_value=self.returns_value,
+            batch_shape=batch_shape,
+            is_thread_safe=self.thread_safe,
+        )
+        return Callback(
+            function=self.function,
+            convert=self.convert,
+            description=self.description,
+            site=self.site,
+            kind=self.flavour,
+            name=self.name,
+            definition=self.function.description,
+            native=native,
+        )
+
+
+def is_passed_by_value(aval: Any) -> bool:
+    """Return whether an argument is a scalar that C passes by value."""
+    return aval.shape == () and np.dtype(aval.dtype).kind in "biuf"
+
+
+def list_parameters(
+    avals: Sequence[Any], n_arguments: int, arrays: str, returns_value: bool
+) -> list[Parameter]:
+    """Return the C parameters of a call.
+
+    Args:
+        avals: shapes and dtypes of the arguments, then of the results.
+        n_arguments: how many of `avals` are arguments.
+        arrays: one of ``ARRAY_FORMS``.
+        returns_value: whether the result is the returned value, which is no parameter.
+
+    Returns:
+        for each parameter its kind (``"value"``, ``"pointer"``, ``"constant"`` or
+        ``"constants"``), the index of its operand, and constants.
+    """
+    parameters: list[Parameter] = []
+    passed = avals[:n_arguments] if returns_value else avals
+    for index, aval in enumerate(passed):
+        if index < n_arguments and is_passed_by_value(aval):
+            parameters.append(("value", index, []))
+            continue
+        parameters.append(("pointer", index, []))
+        if aval.shape == ():
+            continue
+        shape = list(map(int, aval.shape))
+        if arrays == "length":
+            parameters.append(("constant", 0, [math.prod(shape)]))
+        elif arrays in ("shape", "strides"):
+            parameters.append(("constant", 0, [len(shape)]))
+            parameters.append(("constants", 0, shape))
+        if arrays == "strides":
+            item = np.dtype(aval.dtype).itemsize
+            strides = [item * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+            parameters.append(("constants", 0, strides))
+    return parameters

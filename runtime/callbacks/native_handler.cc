@@ -1,0 +1,63 @@
+// callbacks/native_handler.cc: the custom call that runs a C function.
+#include <memory>
+
+#include "callbacks/lookup.h"
+#include "ffi/call_frame.h"
+#include "ffi/registry.h"
+#include "native/native_function.h"
+#include "profile/profile.h"
+
+namespace bellhop {
+namespace {
+
+// The threads of XLA that may help a call.
+Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
+  XLA_FFI_ThreadPool_NumThreads_Args count{XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE,
+                                           nullptr, frame.ctx, nullptr};
+  int64_t threads = 0;
+  count.num_threads = &threads;
+  if (XLA_FFI_Error* failed = frame.api->XLA_FFI_ThreadPool_NumThreads(&count)) {
+    XLA_FFI_Error_Destroy_Args destroy{XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr,
+                                       failed};
+    frame.api->XLA_FFI_Error_Destroy(&destroy);
+  }
+  if (threads <= 1) return {};
+  return {static_cast<size_t>(threads), [&frame](Helpers::Task task, void* data) {
+            XLA_FFI_ThreadPool_Schedule_Args schedule{
+                XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE, nullptr, frame.ctx, task,
+                data};
+            frame.api->XLA_FFI_ThreadPool_Schedule(&schedule);
+          }};
+}
+
+// Threading: any XLA thread, without the GIL; takes no lock, but that of the published
+// tables in a plain jax.jit. A thread-safe function runs on XLA's threads too.
+// Ownership: arguments and results are the program's buffers, for the length of the
+// call. The table, or for a published one the handler, keeps the function.
+XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
+  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+    CallTimer timer;
+    std::shared_ptr<Callback> published;
+    const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
+    if (callback == nullptr) return no_such_callback(*frame);
+    const NativeFunction* const function = (*callback)->native.get();
+    Buffers arguments(frame->args.args, 1, frame->args.size);
+    Buffers results(frame->rets.rets, 0, frame->rets.size);
+    if (function == nullptr || !function->fits(arguments.span(), results.span())) {
+      return error(frame->api, "bellhop: " + (*callback)->description +
+                                   ": the program's buffers are not those that the "
+                                   "native function was declared with");
+    }
+    timer.of(CallTimer::Part::kCall, (*callback)->place, arguments.span(),
+             results.span());
+    function->call(arguments.span(), results.span(),
+                   function->is_thread_safe() ? xla_threads(*frame) : Helpers{});
+    return nullptr;
+  });
+}
+
+const Target kNative("bellhop_native", native_handler);
+
+}  // namespace
+}  // namespace bellhop

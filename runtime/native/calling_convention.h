@@ -1,0 +1,97 @@
+// native/calling_convention.h: calls of C functions whose signature is known at run time.
+//
+// The calling conventions of System V (x86-64) and of AArch64 pass integers and addresses
+// in one sequence of registers, floating-point numbers in another, each in the order of
+// the parameters, and what is left on the stack, a word each. A function ignores
+// registers that it has no parameter for. So a call loads the first registers of both
+// sequences, whatever the order of the parameters is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace bellhop {
+
+#if defined(__x86_64__)
+inline constexpr size_t kIntegerRegisters = 6;
+#else
+inline constexpr size_t kIntegerRegisters = 8;
+#endif
+inline constexpr size_t kFloatRegisters = 8;
+// Apple's AArch64 packs what it passes on the stack.
+#if defined(__APPLE__)
+inline constexpr size_t kStackWords = 0;
+#else
+inline constexpr size_t kStackWords = 16;
+#endif
+inline constexpr size_t kFloatWords = kIntegerRegisters;
+inline constexpr size_t kStackBegin = kFloatWords + kFloatRegisters;
+inline constexpr size_t kWords = kStackBegin + kStackWords;
+
+// How a word of a call comes from memory.
+enum class Load : uint8_t {
+  kAddress,  // the address itself
+  kS8,
+  kS16,
+  kS32,
+  kU8,
+  kU16,
+  kU32,   // float too: the upper half of its register is ignored
+  kWord,  // 64 bits, of any type
+};
+
+// How a returned value is stored.
+enum class Store : uint8_t { kNothing, kBool, kByte, kHalf, kSingle, kDouble, kWord, kInt };
+
+// A word that a call takes from an operand.
+struct LoadedWord {
+  Load load;
+  uint8_t word;
+  uint32_t operand;
+};
+
+// A word that is the same in each call.
+struct ConstantWord {
+  uint8_t word;
+  int64_t value;
+};
+
+struct Rows;
+using RunRows = void (*)(const Rows& rows);
+
+// A call as the runtime makes it: which words are constants, which are loaded for each
+// row, and how the returned value is stored.
+struct NativeCall {
+  std::vector<ConstantWord> constants;
+  std::vector<LoadedWord> loads;
+  Store store = Store::kNothing;
+  size_t result = 0;  // the operand that the returned value is stored to
+  RunRows run_rows = nullptr;
+
+  // Calls `address` for `rows` rows. `data` has the address of each operand in the first
+  // row, `strides` the bytes to the next row; null for one row.
+  void run(void* address, char* const* data, const int64_t* strides,
+           size_t rows) const;
+};
+
+// Assigns words to parameters in their order.
+class WordAssignment {
+ public:
+  // The next word for an integer or an address, or for a floating-point number. Throws
+  // std::invalid_argument where the stack has no supported word left.
+  uint8_t next_integer();
+  uint8_t next_float();
+
+  // The loop over rows that loads the assigned words and stores a result so.
+  RunRows choose_loop(Store store) const;
+
+ private:
+  uint8_t next_on_stack();
+
+  size_t integers_ = 0;
+  size_t floats_ = 0;
+  size_t stack_ = 0;
+};
+
+}  // namespace bellhop
