@@ -35,6 +35,7 @@ from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
 from bellhop.compiler.buffer_target import BufferTarget
 from bellhop.compiler.code import Program
+from bellhop.compiler.native_target import NativeSymbol, NativeTarget
 from bellhop.compiler.target import CallbackTarget
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
@@ -101,16 +102,21 @@ class _Aval:
 
 
 _OF_EACH = typing.get_type_hints(CallbackTarget)
-# What those that write into their results have besides; None in others.
-_OF_WRITING = {
-    name: form | None
-    for name, form in typing.get_type_hints(BufferTarget).items()
-    if name not in _OF_EACH
-}
+
+
+def _own_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
+    """Return the fields that a kind of target adds, with their types; None in other targets."""
+    hints = typing.get_type_hints(kind)
+    return {name: form | None for name, form in hints.items() if name not in _OF_EACH}
+
+
+_OF_WRITING = _own_fields(BufferTarget)
+_OF_NATIVE = _own_fields(NativeTarget) | {"argument_avals": tuple[_Aval, ...] | None}
 # Callbacks as data: what refers to something else has a form of its own.
 _TARGET = {
     **_OF_EACH,
     **_OF_WRITING,
+    **_OF_NATIVE,
     "function": Function,
     "in_tree": Tree,
     "out_tree": Tree,
@@ -380,7 +386,7 @@ def _decode(
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
     what = target.called
     return (
-        dict.fromkeys(_OF_WRITING)
+        dict.fromkeys((*_OF_WRITING, *_OF_NATIVE))
         | vars(target)
         | {
             "function": encode_function(target.function, what),
@@ -388,6 +394,11 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
             "out_tree": encode_tree(target.out_tree, f"the result of {what}"),
             "result_avals": [_encode_aval(aval) for aval in target.result_avals],
         }
+        | (
+            {"argument_avals": [_encode_aval(aval) for aval in target.argument_avals]}
+            if isinstance(target, NativeTarget)
+            else {}
+        )
     )
 
 
@@ -399,9 +410,15 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
         "out_tree": out_tree,
         "result_avals": result_avals,
     }
-    if all(fields[name] is not None for name in _OF_WRITING):
-        return BufferTarget(**fields)
-    return CallbackTarget(**{name: fields[name] for name in _OF_EACH})
+    kind, names = CallbackTarget, set(_OF_EACH)
+    if isinstance(fields["function"], NativeSymbol):
+        if any(fields[name] is None for name in _OF_NATIVE):
+            raise Malformed("it calls a C function, and does not say how")
+        kind, names = NativeTarget, names | _OF_NATIVE.keys()
+        fields["argument_avals"] = tuple(map(_decode_aval, record["argument_avals"]))
+    elif all(fields[name] is not None for name in _OF_WRITING):
+        kind, names = BufferTarget, names | _OF_WRITING.keys()
+    return kind(**{name: fields[name] for name in names})
 
 
 def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowed) -> Any:

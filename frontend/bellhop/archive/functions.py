@@ -12,6 +12,7 @@ import jax
 
 from bellhop.archive.format_strings import verify_format
 from bellhop.archive.schema import Malformed
+from bellhop.compiler.native_target import NativeSymbol, find_symbol
 from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CompileError
 
@@ -44,7 +45,21 @@ class Ours:
     arguments: tuple[str, ...] | None
 
 
-Function: TypeAlias = Named | Ours
+@dataclass(frozen=True)
+class CFunction:
+    """A C function of a shared library.
+
+    Attributes:
+        library: the name that the system's loader finds.
+        symbol: the name of the function.
+    """
+
+    kind: Literal["C"]
+    library: str
+    symbol: str
+
+
+Function: TypeAlias = Named | Ours | CFunction
 
 # Python's own, which needs no trust either.
 _PRINT = "builtins:print"
@@ -96,8 +111,23 @@ class Allowed:
         """Return the function that ``encode_function`` described."""
         if isinstance(function, Ours):
             return _our_function(function, trust=self.trust)
+        if isinstance(function, CFunction):
+            return self._find_c_function(function)
         found = self._object(function.name)
         return getattr(found, "__wrapped__", found) if function.wrapped else found
+
+    def _find_c_function(self, function: CFunction) -> NativeSymbol:
+        """Load the library of a C function."""
+        name = f"the C function {function.symbol} of {function.library}"
+        if not self.trust:
+            raise CompileError(
+                f"it calls {name}. No library is loaded because a file names it: say load(path, "
+                "trust=True) where you would run any script from where the file is from."
+            )
+        try:
+            return find_symbol(function.library, function.symbol)
+        except (OSError, AttributeError) as error:
+            raise CompileError(f"it calls {name}, which is not here: {error}") from error
 
     def type_of(self, named: Named) -> type[Any]:
         """Return a class of tuples."""
@@ -219,6 +249,14 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
             f"{what} cannot be saved: it is a functools.partial. Define a function at the top "
             "level of a module."
         )
+    if isinstance(function, NativeSymbol):
+        if function.library is None:
+            raise CompileError(
+                f"{what} cannot be saved: another process does not find a function of ctypes or "
+                "Numba. Put it into a shared library, and use native_callback(library=..., "
+                "symbol=...)."
+            )
+        return CFunction("C", function.library, function.name)
     if isinstance(function, OwnFunction):
         return Ours("bellhop", name_of(type(function), what), function.arguments)
     name = name_of(function, what)

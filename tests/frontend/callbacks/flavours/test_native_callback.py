@@ -331,3 +331,19 @@ def test_handler_of_xla(tmp_path):
         np.testing.assert_array_equal(wrap(jax.grad(lambda x: twice(x)[1]))(x), [0.0, 2.0, 0.0])
     with pytest.raises(TypeError, match="of an FFI handler has no result"):
         bellhop.native_callback(handler)
+
+
+def test_saved_files_name_library_and_symbol(tmp_path):
+    cbrt = bellhop.native_callback(library=LIBM, symbol="cbrt", result_type=float)
+    f = bellhop.qjit(jax.vmap(cbrt))
+    x = np.array([1.0, 8.0])
+    f(x)
+    path = tmp_path / "roots.bellhop"
+    f.save(path)
+    with pytest.raises(bellhop.CompileError, match="the C function cbrt of libm.so.6"):
+        bellhop.load(path)
+    np.testing.assert_array_equal(bellhop.load(path, trust=True)(x), [1.0, 2.0])
+    nameless = bellhop.qjit(bellhop.native_callback(C(c_double)(lambda: 1.0)))
+    nameless()
+    with pytest.raises(bellhop.CompileError, match="Put it into a shared library"):
+        nameless.save(path)
