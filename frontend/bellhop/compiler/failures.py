@@ -81,6 +81,10 @@ class CallsOfOurs:
         self.delegated = Delegated()
         self.has_joint_devices: bool | None = None
 
+    def __reduce__(self) -> Any:
+        # JAX pickles what a serialized executable keeps alive; callbacks refuse it themselves.
+        return CallsOfOurs, ()
+
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
     """Run a program; where its devices wait for each other, raise what failed at the end."""
