@@ -9,6 +9,7 @@
 #include "arrays/numpy_arrays.h"
 #include "bindings/compiled_call.h"
 #include "bindings/fast_call.h"
+#include "bindings/joint_run.h"
 #include "bindings/values_of_runs.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
@@ -18,6 +19,7 @@
 #include "devices/error.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
+#include "ffi/joint_runs.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
 #include "interpreter/collections.h"
@@ -200,9 +202,11 @@ NB_MODULE(_runtime, m) {
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
+  set_goes_on(JointRun::has);
 
   define_fast_call(m);
   define_compiled_call(m);
+  define_joint_run(m);
 
   m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
   m.def(
@@ -265,6 +269,7 @@ NB_MODULE(_runtime, m) {
         forget_calls();
         forget_signals();
         forget_steps();
+        JointRun::forget_all();
       },
       "Begin anew in the child of a fork.");
 

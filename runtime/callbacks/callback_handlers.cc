@@ -46,7 +46,7 @@ struct Call {
 // Runs a handler's body, which makes a Call, with the GIL.
 template <typename Body>
 XLA_FFI_Error* calling(XLA_FFI_CallFrame* frame, Body&& body) {
-  return handled(frame, [&]() -> XLA_FFI_Error* {
+  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
     CallTimer timer;
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
@@ -122,7 +122,7 @@ XLA_FFI_Error* region_done_handler(XLA_FFI_CallFrame* frame) {
 // Threading: as above. Ownership: what waits under the handle is dropped; the anchors
 // after it are not read.
 XLA_FFI_Error* region_release_handler(XLA_FFI_CallFrame* frame) {
-  return handled(frame, [&]() -> XLA_FFI_Error* {
+  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
     const PythonCall python;
     if (!python) return error(frame->api, kProcessEnds);
     uint64_t handle = 0;

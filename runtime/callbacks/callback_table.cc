@@ -41,6 +41,11 @@ std::shared_ptr<Callback> CallbackTable::find_published(int64_t key, int64_t ind
   return callback == nullptr ? nullptr : *callback;
 }
 
+const CallbackTable* CallbackTable::find_published_table(int64_t key) {
+  std::shared_lock lock(published().mutex);
+  return published_table(key);
+}
+
 int64_t CallbackTable::reserve(int64_t wanted) {
   const std::lock_guard lock(changes_);
   while (keys_.contains(wanted) || (published_ && !publish(wanted, this))) ++wanted;

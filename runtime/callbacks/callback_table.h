@@ -38,6 +38,9 @@ class CallbackTable {
   // meanwhile.
   static std::shared_ptr<Callback> find_published(int64_t key, int64_t index);
 
+  // The published table that has the program, or null. The table may go meanwhile.
+  static const CallbackTable* find_published_table(int64_t key);
+
   bool is_published() const { return published_; }
 
   // A call whose program asks for no argument.

@@ -16,6 +16,12 @@ const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
   return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
 }
 
+const void* table_of(const XLA_FFI_CallFrame& frame) {
+  const CallbackTable* const table = program_call(frame).table;
+  return table != nullptr ? table
+                          : CallbackTable::find_published_table(program_key(frame));
+}
+
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published) {
   const CallbackTable* const table = program_call(frame).table;

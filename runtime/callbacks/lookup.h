@@ -7,11 +7,23 @@
 #include "callbacks/callback_table.h"
 #include "callbacks/program_call.h"
 #include "ffi/call_frame.h"
+#include "ffi/joint_runs.h"
 
 namespace bellhop {
 
 // The call of the running program; nothing in it for one of a published table.
 const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
+
+// The table of the running program, published or not; null where there is none. For
+// comparisons: a published table may go meanwhile.
+const void* table_of(const XLA_FFI_CallFrame& frame);
+
+// Runs the body of a handler whose attributes name a callback: as handled, and so that
+// no device waits for another device on which the body fails.
+template <typename Body>
+XLA_FFI_Error* handled_jointly(XLA_FFI_CallFrame* frame, Body&& body) {
+  return jointly(frame, table_of, [&] { return handled(frame, body); });
+}
 
 // The callback that the attributes name, in the program's table or, where the program
 // has none, the published one; null where there is none. A published table may go

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "ffi/joint_runs.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace bellhop {
@@ -121,7 +122,9 @@ auto* bound(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
 template <auto kFunction>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
   static auto* const bound_function = bound(kFunction);
-  return bound_function->Call(frame);
+  return jointly(
+      frame, [](const XLA_FFI_CallFrame&) { return nullptr; },
+      [&] { return bound_function->Call(frame); });
 }
 
 }  // namespace bellhop

@@ -12,7 +12,12 @@ using RunCleanup = void (*)(std::int64_t run_id) noexcept;
 // Those of all parts, in the order in which they are called; while the module loads.
 void set_run_cleanups(std::initializer_list<RunCleanup> cleanups);
 
-// Calls them for a run that failed: nobody else would end what it began.
+// Tells of a run whether it goes on although a handler has failed in it.
+using GoesOn = bool (*)(std::int64_t run_id) noexcept;
+void set_goes_on(GoesOn goes_on);
+
+// Calls the cleanups for a run that failed, unless it goes on: nobody else would end
+// what it began.
 void release_run(std::int64_t run_id) noexcept;
 
 // Whether a handler of ours has run on this thread since this was made. A run that

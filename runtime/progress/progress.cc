@@ -99,7 +99,7 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
 // Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
 // Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
-  return handled(frame, [&]() -> XLA_FFI_Error* {
+  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr || (*callback)->bars == nullptr) {

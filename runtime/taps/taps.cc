@@ -132,7 +132,7 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 // Threading: any XLA thread; never takes the GIL. It waits where the queue is full.
 // Ownership: the arguments are copied, and the record shares the callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
-  return handled(frame, [&]() -> XLA_FFI_Error* {
+  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
     Buffers arguments(frame->args.args, 1, frame->args.size);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);

@@ -28,6 +28,7 @@ from bellhop.base.types import aval_of, structs_of
 from bellhop.compiler.context import lowering_state, lowering_with
 from bellhop.compiler.failures import keep_whole, told_by_number
 from bellhop.compiler.waiting_devices import follow_threads, waiting
+from bellhop.mesh.joint_runs import Delegated
 from bellhop_mlir._walk import function_type, string
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
@@ -148,13 +149,13 @@ class _Run:
         result_avals: Sequence[jax.core.ShapedArray],
         kind: str,
         *,
-        plain_jit: bool = False,
+        delegated: Delegated | None = None,
         device: str | None = None,
     ) -> None:
         self._callback = callback
         self._is_tap = not KINDS[kind].is_awaited
         self._result_avals = result_avals
-        self._plain_jit = plain_jit
+        self._delegated = delegated
         self._device = device
         if device is not None:
             follow_threads()
@@ -169,14 +170,21 @@ class _Run:
             Callback.tap(self._callback(), arguments)
             return ()
         results = [np.empty(aval.shape, aval.dtype) for aval in self._result_avals]
+
+        def call() -> None:
+            self._callback()(arguments, results)
+
         # As JAX does: the device of the program is busy until the call returns.
         with (
             waiting(self._device),
-            told_by_number(self._plain_jit),
+            told_by_number(self._delegated is not None),
             jax.default_device(host_device()),
             without_mesh(),
         ):
-            self._callback()(arguments, results)
+            if self._delegated is None:
+                call()
+            elif not self._delegated.call(call):
+                return tuple(map(np.zeros_like, results))
         return tuple(results)
 
 
@@ -275,8 +283,8 @@ def lower_to_call(
     Returns:
         the results, and the next token where there is one.
     """
-    keep_whole(ctx.module_context)
-    run = _Run(lambda: call, ctx.avals_out, kind, plain_jit=True)
+    delegated = keep_whole(ctx.module_context).delegated
+    run = _Run(lambda: call, ctx.avals_out, kind, delegated=delegated)
     ctx = _of_words(ctx, operands)
     return _call(ctx, run, kind, operands, token, partitioned=partitioned)
 

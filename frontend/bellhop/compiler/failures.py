@@ -2,8 +2,8 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import jax
 from jax.interpreters import mlir
@@ -12,7 +12,8 @@ from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import raise_what_failed
 from bellhop.base.callers_context import keep_context
 from bellhop.errors import CircuitError
-from bellhop_runtime import keep_failure, take_failure
+from bellhop.mesh.joint_runs import Delegated, has_joint_devices, run_jointly
+from bellhop_runtime import CallbackTable, keep_failure, take_failure
 
 T = TypeVar("T")
 
@@ -66,8 +67,35 @@ def raise_failures_of_plain_jits() -> None:
     raise_what_failed(_plain_failure)
 
 
-class _CallsOfOurs:
-    """Kept alive by executables of JAX's with calls of ours."""
+class CallsOfOurs:
+    """Kept alive by executables of JAX's with calls of ours.
+
+    Attributes:
+        table: the published table of the callbacks, where there is one.
+        delegated: the calls that JAX makes for us.
+        has_joint_devices: as of its executable; None before the first run.
+    """
+
+    def __init__(self) -> None:
+        self.table: CallbackTable | None = None
+        self.delegated = Delegated()
+        self.has_joint_devices: bool | None = None
+
+    def __reduce__(self) -> Any:
+        # JAX pickles what a serialized executable keeps alive; callbacks refuse it themselves.
+        return CallsOfOurs, ()
+
+
+def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
+    """Run a program; where its devices wait for each other, raise what failed at the end."""
+    calls = next((each for each in kept if isinstance(each, CallsOfOurs)), None)
+    if calls is None:
+        return run()
+    if calls.has_joint_devices is None:
+        calls.has_joint_devices = has_joint_devices(executable)
+    if not calls.has_joint_devices:
+        return run()
+    return run_jointly(calls.table, calls.delegated, executable, run, _plain_failure)
 
 
 def kept_by(context: mlir.ModuleContext, kind: type[T]) -> T:
@@ -79,15 +107,17 @@ def kept_by(context: mlir.ModuleContext, kind: type[T]) -> T:
     return made
 
 
-def keep_whole(context: mlir.ModuleContext) -> None:
+def keep_whole(context: mlir.ModuleContext) -> CallsOfOurs:
     """Let runs of an executable of JAX's raise what a call of ours in it raised, when it is over.
 
     They leave no token that later runs would wait for.
     """
     # A fast call could raise no more than the text of it.
-    run_without_fast_calls(lambda kept: isinstance(kept, _CallsOfOurs), keep_context)
+    run_without_fast_calls(
+        lambda kept: isinstance(kept, CallsOfOurs), keep_context, _run_to_the_end
+    )
     raise_failures_of_plain_jits()
-    kept_by(context, _CallsOfOurs)
+    return kept_by(context, CallsOfOurs)
 
 
 @contextlib.contextmanager

@@ -107,8 +107,10 @@ class _ModulePrograms:
 
     @classmethod
     def of(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
-        keep_whole(context)
-        return kept_by(context, cls)
+        calls = keep_whole(context)
+        programs = kept_by(context, cls)
+        calls.table = programs.table
+        return programs
 
 
 def calls_python(kept: Any) -> bool:

@@ -9,10 +9,11 @@ For ``f = jax.jit(g)``, where ``g`` has a callback of ours that raises ``KeyErro
 ``runtime_error`` then makes the ``KeyError`` of the ``JaxRuntimeError``.
 
 Replaced: ``pjit._get_fastpath_data``, ``MeshExecutable.create_cpp_call`` and
-``ExecuteReplicated.__call__``, for three reasons.  The fast path raises ``ValueError(text)`` for
+``ExecuteReplicated.__call__``, for four reasons.  The fast path raises ``ValueError(text)`` for
 any failure.  A run may start after the call has returned; if the ``jit`` is dropped meanwhile, its
-callbacks are freed before they are called.  And the token that a failed run on several devices
+callbacks are freed before they are called.  The token that a failed run on several devices
 leaves behind would make every later run with the same effect fail.
+A run whose devices wait for each other raises what failed when it has ended (``around``).
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``, and tokens of failed runs that JAX drops.  JAX
 has no public option to avoid the fast path.
@@ -22,7 +23,7 @@ Test: ``test_stable_plain_jit.py`` and ``test_partitioned_programs.py``.
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -46,7 +47,11 @@ def keeps(executable: Any, is_meant: Callable[[Any], bool]) -> bool:
 @patch(
     "the fast calls of jit and of Compiled", "exceptions of callbacks in a plain jax.jit stay whole"
 )
-def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[], None]) -> None:
+def run_without_fast_calls(
+    is_meant: Callable[[Any], bool],
+    before: Callable[[], None],
+    around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
+) -> None:
     """Keep some programs out of JAX's fast path, and return from their calls when they have run.
 
     XLA starts a run late if an argument is not ready yet.  The callbacks must still be alive then,
@@ -59,6 +64,8 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
         is_meant: takes an object that a program keeps alive; returns whether that makes it one of
             the programs.
         before: is called in the thread of the caller before each run.
+        around: takes XLA's executable, the objects that the program keeps alive, and a function
+            that runs the program to its end; calls that and returns its result.
     """
 
     fast_by_jax = original(pjit, "_get_fastpath_data")
@@ -81,6 +88,11 @@ def run_without_fast_calls(is_meant: Callable[[Any], bool], before: Callable[[],
         if not ordered and not any(map(is_meant, run.keepalive or ())):
             return run_by_jax(run, *args)
         before()
+        return around(
+            run.xla_executable, run.keepalive or (), lambda: run_and_wait(run, ordered, *args)
+        )
+
+    def run_and_wait(run: Any, ordered: Sequence[Any], *args: Any) -> Any:
         # If Ctrl-C failed the part of one device, the others would wait for it until XLA ends the
         # process.
         devices = run.xla_executable.local_devices()
