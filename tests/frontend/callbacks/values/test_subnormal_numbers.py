@@ -146,6 +146,19 @@ def test_a_device_in_python(record, seen):
     assert seen == {"device": {SMALL}}
 
 
+def test_the_plugin_of_a_device_gives_the_state_that_it_gives_elsewhere():
+    import pennylane as qml
+
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def circuit(x):
+        qml.RX(x, 0)
+        return qml.state()
+
+    expected = circuit(2 * SMALL)
+    assert expected[1] != 0
+    np.testing.assert_array_equal(bellhop.qjit(circuit, engine="plugin")(2 * SMALL), expected)
+
+
 def test_a_program_goes_on_in_the_mode_of_xla():
     half = bellhop.pure_callback(lambda x: x, float)
     without = bellhop.qjit(lambda x: jnp.sin(x) * 0.5)(SMALL)
