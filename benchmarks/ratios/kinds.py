@@ -1,7 +1,7 @@
 """Sixty kinds of classical code: functions of one square matrix `x`, with entries around 1/3.
 
-Large ones get a matrix of 256 rows; small ones four hundred matrices of 4 rows, one after another, so
-that what is compared is code and not the cost of a call, which other cases measure.
+A large one gets a matrix of 256 rows.  A small one gets four hundred matrices of 4 rows, one after
+another, so that the kinds' code is compared and not the cost of a call, which other cases measure.
 """
 
 from __future__ import annotations

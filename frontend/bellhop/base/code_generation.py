@@ -7,7 +7,7 @@ compile, and 3 to 5 ms by the older generator.  A hybrid program is many small k
 of the runtime, so such a program takes the older generator where nothing in the program runs
 faster by the newer generator.
 
-``python -m benchmarks.ratios generators`` measures both.  jaxlib 0.11 and later have the newer only.
+``python -m benchmarks.ratios generators`` measures both.  jaxlib 0.11 has the newer generator only.
 """
 
 import re

@@ -1,5 +1,6 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -10,7 +11,7 @@ from bellhop._jax.dispatch import NotRun, copied, fast_calls
 from bellhop.base.devices import host_device
 from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.static_arguments import Static
-from bellhop.compiler.code import table_handle
+from bellhop.compiler.code import Code, table_handle
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.placement import (
     Elsewhere,
@@ -89,7 +90,8 @@ class Runner:
             if not jit_options.keep_unused:
                 self._operands[signature] = code.arguments
             self._generator_options[signature] = code.compiler_options
-            self._jaxprs[signature] = code.jaxpr and code.jaxpr()
+            if code.jaxpr is not None:
+                self._jaxprs[code] = code.jaxpr()
             if code.needs_call:
                 self.needs_call = True
             return code, out_tree
@@ -111,8 +113,8 @@ class Runner:
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # The generator of kernels for each program, which is traced before it is known.
         self._generator_options: dict[Hashable, dict[str, bool] | None] = {}
-        # Classical programs, which JAX may lower after another thread has cleared the cache.
-        self._jaxprs: dict[Hashable, Any] = {}
+        # Classical programs, each for as long as JAX may lower it.
+        self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)

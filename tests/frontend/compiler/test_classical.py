@@ -13,6 +13,7 @@ from bellhop.compiler.classical import is_classical
 
 X = np.linspace(0.1, 0.9, 6)
 TABLE = jnp.arange(6.0)
+KEY = jax.random.key(5)
 
 
 def long_sum(x, *, repeats):
@@ -31,6 +32,7 @@ CLASSICAL = {
     "nothing": lambda x: (),
     "arguments": lambda x: (x, 2.0),
     "a constant": lambda x: x * TABLE + np.arange(6.0),
+    "a key": lambda x: x + jax.random.normal(KEY, x.shape),
     "loops and branches": lambda x: jax.lax.cond(
         x[0] > 0,
         lambda x: jax.lax.scan(lambda c, y: (c + y, c * y), 0.0, x),
@@ -125,6 +127,15 @@ def test_cleared_and_called_with_other_arrays():
         for x in (X, jnp.asarray(X), X[:2]):
             np.testing.assert_allclose(f(x), np.sin(x))
         f.clear_cache()
+
+
+def test_lowered_after_the_cache_was_cleared():
+    # As by a thread that has traced a program when another thread clears the cache.
+    f = bellhop.qjit(lambda x: jnp.sin(x))
+    traced = f.trace(X)._of_jax
+    f.clear_cache()
+    f(X)
+    assert "stablehlo.sine" in traced.lower().as_text()
 
 
 def test_function_is_freed():
