@@ -30,9 +30,7 @@ def verify_format(fmt: str, *, depth: int = 1) -> None:
         if name is None:
             continue
         if depth > _DEEPEST:
-            raise ValueError(
-                f"the format string {fmt!r} has fields in fields in fields. Use one field in another."
-            )
+            raise ValueError(f"the format string {fmt!r} has fields in fields in fields. Use one.")
         _, parts = formatter_field_name_split(name)
         for is_attribute, part in parts:
             if is_attribute and part not in ATTRIBUTES:
@@ -42,6 +40,6 @@ def verify_format(fmt: str, *, depth: int = 1) -> None:
                 )
         if _LONG_NUMBER.search(specification or ""):
             raise ValueError(
-                f"the format string {fmt!r} has a width of more than four digits. Use a smaller one."
+                f"the format string {fmt!r} has a width of more than four digits. Use less."
             )
         verify_format(specification or "", depth=depth + 1)

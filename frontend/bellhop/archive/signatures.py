@@ -25,7 +25,8 @@ def as_key(key: object) -> bytes:
         key = key.encode()
     if not isinstance(key, bytes | bytearray | memoryview):
         raise TypeError(
-            f"a key is bytes or a str, and is given {type(key).__name__}. Use secrets.token_bytes(32)."
+            f"a key is bytes or a str, and is given {type(key).__name__}. "
+            "Use secrets.token_bytes(32)."
         )
     if not key:
         raise ValueError("a key has one byte or more, and is empty. Use secrets.token_bytes(32).")
