@@ -24,7 +24,10 @@ def as_key(key: object) -> bytes:
     if isinstance(key, str):
         key = key.encode()
     if not isinstance(key, bytes | bytearray | memoryview):
-        raise TypeError(f"a key is bytes or a str, and is given {type(key).__name__}.")
+        raise TypeError(
+            f"a key is bytes or a str, and is given {type(key).__name__}. "
+            "Use secrets.token_bytes(32)."
+        )
     if not key:
         raise ValueError("a key has one byte or more, and is empty. Use secrets.token_bytes(32).")
     return bytes(key)
@@ -56,7 +59,7 @@ def verify(content: bytes, key: bytes) -> None:
         )
     raise CompileError(
         "its signature is not that of the key: the file was changed, or was signed with another "
-        "key. Get the file again from where you trust it, or give the key that it was saved with."
+        "key. Get the file again from where you trust it, or give the key of f.save(path, key=key)."
     )
 
 

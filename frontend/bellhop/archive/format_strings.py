@@ -30,14 +30,16 @@ def verify_format(fmt: str, *, depth: int = 1) -> None:
         if name is None:
             continue
         if depth > _DEEPEST:
-            raise ValueError(f"the format string {fmt!r} has fields in fields in fields")
+            raise ValueError(f"the format string {fmt!r} has fields in fields in fields. Use one.")
         _, parts = formatter_field_name_split(name)
         for is_attribute, part in parts:
             if is_attribute and part not in ATTRIBUTES:
                 raise ValueError(
-                    f"the format string {fmt!r} asks for the attribute '{part}'; format strings in "
-                    f"files may ask for {', '.join(ATTRIBUTES)}"
+                    f"the format string {fmt!r} asks for the attribute '{part}'; format strings of "
+                    f"files take {', '.join(ATTRIBUTES)}"
                 )
         if _LONG_NUMBER.search(specification or ""):
-            raise ValueError(f"the format string {fmt!r} has a width of more than four digits")
+            raise ValueError(
+                f"the format string {fmt!r} has a width of more than four digits. Use less."
+            )
         verify_format(specification or "", depth=depth + 1)
