@@ -23,10 +23,10 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
+from bellhop.archive.call_signatures import SavedSignature, decode_signature
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
-from bellhop.archive.signatures import SavedSignature, decode_signature
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user

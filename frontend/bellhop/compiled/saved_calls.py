@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 from bellhop.archive.archive import SavedProgram
+from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
-from bellhop.archive.signatures import Shown
 from bellhop.base.argument_mismatch import describe_arguments, find_mismatch, type_of
 from bellhop.base.flat import Flat, flat_arguments
 from bellhop.base.signature import DeclaredSignature
