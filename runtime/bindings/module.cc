@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include "arrays/large_memory.h"
@@ -18,6 +19,7 @@
 #include "circuit/session.h"
 #include "devices/device_pool.h"
 #include "devices/error.h"
+#include "devices/memory_limits.h"
 #include "engine/choice.h"
 #include "engine/rows.h"
 #include "ffi/joint_runs.h"
@@ -243,8 +245,14 @@ NB_MODULE(_runtime, m) {
       },
       "number"_a, "The exception of a number, which goes on waiting.");
 
-  m.def("collection_begins", &collection_begins,
-        "Say that the garbage collector is about to look at tables.");
+  m.def(
+      "on_collection",
+      [](std::string_view phase, nb::handle) {
+        if (phase == "start") collection_begins();
+      },
+      "phase"_a, "info"_a,
+      "Say that the garbage collector is about to look at tables: one of "
+      "gc.callbacks.");
 
   m.def(
       "wait_for_taps",
@@ -346,6 +354,13 @@ NB_MODULE(_runtime, m) {
   m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");
   m.def("record_span", &record_span, "kind"_a, "name"_a, "definition"_a, "begin"_a,
         "failed"_a, "Record what this thread did since `begin`.");
+  m.def(
+      "memory_for_process",
+      [](bool all, const std::string& root) {
+        return memory_for_process(all ? Memory::kAll : Memory::kFree, root);
+      },
+      "all"_a = true, "root"_a = "",
+      "The bytes that the process may have, or may have besides those that it has.");
   m.def("profile_clock", &profile_clock, "Nanoseconds of the clock of profiles.");
   m.def("profile_thread", &profile_thread, "The number of this thread in profiles.");
 

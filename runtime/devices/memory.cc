@@ -3,35 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <limits>
 #include <string>
 
 #include "devices/error.h"
+#include "devices/memory_limits.h"
 
 namespace bellhop {
 namespace {
 
-// For less, nobody need ask the system: 256 MiB.
-constexpr double kFewBytes = 1 << 28;
-
-// The number behind a label of a file of the system; infinite where there is none.
-double number_in(const char* file, const std::string& label) {
-  std::ifstream stream(file);
-  std::string word;
-  double number = 0;
-  while (stream >> word) {
-    if (word == label && stream >> number) return number;
-  }
-  return std::numeric_limits<double>::infinity();
-}
-
-std::string in_gib(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g GiB", std::ldexp(bytes, -30));
-  return text;
-}
+// For less, nobody need ask the system: 32 MiB.
+constexpr double kFewBytes = 1 << 25;
 
 }  // namespace
 
@@ -46,13 +27,13 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
                            sizeof(double);
   if (bytes < kFewBytes) return;
   const bool all = memory == Memory::kAll;
-  const double kib = number_in("/proc/meminfo", all ? "MemTotal:" : "MemAvailable:");
-  if (bytes <= 1024 * kib) return;
+  const double there_is = memory_for_process(memory);
+  if (bytes <= there_is) return;
   std::string what = std::to_string(qubits) + " qubits";
   if (states > 1) what += ", of which there are " + std::to_string(states) + " states,";
   if (shots > 0) what += " and " + std::to_string(shots) + " shots";
   throw CircuitError(what + " take " + in_gib(bytes) + " of memory, and " +
-                     (all ? "this machine has " : "free are ") + in_gib(1024 * kib) +
+                     (all ? "this process may have " : "free are ") + in_gib(there_is) +
                      ". Use fewer wires" + (shots > 0 ? " or shots." : "."));
 }
 

@@ -9,12 +9,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <typeinfo>
 #include <utility>
 
 #include "circuit/session.h"
+#include "devices/memory_limits.h"
 #include "ffi/handler.h"
 #include "ffi/registry.h"
 #include "ffi/runs.h"
@@ -77,6 +79,9 @@ inline ffi::Error failure(const std::string& circuit, const char* problem) {
 inline std::string message_of_exception() {
   try {
     throw;
+  } catch (const std::bad_alloc&) {
+    // Of a plugin, or of a table of the circuit.
+    return no_memory();
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {

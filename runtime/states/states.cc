@@ -2,9 +2,9 @@
 #include "states/states.h"
 
 #include <algorithm>
-#include <new>
 
 #include "arrays/large_memory.h"
+#include "devices/memory_limits.h"
 
 namespace bellhop::engine {
 namespace {
@@ -24,7 +24,7 @@ std::size_t size_of(const Layout& layout) {
 
 States::Memory States::allocate(std::size_t bytes) {
   void* const memory = allocate_aligned(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) throw_no_memory(bytes);
   return Memory(memory);
 }
 

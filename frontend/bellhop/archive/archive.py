@@ -22,12 +22,12 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.archive import machine_code
+from bellhop.archive.call_signatures import SavedSignature, decode_signature
 from bellhop.archive.files import as_path, read_file, replace_file
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
-from bellhop.archive.authentication import ROOM, as_key, digest_of, sign, verify
-from bellhop.archive.signatures import SavedSignature, decode_signature
+from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.archive.trust import reason_for_trust
 from bellhop.base.devices import Target, target_name

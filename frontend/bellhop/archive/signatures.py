@@ -1,157 +1,72 @@
-"""How a saved function is called: its name, docstring and Python signature, as data."""
+"""Signatures of saved files: who has the key wrote every byte.
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+A signed file ends with a space and 64 hexadecimal digits, the HMAC-SHA256 of all bytes before these
+digits.  To a reader of zip archives they are the end of the comment.
+"""
 
-import jax
+import hashlib
+import hmac
 
-from bellhop.archive.functions import Allowed
-from bellhop.archive.schema import Malformed
-from bellhop.archive.trees import Tree, decode_tree, encode_tree
 from bellhop.errors import CompileError
 
-_PLAIN = bool | int | float | str
-_BUILTIN = {kind.__name__: kind for kind in (bool, int, float, complex, str, object)}
+_DIGITS = 2 * hashlib.sha256().digest_size
+# What a comment ends with before the file is signed.
+ROOM = b" " + b"0" * _DIGITS
 
 
-@dataclass(frozen=True)
-class PlainDefault:
-    """A default value of Python numbers and strings, and containers of them."""
-
-    kind: Literal["value"]
-    tree: Tree
-    leaves: tuple[_PLAIN, ...]
-
-
-@dataclass(frozen=True)
-class ShownDefault:
-    """A default value that the file only shows as text."""
-
-    kind: Literal["text"]
-    text: str
-
-
-@dataclass(frozen=True)
-class SavedParameter:
-    """A parameter; ``annotation`` is the text that a signature shows."""
-
-    name: str
-    kind: Literal[
-        "POSITIONAL_ONLY",
-        "POSITIONAL_OR_KEYWORD",
-        "VAR_POSITIONAL",
-        "KEYWORD_ONLY",
-        "VAR_KEYWORD",
-    ]
-    default: PlainDefault | ShownDefault | None
-    annotation: str | None
-
-
-@dataclass(frozen=True)
-class SavedSignature:
-    """How a function is called.
-
-    Attributes:
-        doc: the docstring.
-        parameters: the parameters; None for a function that does not say them.
-        returns: the text of the annotation of the result.
-        declared: the number of the program whose types the annotations declare.
-    """
-
-    doc: str | None
-    parameters: tuple[SavedParameter, ...] | None
-    returns: str | None
-    declared: int | None
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What stands for an annotation, or a default value, of which the file has the text alone."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def encode_signature(function: Callable[..., Any], declared: int | None) -> SavedSignature:
-    """Return how a function is called, as data.
-
-    Args:
-        function: the user's function.
-        declared: the number of the program whose types the annotations declare.
-    """
-    doc = getattr(function, "__doc__", None)
-    doc = doc if isinstance(doc, str) else None
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):
-        # Some functions written in C have none.
-        return SavedSignature(doc, None, None, None)
-    parameters = tuple(
-        SavedParameter(
-            each.name,
-            each.kind.name,  # type: ignore[arg-type]
-            None if each.default is each.empty else _encode_default(each.default),
-            _encode_annotation(each.annotation),
-        )
-        for each in signature.parameters.values()
-    )
-    return SavedSignature(
-        doc, parameters, _encode_annotation(signature.return_annotation), declared
-    )
-
-
-def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
-    """Return the signature that ``encode_signature`` made data of; None where there was none.
+def as_key(key: object) -> bytes:
+    """Return the bytes of a key that a user gives.
 
     Raises:
-        ValueError: where there is no such signature.
+        TypeError: where it is neither bytes nor a string.
+        ValueError: where it is empty.
     """
-    if saved.parameters is None:
-        return None
-    empty = inspect.Parameter.empty
-    parameters = [
-        inspect.Parameter(
-            each.name,
-            inspect._ParameterKind[each.kind],
-            default=empty if each.default is None else _decode_default(each.default, allowed),
-            annotation=_decode_annotation(each.annotation),
+    if isinstance(key, str):
+        key = key.encode()
+    if not isinstance(key, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"a key is bytes or a str, and is given {type(key).__name__}. "
+            "Use secrets.token_bytes(32)."
         )
-        for each in saved.parameters
-    ]
-    return inspect.Signature(parameters, return_annotation=_decode_annotation(saved.returns))
+    if not key:
+        raise ValueError("a key has one byte or more, and is empty. Use secrets.token_bytes(32).")
+    return bytes(key)
 
 
-def _encode_default(default: object) -> PlainDefault | ShownDefault:
-    leaves, tree = jax.tree.flatten(default)
-    if all(type(leaf) in (bool, int, float, str) for leaf in leaves):
-        try:
-            return PlainDefault("value", encode_tree(tree, "a default value"), tuple(leaves))
-        except CompileError:
-            # A container that files do not hold.
-            pass
-    return ShownDefault("text", repr(default))
+def sign(content: bytes, key: bytes) -> bytes:
+    """Return a file with its signature; it ends with ``ROOM`` for one."""
+    signed = content[:-_DIGITS]
+    return signed + _signature(signed, key)
 
 
-def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
-    if isinstance(default, ShownDefault):
-        return Shown(default.text)
-    tree = decode_tree(default.tree, allowed)
-    if tree.num_leaves != len(default.leaves):
-        raise Malformed("it has a default value that cannot be")
-    return jax.tree.unflatten(tree, default.leaves)
+def verify(content: bytes, key: bytes) -> None:
+    """Refuse a file that nobody who has the key has written.
+
+    Args:
+        content: the whole file.
+        key: the one that it was signed with.
+
+    Raises:
+        CompileError: where it has no signature, or another one.
+    """
+    signed, signature = content[:-_DIGITS], content[-_DIGITS:]
+    if hmac.compare_digest(signature, _signature(signed, key)):
+        return
+    if not signed.endswith(b" "):
+        raise CompileError(
+            "it has no signature, and load was given a key. Save it with f.save(path, key=key), or "
+            "load it without a key where you know whom it is from."
+        )
+    raise CompileError(
+        "its signature is not that of the key: the file was changed, or was signed with another "
+        "key. Get the file again from where you trust it, or give the key of f.save(path, key=key)."
+    )
 
 
-def _encode_annotation(annotation: object) -> str | None:
-    if annotation is inspect.Parameter.empty:
-        return None
-    return inspect.formatannotation(annotation)
+def digest_of(comment: bytes) -> bytes:
+    """Return the part of a file's comment that is not its signature."""
+    return comment.partition(b" ")[0]
 
 
-def _decode_annotation(text: str | None) -> Any:
-    if text is None:
-        return inspect.Parameter.empty
-    return _BUILTIN.get(text) or Shown(text)
+def _signature(signed: bytes, key: bytes) -> bytes:
+    return hmac.new(key, signed, hashlib.sha256).hexdigest().encode()

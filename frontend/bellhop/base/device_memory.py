@@ -1,11 +1,12 @@
 """How much memory devices have, and how much more a program takes there."""
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 
 import jax
+
+from bellhop_runtime import memory_for_process
 
 
 def memory_of(devices: Sequence[jax.Device]) -> int:
@@ -24,7 +25,13 @@ def _memory_of(device: jax.Device, devices: Sequence[jax.Device]) -> int:
         # It does not say.
         return sys.maxsize
     together = sum(each.process_index == device.process_index for each in devices)
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // together
+    return memory_of_process() // together
+
+
+def memory_of_process() -> int:
+    """Return the bytes that this process may have: of the machine, or by a limit of the system."""
+    memory = memory_for_process()
+    return sys.maxsize if math.isinf(memory) else int(memory)
 
 
 def memory_taken_by(compiled: jax.stages.Compiled) -> int:

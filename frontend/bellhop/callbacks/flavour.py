@@ -239,10 +239,9 @@ class Flavour:
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
         is_ordered = ordered_effect in self.effects
         token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
+        lower: Callable[..., Any] = lower_by_jax if delegates else lower_callback
         if lowering is not None:
             lower = functools.partial(lowering.call, n_arguments=self.n_arguments)
-        else:
-            lower = lower_by_jax if delegates else lower_callback
         results, token = lower(ctx, target, kind, operands, token)
         if token is not None:
             ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))

@@ -8,7 +8,6 @@ says which circuit the state is of, and why that is part of the program.
 """
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import jax
 import numpy as np
 from jax.export import is_symbolic_dim
 
-from bellhop.base.device_memory import devices_for, in_gib, memory_of
+from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_of_process
 from bellhop.base.types import Operand
 from bellhop.control_flow.marks import Mark, marked
 from bellhop.errors import CompileError
@@ -118,7 +117,7 @@ def check_result_fits(
 
 
 def _check(takes: int, what: str, fewer: str, where: str, rows: int | None) -> None:
-    there_is = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    there_is = memory_of_process()
     if rows is not None:
         takes, what, fewer = rows * takes, f"{what}, in a batch of {rows},", f"{fewer} or rows"
     if is_symbolic_dim(takes):
@@ -126,8 +125,8 @@ def _check(takes: int, what: str, fewer: str, where: str, rows: int | None) -> N
         return
     if takes > there_is:
         raise CompileError(
-            f"{where}: {what} would take {in_gib(takes)} of memory, and this machine has "
-            f"{in_gib(there_is)}. Use fewer {fewer}."
+            f"{where}: {what} would take {in_gib(takes)} of memory, and this process may "
+            f"have {in_gib(there_is)}. Use fewer {fewer}."
         )
 
 

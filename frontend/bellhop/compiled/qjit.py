@@ -12,7 +12,7 @@ import jax
 
 from bellhop._jax.private import trace_state_clean
 from bellhop.archive.archive import save_programs
-from bellhop.archive.signatures import encode_signature
+from bellhop.archive.call_signatures import encode_signature
 from bellhop.base.pickling import PickledByName
 from bellhop.base.signature import array_types, declared_signature, describe
 from bellhop.base.source import warn_user

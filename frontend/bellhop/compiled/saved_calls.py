@@ -8,8 +8,8 @@ from typing import Any
 import jax
 
 from bellhop.archive.archive import SavedProgram
+from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
-from bellhop.archive.signatures import Shown
 from bellhop.base.argument_mismatch import describe_arguments, find_mismatch, type_of
 from bellhop.base.flat import Flat, flat_arguments
 from bellhop.base.signature import DeclaredSignature
@@ -20,7 +20,7 @@ _Key = str | int
 
 
 @dataclass(frozen=True)
-class _Form:
+class _CallForm:
     """How the arguments of a program were passed: keys of positional ones, names of the others."""
 
     positional: tuple[_Key, ...]
@@ -51,8 +51,8 @@ class SavedCalls:
         self._programs = programs
         self._names = _positional_names(signature)
         self._types = [_types_of(program) for program in programs]
-        self._forms = [_Form(self._keys(len(args)), frozenset(kw)) for args, kw in self._types]
-        by_keys: dict[frozenset[_Key], set[_Form]] = {}
+        self._forms = [_CallForm(self._keys(len(args)), frozenset(kw)) for args, kw in self._types]
+        by_keys: dict[frozenset[_Key], set[_CallForm]] = {}
         for form in self._forms:
             by_keys.setdefault(form.keys, set()).add(form)
         # Calls with these arguments are taken as they are.
@@ -139,7 +139,9 @@ class SavedCalls:
         given.update(bound.kwargs.items())
         return given
 
-    def _arranged(self, form: _Form, given: dict[_Key, Any]) -> tuple[Args, dict[str, Any]] | None:
+    def _arranged(
+        self, form: _CallForm, given: dict[_Key, Any]
+    ) -> tuple[Args, dict[str, Any]] | None:
         """Return arguments in the form of a program; None where the program has other ones."""
         values = dict(given)
         assert self._signature is not None

@@ -76,11 +76,17 @@ def _keep_in_view(transformed: Transformed) -> None:
 _ONLY_FULL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
-def _forget_unused(phase: str, info: dict[str, int]) -> None:
+def _forget_unused(
+    phase: str,
+    info: dict[str, int],
+    # At the end of the process modules have lost their names, and collections still come.
+    in_view: set[weakref.ref[Transformed]] = _in_view,
+    only_full: bool = _ONLY_FULL,
+) -> None:
     # At the start, so that this collection finds what is garbage then.
-    if phase == "start" and (_ONLY_FULL or info["generation"] == 2):
+    if phase == "start" and (only_full or info["generation"] == 2):
         # A set is copied in one piece, while other threads add to it.
-        for reference in _in_view.copy():
+        for reference in in_view.copy():
             transformed = reference()
             if transformed is not None:
                 transformed.forget_unless_used()

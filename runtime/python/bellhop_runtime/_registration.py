@@ -60,12 +60,8 @@ def register() -> None:
         _runtime.set_dtype(number, np.dtype(dtype))
     for name, stages in _runtime.targets().items():
         jax.ffi.register_ffi_target(name, stages, platform="cpu")
-    gc.callbacks.append(_on_collection)
+    # No function of Python's: Ctrl-C would be raised in it, and Python drops what such a callback
+    # raises; at the end of the process its module has lost its names.
+    gc.callbacks.append(_runtime.on_collection)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_runtime.forget_threads)
-
-
-def _on_collection(phase: str, info: dict[str, int]) -> None:
-    del info
-    if phase == "start":
-        _runtime.collection_begins()

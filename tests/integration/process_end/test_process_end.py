@@ -130,3 +130,26 @@ def test_faulthandler_shows_the_callback_that_a_program_waits_for(tmp_path):
     run_at_once(lambda: f(1.0), look)
     text = (tmp_path / "threads").read_text()
     assert len(re.findall(r"test_process_end.py\", line \d+ in waits_for_ever", text)) == 2
+
+
+def test_collections_at_the_end_and_ctrl_c_in_one_are_not_dropped(run_script):
+    """Python drops what a function of gc.callbacks raises, Ctrl-C too."""
+    script = """
+    import builtins, gc, os
+    import bellhop, bellhop_runtime
+
+    os.dup2(1, 2)
+    bellhop.qjit(lambda x: x)(1.0)
+    native = [call for call in gc.callbacks if call is bellhop_runtime._runtime.on_collection]
+    print(len(native))
+
+    class Last:
+        def __init__(self):
+            self.collect = gc.collect
+
+        def __del__(self):
+            self.collect()
+
+    builtins.last = Last()
+    """
+    assert run_script(script) == "1\n"

@@ -215,7 +215,9 @@ def test_unusable_declaration_is_an_error_that_names_the_function(declared):
 
 def test_a_shape_in_the_place_of_a_type_is_told_from_types():
     for declared in ((3,), ((3,), float)):
-        with pytest.raises(TypeError, match=r"got \(3,\), which is a tuple of numbers"):
+        with pytest.raises(
+            TypeError, match=r"expected types of arrays, got \(3,\), which is a tuple"
+        ):
             bellhop.pure_callback(np.sin, declared)
     # Numbers of a class of its own are examples, and so is one alone.
     two = bellhop.pure_callback(lambda x: Pair(x, 2), Pair(0.0, 0))

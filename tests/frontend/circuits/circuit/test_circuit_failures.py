@@ -96,7 +96,7 @@ def test_wires_of_what_does_not_happen() -> None:
 @pytest.mark.parametrize("qubits", [40, 62])
 def test_states_that_do_not_fit(device: str, qubits: int) -> None:
     circuit = qml.QNode(lambda x: (qml.RX(x, 0), qml.state())[1], qml.device(device, wires=qubits))
-    message = rf"QNode '<lambda>' \(.*{qubits} qubits.* of memory, and this machine has \d"
+    message = rf"QNode '<lambda>' \(.*{qubits} qubits.* of memory, and this process may have \d"
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(circuit)(0.3)
 
@@ -104,7 +104,7 @@ def test_states_that_do_not_fit(device: str, qubits: int) -> None:
 def test_state_that_does_not_fit_and_a_number() -> None:
     """The compiled program is refused before XLA or the device allocate anything."""
     circuit = qml.QNode(flip, qml.device("lightning.qubit", wires=40))
-    message = r"^the QNode 'flip' \(.*: 40 qubits take .* GiB of memory, and this machine has"
+    message = r"^the QNode 'flip' \(.*: 40 qubits take .* GiB of memory, and this process may have"
     with pytest.raises(bellhop.CircuitError, match=message):
         bellhop.qjit(circuit)(0)
 
@@ -157,7 +157,7 @@ def test_states_of_a_batch_that_do_not_fit(rows: tuple[int, ...]) -> None:
     program = functools.reduce(lambda f, _: jax.vmap(f), rows, circuit)
     message = (
         rf"QNode 'flip' \(.*: the state of 24 qubits, in a batch of {rows[-1]}, would take \d+ GiB "
-        r"of memory, and this machine has .*Use fewer wires or rows"
+        r"of memory, and this process may have .*Use fewer wires or rows"
     )
     with pytest.raises(bellhop.CompileError, match=message):
         bellhop.qjit(program)(jnp.zeros(rows, int))

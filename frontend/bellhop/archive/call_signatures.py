@@ -1,0 +1,157 @@
+"""How a saved function is called: its name, docstring and Python signature, as data."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from bellhop.archive.functions import Allowed
+from bellhop.archive.schema import Malformed
+from bellhop.archive.trees import Tree, decode_tree, encode_tree
+from bellhop.errors import CompileError
+
+_PLAIN = bool | int | float | str
+_BUILTIN = {kind.__name__: kind for kind in (bool, int, float, complex, str, object)}
+
+
+@dataclass(frozen=True)
+class PlainDefault:
+    """A default value of Python numbers and strings, and containers of them."""
+
+    kind: Literal["value"]
+    tree: Tree
+    leaves: tuple[_PLAIN, ...]
+
+
+@dataclass(frozen=True)
+class ShownDefault:
+    """A default value that the file only shows as text."""
+
+    kind: Literal["text"]
+    text: str
+
+
+@dataclass(frozen=True)
+class SavedParameter:
+    """A parameter; ``annotation`` is the text that a signature shows."""
+
+    name: str
+    kind: Literal[
+        "POSITIONAL_ONLY",
+        "POSITIONAL_OR_KEYWORD",
+        "VAR_POSITIONAL",
+        "KEYWORD_ONLY",
+        "VAR_KEYWORD",
+    ]
+    default: PlainDefault | ShownDefault | None
+    annotation: str | None
+
+
+@dataclass(frozen=True)
+class SavedSignature:
+    """How a function is called.
+
+    Attributes:
+        doc: the docstring.
+        parameters: the parameters; None for a function that does not say them.
+        returns: the text of the annotation of the result.
+        declared: the number of the program whose types the annotations declare.
+    """
+
+    doc: str | None
+    parameters: tuple[SavedParameter, ...] | None
+    returns: str | None
+    declared: int | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What stands for an annotation, or a default value, of which the file has the text alone."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def encode_signature(function: Callable[..., Any], declared: int | None) -> SavedSignature:
+    """Return how a function is called, as data.
+
+    Args:
+        function: the user's function.
+        declared: the number of the program whose types the annotations declare.
+    """
+    doc = getattr(function, "__doc__", None)
+    doc = doc if isinstance(doc, str) else None
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        # Some functions written in C have none.
+        return SavedSignature(doc, None, None, None)
+    parameters = tuple(
+        SavedParameter(
+            each.name,
+            each.kind.name,  # type: ignore[arg-type]
+            None if each.default is each.empty else _encode_default(each.default),
+            _encode_annotation(each.annotation),
+        )
+        for each in signature.parameters.values()
+    )
+    return SavedSignature(
+        doc, parameters, _encode_annotation(signature.return_annotation), declared
+    )
+
+
+def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
+    """Return the signature that ``encode_signature`` made data of; None where there was none.
+
+    Raises:
+        ValueError: where there is no such signature.
+    """
+    if saved.parameters is None:
+        return None
+    empty = inspect.Parameter.empty
+    parameters = [
+        inspect.Parameter(
+            each.name,
+            inspect._ParameterKind[each.kind],
+            default=empty if each.default is None else _decode_default(each.default, allowed),
+            annotation=_decode_annotation(each.annotation),
+        )
+        for each in saved.parameters
+    ]
+    return inspect.Signature(parameters, return_annotation=_decode_annotation(saved.returns))
+
+
+def _encode_default(default: object) -> PlainDefault | ShownDefault:
+    leaves, tree = jax.tree.flatten(default)
+    if all(type(leaf) in (bool, int, float, str) for leaf in leaves):
+        try:
+            return PlainDefault("value", encode_tree(tree, "a default value"), tuple(leaves))
+        except CompileError:
+            # A container that files do not hold.
+            pass
+    return ShownDefault("text", repr(default))
+
+
+def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
+    if isinstance(default, ShownDefault):
+        return Shown(default.text)
+    tree = decode_tree(default.tree, allowed)
+    if tree.num_leaves != len(default.leaves):
+        raise Malformed("it has a default value that cannot be")
+    return jax.tree.unflatten(tree, default.leaves)
+
+
+def _encode_annotation(annotation: object) -> str | None:
+    if annotation is inspect.Parameter.empty:
+        return None
+    return inspect.formatannotation(annotation)
+
+
+def _decode_annotation(text: str | None) -> Any:
+    if text is None:
+        return inspect.Parameter.empty
+    return _BUILTIN.get(text) or Shown(text)
