@@ -2,7 +2,8 @@
 # Writes a report of what runs on this machine's GPU, within eight minutes:
 #   bash run.sh OUTPUT [SLOWNESS [STEP...]]
 # OUTPUT gets report.md, report.json and output.log.  SLOWNESS, a whole number, multiplies all time
-# limits, for a trial on a slow machine.  STEPs by name (steps.py) leave out the others.  The Python of the machine needs jax; no network is used.
+# limits, for a trial on a slow machine.  STEPs by name (steps.py) leave out the others.  The machine's
+# python3, or $PYTHON, needs jax; no network is used.
 set -u
 bundle=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1" && output=$(cd "$1" && pwd) || exit

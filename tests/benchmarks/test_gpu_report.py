@@ -1,5 +1,6 @@
 """The report of a GPU is whole whatever its steps do, and ends in time."""
 
+import importlib
 import json
 import os
 import signal
@@ -154,7 +155,7 @@ def test_n(n):
     assert n == 0
 @pytest.mark.gpu
 def test_skipped():
-    pytest.skip("needs two GPUs")
+    raise pytest.skip.Exception("needs two GPUs")
 def test_without_a_gpu():
     pass
 """
@@ -179,7 +180,10 @@ def test_results_of_tests_are_recorded(run, tmp_path, monkeypatch):
     assert sorted(answers.split(", ")) == ["1 failed", "1 passed", "1 skipped"]
 
 
-def test_cases_are_those_that_steps_list():
+def test_programs_of_steps_are_there():
+    package = Path(steps.__file__).parent
+    for path in package.glob("[!_]*.py"):
+        importlib.import_module(f"{steps.__package__}.{path.stem}")
     assert tuple(first_calls.CASES) == steps.FIRST_CALLS
 
 
