@@ -40,10 +40,10 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
 void expect_numbers(std::size_t count, const char* what) {
   const double bytes = static_cast<double>(count) * sizeof(double);
   if (bytes < kFewBytes) return;
-  const double kib = number_in("/proc/meminfo", "MemAvailable:");
-  if (bytes <= 1024 * kib) return;
+  const double free = memory_for_process(Memory::kFree);
+  if (bytes <= free) return;
   throw CircuitError(std::string(what) + " takes " + in_gib(bytes) +
-                     " of memory, and free are " + in_gib(1024 * kib) +
+                     " of memory, and free are " + in_gib(free) +
                      ". Use fewer parameters.");
 }
 
