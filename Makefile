@@ -168,6 +168,7 @@ sanitize: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet cmake nanobind
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh address,undefined $(CURDIR)/$(BIN)/python \
 	  tests/runtime tests/frontend/callbacks tests/integration/under_load/test_many_in_flight.py \
+	  tests/fuzz/hostile \
 	  $(BATCHES) $(REPEATED) $(CIRCUITS)derivatives/test_shifts_in_dynamic_loops.py \
 	  $(CIRCUITS)operations/test_mid_circuit_seeds.py \
 	  -k "not leak and not soak and not large_results and not memory"

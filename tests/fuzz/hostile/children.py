@@ -34,7 +34,9 @@ def in_child(function, *, seconds):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(writer, 2)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+            # AddressSanitizer takes addresses for all memory that there could be.
+            if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+                resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
             signal.alarm(seconds)
             _show_stacks(writer)
             outcome = function()

@@ -144,7 +144,7 @@ class Circuit:
     def gates(self):
         attributes, (params, wires), count = self.table()
         times = self.integer(count, 8 if self.columns == 0 else None)
-        given = ("i32", (), np.int32(_as32(min(times, 2**31 - 1))).tobytes())
+        given = ("i32", (), np.int32(_as32(times) if times < 2**31 else -1).tobytes())
         more = [given] if count != 1 or self.draw.random() < 0.3 else []
         offset = ("i32", (), np.int32(_as32(self.offset())).tobytes())
         return self.step("gates", [params, offset, wires, *more], [], attributes, prepared=True)
