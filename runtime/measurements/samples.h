@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "interpreter/signals.h"
 #include "measurements/measurement.h"
 
 namespace bellhop {
@@ -28,15 +29,27 @@ class ShotNumbers {
   const std::uint32_t* numbers_ = nullptr;
 };
 
+// Calls body(i) for each of some samples, in order, and looks for signals now and then:
+// there may be 10^9 of them. Throws Interrupted.
+template <typename Body>
+void for_each_sample(std::size_t count, const Body& body) {
+  constexpr std::size_t kBetweenLooks = std::size_t{1} << 18;
+  for (std::size_t begin = 0; begin < count; begin += kBetweenLooks) {
+    check_signals();
+    const std::size_t end = std::min(count, begin + kBetweenLooks);
+    for (std::size_t i = begin; i < end; ++i) body(i);
+  }
+}
+
 // Calls take(i, group) for each sample, in order.
 template <typename Take>
 void for_each_in_groups(const std::vector<std::size_t>& groups,
                         const ShotNumbers& shots, const Take& take) {
   std::size_t group = 0, end = groups.empty() ? 0 : groups.front();
-  for (std::size_t i = 0; i < shots.size(); ++i) {
+  for_each_sample(shots.size(), [&](std::size_t i) {
     while (shots[i] >= end) end += groups[++group];
     take(i, group);
-  }
+  });
 }
 
 // Writes the outcomes of a measurement's wires, a row for each shot of the circuit;
@@ -48,12 +61,12 @@ void write_samples(const Measurement& measurement, std::size_t qubits,
   std::ranges::fill(out, std::uint8_t{0});
   const auto& wires = measurement.wires;
   const std::size_t columns = wires.empty() ? qubits : wires.size();
-  for (std::size_t i = 0; i < shots.size(); ++i) {
+  for_each_sample(shots.size(), [&](std::size_t i) {
     const auto row = out.subspan(shots[i] * columns, columns);
     for (std::size_t k = 0; k < columns; ++k) {
       row[k] = bit(i, wires.empty() ? k : static_cast<std::size_t>(wires[k]));
     }
-  }
+  });
 }
 
 // Writes one for each of the shots, of all of the circuit.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "devices/error.h"
+#include "measurements/samples.h"
 
 namespace bellhop::engine {
 
@@ -40,14 +41,15 @@ std::vector<std::uint32_t> draw(const States& states, const Amplitudes& ket,
   }
   std::uniform_real_distribution<> uniform;
   std::vector<std::uint32_t> found(shots);
-  for (std::uint32_t& index : found) {
+  for_each_sample(shots, [&](std::size_t i) {
+    std::uint32_t& index = found[i];
     const double number = uniform(generator);
     const auto part = static_cast<std::size_t>(number * static_cast<double>(parts));
     // Rounded, a number may lie just below its part.
     index = begins[std::min(part, parts - 1)];
     while (index > 0 && ends[index - 1] > number * total) --index;
     while (index < last && ends[index] <= number * total) ++index;
-  }
+  });
   return found;
 }
 
