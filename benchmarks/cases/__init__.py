@@ -19,6 +19,7 @@ from benchmarks.cases import (
     learning,
     long_circuits,
     losses,
+    native,
     noise,
     observing,
     outcomes,
@@ -31,6 +32,7 @@ from benchmarks.cases import (
 _FAMILIES = (
     empty_call,
     callbacks,
+    native,
     concurrent,
     buffers,
     straight_line,
