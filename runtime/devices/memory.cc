@@ -6,7 +6,6 @@
 #include <string>
 
 #include "devices/error.h"
-#include "devices/memory_limits.h"
 
 namespace bellhop {
 namespace {

@@ -3,14 +3,10 @@
 
 #include <complex>
 #include <cstddef>
-#include <cstdint>
+
+#include "devices/memory_limits.h"
 
 namespace bellhop {
-
-enum class Memory : std::uint8_t {
-  kFree,  // by now, without swapping
-  kAll,   // that the machine has
-};
 
 // State vectors, and samples of them.
 struct MemoryNeeded {

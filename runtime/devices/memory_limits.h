@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
-#include "devices/memory.h"
-
 namespace bellhop {
+
+enum class Memory : std::uint8_t {
+  kFree,  // by now, without swapping
+  kAll,   // that the process may have
+};
 
 // The bytes that the process may have, or may have besides those that it has: the least
 // of the machine's memory, RLIMIT_AS and RLIMIT_DATA, and the limits of its cgroups, of
