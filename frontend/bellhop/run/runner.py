@@ -143,12 +143,12 @@ class Runner:
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
         args, kwargs = flat_arguments(args, kwargs)
-        self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
+        signature = signature_of(of_first_input(first)[1], args, kwargs)
+        self._traces.wait_for(signature)
 
         def compiled() -> Any:
             lowered = self._embedding.lower(first, *args, **kwargs)
-            call = GivenCall.of(of_first_input(first)[1], args, kwargs)
-            options = self._compiler_options_of(call)
+            options = self._compiler_options.get(signature)
             return with_failures(lambda: self._finish(lowered, args, kwargs, options))
 
         return within("is compiled for new types of arguments", compiled)
