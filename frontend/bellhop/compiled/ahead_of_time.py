@@ -114,7 +114,8 @@ class AheadOfTime(Inspectable):
             function._static = StaticArguments(self.original_function, None, None)
             return function
 
-        return Lowered(lowered, self._traced.name, pinned)
+        options = self._runner.options_of_lowered(call)
+        return Lowered(lowered, self._traced.name, pinned, options)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Return the program for a signature, as ``jax.jit``'s ``trace`` does.

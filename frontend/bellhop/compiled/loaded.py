@@ -109,11 +109,15 @@ class LoadedFunction(QJIT[Any, Any]):
         return Made(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
     def _finish(
-        self, lowered: jax.stages.Lowered, args: Args, kwargs: Kwargs
+        self,
+        lowered: jax.stages.Lowered,
+        args: Args,
+        kwargs: Kwargs,
+        compiler_options: dict[str, bool] | None,
     ) -> jax.stages.Compiled:
         code = self._find(args, kwargs).machine_code
         if code is None:
-            return super()._finish(lowered, args, kwargs)
+            return super()._finish(lowered, args, kwargs, compiler_options)
         try:
             return machine_code.executable(code, lowered)
         except Exception as error:

@@ -208,10 +208,14 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         return made.program.code, made.out_tree
 
     def _finish(
-        self, lowered: jax.stages.Lowered, args: Args, kwargs: Kwargs
+        self,
+        lowered: jax.stages.Lowered,
+        args: Args,
+        kwargs: Kwargs,
+        compiler_options: dict[str, bool] | None,
     ) -> jax.stages.Compiled:
         """Make the executable of a program."""
-        return lowered.compile()
+        return lowered.compile(compiler_options)
 
     def _replace(self, stage: str, text: str) -> None:
         """Compile the newest program again at its next call, from another module."""

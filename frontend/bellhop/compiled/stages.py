@@ -83,17 +83,23 @@ class Lowered(_Stage):
         of_jax: JAX's ``Lowered``.
         function: what the user's is called.
         pinned: returns what calls the function by an executable.
+        compiler_options: XLA's options for the program; None for the defaults.
     """
 
     def __init__(
-        self, of_jax: Any, function: str, pinned: Callable[[Any], Callable[..., Any]]
+        self,
+        of_jax: Any,
+        function: str,
+        pinned: Callable[[Any], Callable[..., Any]],
+        compiler_options: dict[str, bool] | None,
     ) -> None:
         super().__init__(of_jax, function)
         self._pinned = pinned
+        self._compiler_options = compiler_options
 
     def compile(self) -> Compiled:
         """Compile the program."""
-        executable = with_failures(self._of_jax.compile)
+        executable = with_failures(lambda: self._of_jax.compile(self._compiler_options))
         return Compiled(executable, self._function, self._pinned(executable))
 
 

@@ -25,6 +25,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import hold_weakly_in_caches, ir_type
+from bellhop.base.code_generation import OLDER_GENERATOR
 from bellhop.base.devices import Target
 from bellhop.base.module_text import Snapshot
 from bellhop.base.types import Aval
@@ -65,7 +66,7 @@ class Code:
         runtime_calls: the names of its custom calls that are the runtime's.
         delegates_calls: whether it has functions for JAX to define, which call Python.
         takes_arguments: whether regions of it take what it is called with.
-        repeats_kernels: whether XLA compiles it sooner where it makes equal kernels once.
+        uses_older_generator: whether XLA's older generator makes the kernels.
     """
 
     module: bytes
@@ -78,7 +79,12 @@ class Code:
     runtime_calls: frozenset[str] = frozenset()
     delegates_calls: bool = False
     takes_arguments: bool = False
-    repeats_kernels: bool = False
+    uses_older_generator: bool = False
+
+    @property
+    def compiler_options(self) -> dict[str, bool] | None:
+        """XLA's options for the ``jax.jit`` that holds the program; None for the defaults."""
+        return OLDER_GENERATOR if self.uses_older_generator else None
 
     @property
     def calls_runtime(self) -> bool:

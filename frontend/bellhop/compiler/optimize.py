@@ -30,7 +30,7 @@ import jax
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop.base.code_generation import FEW, HAS_BOTH, repeats_kernels
+from bellhop.base.code_generation import FEW_KERNELS, HAS_BOTH, is_small, repeats_kernels
 from bellhop.base.devices import (
     Target,
     describe_target,
@@ -180,7 +180,7 @@ def optimize(
             runtime_calls=runtime_calls(module),
             delegates_calls=any(MARK in each.attributes for each in functions(module).values()),
             takes_arguments=dialect.TAKES_ARGUMENTS in module.operation.attributes,
-            repeats_kernels=_repeats_kernels(optimized, module),
+            uses_older_generator=HAS_BOTH and _suits_older_generator(optimized, module),
         )
         return Program(
             code,
@@ -214,11 +214,19 @@ def _check_meshes(module: ir.Module, device: str) -> None:
         )
 
 
-def _repeats_kernels(optimized: str, module: ir.Module) -> bool:
-    # To write the text again takes longer than to look into it, and few programs have many calls.
-    calls = optimized.count('"callback.call"') + optimized.count('"quantum.')
-    is_worth_it = HAS_BOTH and min(calls, optimized.count("= stablehlo.")) > FEW
-    return is_worth_it and repeats_kernels(_text(module, elides=True))
+def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
+    """Return whether a program calls the runtime, on small arrays, and repeats few kernels.
+
+    Args:
+        optimized: text of the module after the optimising passes.
+        module: the module after all passes.
+    """
+    calls = optimized.count('"callback.') + optimized.count('"quantum.')
+    if not calls or not is_small(optimized):
+        return False
+    # Few programs have many kernels, and writing the text takes longer than reading it.
+    kernels = min(calls, optimized.count("= stablehlo."))
+    return kernels <= FEW_KERNELS or not repeats_kernels(_text(module, elides=True))
 
 
 def _text(module: ir.Module, elides: bool) -> ModuleText:

@@ -92,7 +92,6 @@ def embedding_jit(
     name: str,
     donated: tuple[int, ...],
     compile_: Compile,
-    options: dict[str, bool] | None,
 ) -> Any:
     """Return the ``jax.jit`` that a qjit function's programs are embedded into.
 
@@ -103,7 +102,6 @@ def embedding_jit(
         name: what the function is called.
         donated: which arguments are the program's to overwrite.
         compile_: makes a program.
-        options: those of XLA.
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -121,4 +119,4 @@ def embedding_jit(
 
     embedded.__name__ = name
     donate = tuple(number + 1 for number in donated)
-    return jax.jit(embedded, donate_argnums=donate, compiler_options=options)
+    return jax.jit(embedded, donate_argnums=donate)

@@ -1,6 +1,5 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
-import functools
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -34,7 +33,6 @@ from bellhop.run.embedding import (
     signature_of,
     wait_for,
 )
-from bellhop.run.generator_choice import GeneratorChoice
 from bellhop.run.given_call import GivenCall
 from bellhop.run.unfinished import Unfinished
 from bellhop_runtime import CallbackTable, CallWithArguments, within
@@ -63,7 +61,9 @@ class Runner:
         compile_: Compile,
         run_uncompiled: Callable[[Static, Any, Any], Any],
         refuse: Callable[[Any, Any], None],
-        finish: Callable[[jax.stages.Lowered, Any, Any], jax.stages.Compiled],
+        finish: Callable[
+            [jax.stages.Lowered, Any, Any, dict[str, bool] | None], jax.stages.Compiled
+        ],
         donated: tuple[int, ...] = (),
     ) -> None:
         """Begin without programs.
@@ -75,7 +75,7 @@ class Runner:
             run_uncompiled: runs the function itself.
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
             finish: makes the executable of what was lowered for arguments, each a ``Flat``, on the
-                host's device.
+                host's device, with XLA's options.
             donated: which arguments are the program's to overwrite.
         """
 
@@ -84,7 +84,9 @@ class Runner:
             if handle is not self.handle:
                 raise _OnFormerDevice
             code, out_tree = compile_(*arguments)
-            self._operands[signature_of(*arguments)] = code.arguments
+            signature = signature_of(*arguments)
+            self._operands[signature] = code.arguments
+            self._compiler_options[signature] = code.compiler_options
             if code.needs_call:
                 self.needs_call = True
             return code, out_tree
@@ -99,12 +101,13 @@ class Runner:
         uncompiled.__name__ = name
         self._name = name
         self._traces = Traces()
-        make_jit = functools.partial(embedding_jit, self._traces, name, donated)
-        self._choice = GeneratorChoice(make_jit, compile_here)
+        self._embedding = embedding_jit(self._traces, name, donated, compile_here)
         self._uncompiled: Callable[..., Any] | None = uncompiled_flat
         self.needs_call = False
         # The arguments that are operands, of each program.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
+        # XLA's options for each program, which is traced before the options are known.
+        self._compiler_options: dict[Hashable, dict[str, bool] | None] = {}
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
@@ -118,7 +121,7 @@ class Runner:
 
     def clear_cache(self) -> None:
         """Forget all programs."""
-        self._choice.jit.clear_cache()
+        self._embedding.clear_cache()
         self._jit_without._clear_cache()
         self._jit_with._clear_cache()
 
@@ -130,11 +133,13 @@ class Runner:
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
         args, kwargs = flat_arguments(args, kwargs)
-        self._traces.wait_for(signature_of(of_first_input(first)[1], args, kwargs))
+        signature = signature_of(of_first_input(first)[1], args, kwargs)
+        self._traces.wait_for(signature)
 
         def compiled() -> Any:
-            lowered = self._choice.use(lambda jit: jit.lower(first, *args, **kwargs))
-            return with_failures(lambda: self._finish(lowered, args, kwargs))
+            lowered = self._embedding.lower(first, *args, **kwargs)
+            options = self._compiler_options.get(signature)
+            return with_failures(lambda: self._finish(lowered, args, kwargs, options))
 
         return within("is compiled for new types of arguments", compiled)
 
@@ -218,6 +223,10 @@ class Runner:
     def _operands_of(self, call: GivenCall) -> tuple[int, ...] | None:
         """Return which arguments of a flat call are operands; None for all."""
         return self._operands.get(signature_of(call.static, call.args, call.kwargs))
+
+    def _compiler_options_of(self, call: GivenCall) -> dict[str, bool] | None:
+        """Return XLA's options for the program of a flat call; None for the defaults."""
+        return self._compiler_options.get(signature_of(call.static, call.args, call.kwargs))
 
     def _run(self, call: GivenCall, begun: Any = None) -> Any:
         handle = self.given_handle
@@ -314,13 +323,19 @@ class Runner:
         with on_host():
             return self._operands_of(call.flat)
 
+    def options_of_lowered(self, call: GivenCall) -> dict[str, bool] | None:
+        """Return XLA's options for what ``lower`` has made of the same call; None for defaults."""
+        with on_host():
+            return self._compiler_options_of(call.flat)
+
     def compile(self, call: GivenCall, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Compiled``, of values or of abstract values."""
         call = call.flat
         lowered = self.lower(call, handle)
+        options = self.options_of_lowered(call)
         if handle is None or handle is self.handle:
-            return with_failures(lambda: self._finish(lowered, call.args, call.kwargs))
-        return with_failures(lowered.compile)
+            return with_failures(lambda: self._finish(lowered, call.args, call.kwargs, options))
+        return with_failures(lambda: lowered.compile(options))
 
     def trace(self, call: GivenCall) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
@@ -331,9 +346,7 @@ class Runner:
         with on_host():
             first = first_input(handle, call.static)
             try:
-                return self._choice.use(
-                    lambda jit: getattr(jit, stage)(first, *call.args, **call.kwargs)
-                )
+                return getattr(self._embedding, stage)(first, *call.args, **call.kwargs)
             except (TypeError, OverflowError):
                 self._refuse(*restored_arguments(call.args, call.kwargs))
                 raise

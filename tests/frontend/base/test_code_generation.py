@@ -1,6 +1,7 @@
 """The kernels of a program, by whichever of XLA's code generators they are made."""
 
 import functools
+import os
 
 import jax
 import jax.numpy as jnp
@@ -92,6 +93,10 @@ def repeated(x, count):
     return x
 
 
+# make test has JAX's own programs compiled by the older generator (tests/conftest.py).
+IS_DEFAULT_NEWER = "xla_cpu_use_fusion_emitters=false" not in os.environ.get("XLA_FLAGS", "")
+
+
 def is_by_newer_generator(compiled):
     # It makes a fusion of every single operation.
     return "wrapped_add" in compiled.as_text()
@@ -103,10 +108,12 @@ def test_equal_kernels_between_callbacks_are_compiled_once():
     for x in (0.5, 0.25):
         np.testing.assert_allclose(f(x), repeated(x, 30), rtol=1e-14)
     assert len(calls) == 1
-    assert is_by_newer_generator(f.compiled_function)
+    assert is_by_newer_generator(f.compiled_function) is IS_DEFAULT_NEWER
+    assert not f._program().code.uses_older_generator
     few = bellhop.qjit(repeating(3))
     np.testing.assert_allclose(few(0.5), repeated(0.5, 3), rtol=1e-14)
     assert is_by_newer_generator(few.compiled_function) is not HAS_BOTH
+    assert few._program().code.uses_older_generator is HAS_BOTH
 
 
 def test_function_whose_later_program_repeats_kernels():
@@ -132,7 +139,7 @@ def test_equal_kernels_compiled_before_a_call(form, tmp_path):
             f = bellhop.load(tmp_path / "f", {"numpy:sin": np.sin})
             f(0.25)
         compiled = f.compiled_function
-    assert is_by_newer_generator(compiled)
+    assert is_by_newer_generator(compiled) is IS_DEFAULT_NEWER
     np.testing.assert_allclose(f(0.5), repeated(0.5, 30), rtol=1e-14)
 
 
@@ -177,3 +184,50 @@ def test_what_counts_as_an_equal_kernel(line, repeats):
         ]
     module = "\n".join([*lines, "return %v29 : tensor<f64>", "}"])
     assert repeats_kernels(module) is repeats
+
+
+def elementwise(x, count):
+    for _ in range(count):
+        x = jnp.sin(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("size", "loops", "is_newer"), [(256, 1, False), (300, 1, True), (64, 3, True)]
+)
+def test_generator_by_the_size_of_arrays(size, loops, is_newer):
+    identity = bellhop.pure_callback(lambda x: x, jax.ShapeDtypeStruct((size,), float))
+
+    def loop(x):
+        return jax.lax.fori_loop(0, loops, lambda i, x: identity(x) + 1, x)
+
+    f = bellhop.qjit(loop if loops > 1 else lambda x: identity(x) + 1)
+    x = np.linspace(0.0, 1.0, size)
+    np.testing.assert_allclose(f(x), x + loops)
+    assert f._program().code.uses_older_generator is (HAS_BOTH and not is_newer)
+
+
+def test_program_without_calls_is_compiled_as_by_jax():
+    f = bellhop.qjit(lambda x: x + 1)
+    f(0.5)
+    assert is_by_newer_generator(f.compiled_function) is IS_DEFAULT_NEWER
+
+
+PLACES = {
+    "program": lambda x, call: elementwise(x, 10_000),
+    "after a callback": lambda x, call: elementwise(call(x), 10_000),
+    "loop": lambda x, call: jax.lax.fori_loop(0, 2, lambda i, x: elementwise(call(x), 10_000), x),
+    "region": lambda x, call: bellhop.accelerate(lambda x: elementwise(x, 10_000), dev="cpu")(x),
+}
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("place", PLACES)
+def test_thousands_of_operations_in_a_row(place):
+    call = bellhop.pure_callback(lambda x: x, jax.ShapeDtypeStruct((4,), float))
+    x = np.arange(4.0)
+    expected = x
+    for _ in range(20_000 if place == "loop" else 10_000):
+        expected = np.sin(expected)
+    result = bellhop.qjit(lambda x: PLACES[place](x, call))(x)
+    np.testing.assert_allclose(result, expected, rtol=1e-10)
