@@ -104,7 +104,7 @@ def test_instrumentation_prints_stages_and_runs(capsys):
     lines = capsys.readouterr().out.splitlines()
     stages = [line.split()[0] for line in lines[2:]]
     # The comparison compiles something as well.
-    assert (lines[0], stages[:5]) == ("first", ["tracing", "lowering", "passes", "XLA", "run"])
+    assert (lines[0], stages[:3]) == ("first", ["tracing", "XLA", "run"])
     with bellhop.debug.instrumentation("second", detailed=True):
         f(0.0)
     lines = capsys.readouterr().out.splitlines()
@@ -112,7 +112,7 @@ def test_instrumentation_prints_stages_and_runs(capsys):
 
 
 def test_instrumentation_writes_a_file(tmp_path):
-    f = bellhop.qjit(lambda x: jnp.sin(x))
+    f = bellhop.qjit(lambda x: bellhop.pure_callback(np.sin, float)(x))
     path = tmp_path / "session.yml"
     with bellhop.debug.instrumentation("a: name", path, detailed=True):
         f(0.0)

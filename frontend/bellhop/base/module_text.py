@@ -1,7 +1,8 @@
 """The text of a module, which notebooks show in colours."""
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
@@ -49,6 +50,34 @@ class Snapshot:
         """The text of the module."""
         with make_context(), ir.Location.unknown():
             return ModuleText(printed(ir.Module.parse(self._bytecode)))
+
+
+class WrittenText(NamedTuple):
+    """The text of a module that is written already.
+
+    Attributes:
+        text: the text of the module.
+    """
+
+    text: ModuleText
+
+
+class LazyText:
+    """The text of a module that is made when the text is read.
+
+    Args:
+        make: makes the module.
+    """
+
+    def __init__(self, make: Callable[[], ir.Module]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def text(self) -> ModuleText:
+        """The text of the module."""
+        module = self._make()
+        with module.context, ir.Location.unknown():
+            return ModuleText(printed(module))
 
 
 @functools.cache

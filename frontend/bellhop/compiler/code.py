@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Primitive
 from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
+from bellhop._jax.jaxprs import without_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches, ir_type
 from bellhop.base.code_generation import OLDER_GENERATOR
 from bellhop.base.devices import Target
-from bellhop.base.module_text import Snapshot
+from bellhop.base.module_text import LazyText, Snapshot, WrittenText
 from bellhop.base.types import Aval
 from bellhop.compiler.delegation import Delegates
 from bellhop.compiler.placement import refuse_lowering_elsewhere
@@ -55,7 +56,8 @@ class Code:
 
     Attributes:
         module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
-            tokens, the operands and the table, and returns the tokens and the results.
+            tokens, the operands and the table, and returns the tokens and the results.  It is
+            empty where there is a ``jaxpr``.
         tokens: how many ordering tokens there are.
         out_avals: the types of the results.
         arguments: the numbers of the arguments that are operands.  Others are not used, or only by
@@ -66,6 +68,8 @@ class Code:
         runtime_calls: the names of its custom calls that are the runtime's.
         delegates_calls: whether it has functions for JAX to define, which call Python.
         takes_arguments: whether regions of it take what it is called with.
+        jaxpr: a classical program, which is lowered where it is called (``classical``); weakly
+            held, since rules of ``jax.custom_jvp`` in it are Python functions.
         uses_older_generator: whether XLA's older generator makes the kernels.
     """
 
@@ -80,6 +84,7 @@ class Code:
     delegates_calls: bool = False
     takes_arguments: bool = False
     uses_older_generator: bool = False
+    jaxpr: "weakref.ref[ClosedJaxpr] | None" = None
 
     @property
     def compiler_options(self) -> dict[str, bool] | None:
@@ -129,7 +134,7 @@ class Program:
         code: the part that runs.
         jaxpr: the traced function.
         lowered: the module before the passes.
-        mlir_opt: the module after the optimising passes.
+        optimized: the module after the optimising passes.
         stages: the module as lowered and after each pass, where asked for.
         targets: its callbacks, in the order of their numbers in the module.
         delegates: the functions that its code needs, where it is not for the CPU.
@@ -139,8 +144,8 @@ class Program:
 
     code: Code
     jaxpr: Any
-    lowered: Snapshot
-    mlir_opt: str
+    lowered: Snapshot | LazyText
+    optimized: LazyText | WrittenText
     stages: dict[str, str]
     targets: tuple["CallbackTarget", ...]
     delegates: Delegates | None = None
@@ -151,6 +156,11 @@ class Program:
     def mlir(self) -> str:
         """The text of the module before the passes."""
         return self.lowered.text
+
+    @property
+    def mlir_opt(self) -> str:
+        """The text of the module after the optimising passes."""
+        return self.optimized.text
 
     @property
     def prints(self) -> bool:
@@ -237,10 +247,39 @@ def _lower(
     if not is_region:
         refuse_lowering_elsewhere(ctx.module_context)
     *arguments, table = operands
+    if code.jaxpr is not None:
+        return _lower_jaxpr(ctx, code, arguments) or [table]
     # The program orders its own effects from beginning to end, and the call waits for them.
     tokens = [stablehlo.create_token() for _ in range(code.tokens)]
     results = call(ctx, merge(ctx, code), code, arguments, table, tokens)
     return results[code.tokens :] or [table]
+
+
+def _lower_jaxpr(
+    ctx: mlir.LoweringRuleContext, code: Code, arguments: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """Lower a classical program into the function that JAX is lowering."""
+    assert code.jaxpr is not None
+    closed = code.jaxpr()
+    assert closed is not None, "a runner keeps the jaxprs of its programs"
+    closed = without_high_primitives(closed)
+    kept = [closed.jaxpr.invars[number] for number in code.arguments]
+    constants = [
+        mlir.ir_constant(value, aval=var.aval)
+        for value, var in zip(closed.consts, closed.jaxpr.constvars, strict=True)
+    ]
+    results, _ = mlir.jaxpr_subcomp(
+        ctx.module_context,
+        closed.jaxpr.replace(invars=kept),
+        ctx.name_stack,
+        mlir.TokenSet(),
+        constants,
+        *arguments,
+        dim_var_values=ctx.dim_var_values,
+        const_lowering=ctx.const_lowering,
+        outer_traceback=None,
+    )
+    return list(results)
 
 
 mlir.register_lowering(program_p, _lower, cacheable=False)

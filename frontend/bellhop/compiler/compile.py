@@ -17,6 +17,7 @@ custom calls in place of our operations.
 """
 
 import contextlib
+import functools
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from bellhop._jax.private import without_mesh
 from bellhop.base.devices import Target
 from bellhop.base.source import definition_site, line_of
 from bellhop.compiler.callbacks_of_jax import lower_for_us
+from bellhop.compiler.classical import classical_program, is_classical
 from bellhop.compiler.code import Program
 from bellhop.compiler.context import lowering
 from bellhop.compiler.instruments import Stopwatch
@@ -64,11 +66,11 @@ def _rare_garbage_collection() -> Iterator[None]:
             gc.set_threshold(*usual)
 
 
-def _traced_again(function: Callable[..., Any], closed: ClosedJaxpr) -> Any:
+def _traced_again(name: str, closed: ClosedJaxpr) -> Any:
     def again(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
 
-    again.__name__ = function.__name__
+    again.__name__ = name
     with without_mesh():
         return jax.jit(again, keep_unused=True).trace(*closed.in_avals)
 
@@ -79,6 +81,20 @@ def _locate(module: ir.Module, site: str) -> None:
     if line.isdigit():
         with module.context:
             functions(module)["main"].location = ir.Location.file(file, int(line), 0)
+
+
+def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
+    """Return the module of a function's jaxpr in which no call of Python stands.
+
+    Args:
+        name: the name of the function.
+        site: ``file:line`` of its definition.
+        closed: the jaxpr.
+    """
+    with lowering(), without_mesh():
+        module = lower_for_us(_traced_again(name, closed))
+        _locate(module, site)
+    return module
 
 
 @_rare_garbage_collection()
@@ -123,8 +139,18 @@ def compile_program(
                 "jax.new_ref makes, which a qjit program cannot change in place. Pass its value, "
                 "ref[...], as an argument and return the new one, or make it inside."
             )
+    # A copy: JAX's caches hold what they know of the original while it lives, and that may refer
+    # to us.
+    closed = ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts)
+    targets = out_targets()
+    needs_module = keep_stages or is_merged or any(target is not None for target in targets)
+    if not needs_module and is_classical(closed):
+        stopwatch.lap("tracing")
+        # Not the function: JAX's caches would hold what was traced of it.
+        name, site = function.__name__, line_of(function)
+        return classical_program(closed, functools.partial(_lower_again, name, site))
     used = without_unused_calls(traced.jaxpr)
-    to_lower = traced if used is traced.jaxpr else _traced_again(function, used)
+    to_lower = traced if used is traced.jaxpr else _traced_again(function.__name__, used)
     stopwatch.lap("tracing")
     with lowering() as gathered, without_mesh():
         module = lower_for_us(to_lower)
@@ -138,11 +164,9 @@ def compile_program(
             module,
             gathered.targets,
             table,
-            # A copy: JAX's caches hold what they know of the original while it lives, and that
-            # may refer to us.
-            jaxpr=ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts),
+            jaxpr=closed,
             out_avals=out_avals,
-            out_targets=out_targets(),
+            out_targets=targets,
             keep_stages=keep_stages,
             concurrent=concurrent,
             is_merged=is_merged,

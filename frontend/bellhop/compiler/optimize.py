@@ -41,7 +41,7 @@ from bellhop.base.devices import (
     target_of_name,
     target_platform,
 )
-from bellhop.base.module_text import ModuleText, Snapshot
+from bellhop.base.module_text import ModuleText, Snapshot, WrittenText
 from bellhop.base.types import aval_of
 from bellhop.base.workers import Workers
 from bellhop.compiler.code import Code, Program
@@ -186,7 +186,7 @@ def optimize(
             code,
             jaxpr,
             lowered,
-            optimized,
+            WrittenText(optimized),
             stages,
             tuple(targets),
             kept,

@@ -1,5 +1,6 @@
 """How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
 
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -10,7 +11,7 @@ from bellhop._jax.dispatch import NotRun, copied, fast_calls
 from bellhop.base.devices import host_device
 from bellhop.base.flat import flat_arguments, restored_arguments
 from bellhop.base.static_arguments import Static
-from bellhop.compiler.code import table_handle
+from bellhop.compiler.code import Code, table_handle
 from bellhop.compiler.failures import with_failures
 from bellhop.compiler.placement import (
     Elsewhere,
@@ -87,6 +88,8 @@ class Runner:
             signature = signature_of(*arguments)
             self._operands[signature] = code.arguments
             self._compiler_options[signature] = code.compiler_options
+            if code.jaxpr is not None:
+                self._jaxprs[code] = code.jaxpr()
             if code.needs_call:
                 self.needs_call = True
             return code, out_tree
@@ -108,6 +111,8 @@ class Runner:
         self._operands: dict[Hashable, tuple[int, ...]] = {}
         # XLA's options for each program, which is traced before the options are known.
         self._compiler_options: dict[Hashable, dict[str, bool] | None] = {}
+        # Classical programs, each for as long as JAX may lower it.
+        self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
         # One that began before a program was found to take arguments may run none that does.
         self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
         self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)

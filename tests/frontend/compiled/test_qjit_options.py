@@ -180,7 +180,7 @@ def test_a_report_names_every_stage_once():
 
     @bellhop.qjit(verbose=True, logfile=out)
     def f(x):
-        return jnp.sin(x)
+        return bellhop.pure_callback(np.sin, float)(x)
 
     f(1.0)
     report = out.getvalue()

@@ -105,7 +105,7 @@ def test_special_functions_and_elements_of_arrays():
 def test_in_loops_and_branches():
     def chain(x: float) -> float:
         for i in range(50):
-            x = x * 0.9 + i
+            x = x * 0.9 + i / (1 + x * x)
         return x
 
     def run(x, n, loop: Callable, branch: Callable):

@@ -1,0 +1,110 @@
+"""Programs of JAX's own operations alone, which take no pass and no module of their own.
+
+``qjit(lambda x: 2 * x)`` has no call, circuit or region for our passes.  Such a program is lowered
+once, from its jaxpr, into the module of the ``jax.jit`` that runs it::
+
+    func.func public @main(%table: tensor<2xui32>, %x: tensor<f64>) -> tensor<f64> {
+      %0 = stablehlo.multiply %cst, %x : tensor<f64>
+      return %0 : tensor<f64>
+    }
+
+Other programs are lowered to a module of their own, which the passes change and ``merge`` copies.
+The text of a classical program, ``f.mlir``, is made when it is read.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var, primitives
+from jax.interpreters.mlir import ir
+
+from bellhop.base.equations import inner_jaxprs
+from bellhop.base.module_text import LazyText
+from bellhop.compiler.code import Code, Program
+from bellhop_mlir.region_name import RegionName
+from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
+
+# Calls of Python are not among JAX's public primitives.  A sharding needs the passes' checks.
+_OF_JAX = frozenset(
+    value for value in vars(primitives).values() if isinstance(value, Primitive)
+) - {primitives.sharding_constraint_p}
+
+# The kernels of numbers up to which XLA compiles a long block soon enough.
+_FEW_KERNELS = 4
+
+
+def is_classical(closed: ClosedJaxpr) -> bool:
+    """Return whether no pass has anything to do for a program.
+
+    Args:
+        closed: the traced program.
+    """
+    if closed.jaxpr.effects:
+        return False
+    blocks: list[Jaxpr] = [closed.jaxpr]
+    known = {id(closed.jaxpr)}
+    while blocks:
+        block = blocks.pop()
+        if not all(map(_is_of_jax, block.eqns)) or _has_long_scalar_code(block):
+            return False
+        for eqn in block.eqns:
+            for inner in inner_jaxprs(eqn):
+                if id(inner) not in known:
+                    known.add(id(inner))
+                    blocks.append(inner)
+    return True
+
+
+def _is_of_jax(eqn: JaxprEqn) -> bool:
+    """Return whether an equation is JAX's own, and neither a region nor a transfer."""
+    primitive, params = eqn.primitive, eqn.params
+    if primitive is primitives.jit_p:
+        return RegionName.parse(params["name"]) is None
+    if primitive is primitives.device_put_p:
+        return all(device is None for device in params["devices"])
+    return primitive in _OF_JAX
+
+
+def _has_long_scalar_code(block: Jaxpr) -> bool:
+    """Return whether the pass outline-scalars makes a block's compilation much shorter.
+
+    XLA makes a kernel of each number that is a result or is used more than once, and repeats in
+    the kernel all that the number is computed from.
+    """
+    size = OutlineScalars().size
+    if len(block.eqns) <= size:
+        return False
+    scalar = [eqn for eqn in block.eqns if _is_scalar(eqn)]
+    if len(scalar) <= size:
+        return False
+    uses = Counter(atom for eqn in block.eqns for atom in eqn.invars if isinstance(atom, Var))
+    results = {atom for atom in block.outvars if isinstance(atom, Var)}
+    kernels = sum(uses[var] > 1 or var in results for eqn in scalar for var in eqn.outvars)
+    return kernels > _FEW_KERNELS
+
+
+def _is_scalar(eqn: JaxprEqn) -> bool:
+    """Return whether an equation computes a single number."""
+    return all(var.aval.shape.count(1) == len(var.aval.shape) for var in eqn.outvars)
+
+
+def classical_program(closed: ClosedJaxpr, lower: Callable[[ClosedJaxpr], ir.Module]) -> Program:
+    """Return the program of a jaxpr for which ``is_classical`` is true.
+
+    Args:
+        closed: the jaxpr.
+        lower: makes the module that is shown to users.
+    """
+    jaxpr = closed.jaxpr
+    used = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
+    used.update(atom for atom in jaxpr.outvars if isinstance(atom, Var))
+    code = Code(
+        module=b"",
+        tokens=0,
+        out_avals=tuple(closed.out_avals),
+        arguments=tuple(i for i, var in enumerate(jaxpr.invars) if var in used),
+        jaxpr=weakref.ref(closed),
+    )
+    text = LazyText(lambda: lower(closed))
+    return Program(code, closed, text, text, {}, ())
