@@ -1,0 +1,1 @@
+"""`qjit` against `jax.jit`: the same functions, interleaved in one process or in pairs."""
