@@ -286,19 +286,6 @@ def test_second_derivative_by_finite_differences() -> None:
         program(0.3)
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "message"),
-    [
-        ("finite-diff", {"n": 2}, "the gradient_kwargs n are not supported"),
-        ("best", {"h": 0.1}, "the gradient_kwargs h are not supported by bellhop for diff_method="),
-    ],
-)
-def test_options_of_derivatives(method: str, options: Any, message: str) -> None:
-    node = circuit(rotated(expval), diff_method=method, gradient_kwargs=options)
-    with raises_naming_the_circuit(message):
-        bellhop.qjit(node)(0.3)
-
-
 def test_second_derivative_of_what_is_linear_in_the_circuit() -> None:
     node = circuit(rotated(expval))
     program = bellhop.qjit(jax.hessian(lambda y: y**2 * node(0.3)))
