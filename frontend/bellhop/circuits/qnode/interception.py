@@ -13,6 +13,7 @@ import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
 from bellhop._jax.patches.former_names import put_back_former_names
+from bellhop._pennylane.patches.computed_powers import make_powers_by
 from bellhop._pennylane.patches.controlled_operations import make_controlled_by
 from bellhop._pennylane.patches.pauli_measure import measure_by
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
@@ -23,6 +24,7 @@ from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
 from bellhop.circuits.gates.computed_controls import making_controlled
+from bellhop.circuits.gates.computed_powers import power_of_traced
 from bellhop.circuits.gates.gridsynth import rs_decomposition
 from bellhop.circuits.gates.noise_models import takes_noise_in_pieces
 from bellhop.circuits.gates.rewrites import global_folding
@@ -60,6 +62,7 @@ def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
     put_back_former_names()
     make_controlled_by(making_controlled)
+    make_powers_by(power_of_traced)
     decompose_by(rs_decomposition)
     stack_computed_angles()
     note_drawn_seeds()

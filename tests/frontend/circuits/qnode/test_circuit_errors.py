@@ -80,12 +80,12 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "the device does not apply NoGate, and PennyLane has no decomposition of it",
     ),
     "a gate made of others by a computed number": (
-        gate_in(lambda x: qml.pow(qml.X(0), x)),
-        "qml.pow raises PauliX to a power that the program computes, and what such a power",
+        gate_in(lambda x: qml.pow(qml.Rot(x, x, x, 0), x)),
+        "qml.pow raises Rot to a power that the program computes, and the gate has parameters",
     ),
     "an inverse of such a power": (
-        gate_in(lambda x: qml.adjoint(qml.pow(qml.Hadamard(0), x))),
-        "qml.pow raises Hadamard to a power that the program computes",
+        gate_in(lambda x: qml.adjoint(qml.pow(qml.Rot(x, x, x, 0), x))),
+        "qml.pow raises Rot to a power that the program computes",
     ),
     "unknown wire of a gate": (
         gate_in(lambda x: qml.RX(x, wires="a")),
