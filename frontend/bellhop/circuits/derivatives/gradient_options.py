@@ -145,7 +145,11 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
         if not known and name in _ALL_OPTIONS:
             found = Ignored("this method does not read it")
         if found is None:
-            raise CompileError(_unsupported(name, method, where, options))
+            supported = ", ".join(options) if options else "no options"
+            raise CompileError(
+                f"{where}: the gradient_kwargs have an unknown option {name}, expected "
+                f"{supported} for diff_method='{method}'. Leave it out."
+            )
         if value is None:
             continue
         if isinstance(found, Supported):
@@ -158,15 +162,7 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
         elif found.neutral is None or value != found.neutral:
             raise CompileError(
                 f"{where}: the option {name} of its gradient_kwargs is not supported by bellhop "
-                f"for diff_method='{method}': it would {found.effect}. {found.remedy}"
+                f"for diff_method='{method}': it would {found.effect}. Leave it out. "
+                f"{found.remedy}"
             )
     return options
-
-
-def _unsupported(name: str, method: str, where: str, options: Mapping[str, Any]) -> str:
-    """Return the message for an option that PennyLane's method does not have either."""
-    supported = ", ".join(options) if options else "no options"
-    return (
-        f"{where}: the gradient_kwargs have an unknown option {name}, expected {supported} for "
-        f"diff_method='{method}'. Leave it out."
-    )

@@ -1,8 +1,8 @@
 """Powers of gates whose exponent the program computes.
 
-A gate without parameters has a matrix ``V diag(exp(i a)) V^-1`` that is known while tracing, and its
-power is ``V diag(exp(i z a)) V^-1``.  The diagonal is a product of rotations around words of Z, whose
-angles are linear in ``z``, so such a power has shift rules as other rotations do::
+A gate without parameters has a matrix ``V diag(exp(i a)) V^-1`` that is known while tracing, and
+its power is ``V diag(exp(i z a)) V^-1``.  The diagonal is a product of rotations around words of Z,
+whose angles are linear in ``z``, so such a power has shift rules as other rotations do::
 
     qml.pow(qml.X(0), z)    H  GlobalPhase(-pi z / 2)  RZ(pi z)  H
 """

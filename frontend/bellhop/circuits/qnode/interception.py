@@ -20,6 +20,7 @@ from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.rs_decomposition import decompose_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
+from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
@@ -94,8 +95,25 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
+    qnode = _with_transforms_of_function(qnode)
     result = _call(qnode, args, kwargs, runner_of(qnode))
     return _call(qnode, args, kwargs, None) if result is None else result
+
+
+def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
+    """Return a QNode with the transforms of its quantum function as its own first transforms."""
+    function, transforms = split_transforms(qnode.func)
+    if not transforms:
+        return qnode
+    transformed = qml.QNode(function, qnode.device)
+    for transform, args, kwargs in transforms:
+        transformed = transform(transformed, *args, **kwargs)
+    changed = copy.copy(qnode)
+    changed.func = function
+    changed._compile_pipeline = CompilePipeline(
+        [*transformed.compile_pipeline, *qnode.compile_pipeline]
+    )
+    return changed
 
 
 def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> Any:
