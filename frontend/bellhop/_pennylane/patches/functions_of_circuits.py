@@ -3,7 +3,8 @@
     qml.specs(bellhop.qjit(circuit))(0.3)    without this patch: no attribute of a QNode
 
 Replaced: ``qml.specs``, ``qml.estimator.estimate``, ``construct_tape``, ``construct_batch``,
-``iterative_qpe`` and ``execute``, which calls a device from a program that is traced, where it has no derivative.
+``iterative_qpe`` and ``execute``, which calls a device from a program that is traced, where it has
+no derivative.
 Versions: 0.45.
 Upstream: most of them take whatever is named ``QJIT`` and has a ``user_function``; these do not.
 Installed: when the first function is compiled.

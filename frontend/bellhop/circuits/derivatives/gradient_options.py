@@ -160,9 +160,9 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
                 f"diff_method='{method}': {found.reason}. Leave it out."
             )
         elif found.neutral is None or value != found.neutral:
+            effect, remedy = found.effect, found.remedy
             raise CompileError(
                 f"{where}: the option {name} of its gradient_kwargs is not supported by bellhop "
-                f"for diff_method='{method}': it would {found.effect}. Leave it out. "
-                f"{found.remedy}"
+                f"for diff_method='{method}': it would {effect}. {remedy}"
             )
     return options

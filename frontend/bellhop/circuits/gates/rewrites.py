@@ -113,8 +113,9 @@ def _rewrite_of(transform: Any, qnode: qml.QNode) -> Rewrite:
     """Return what a piecewise transform does to operations.
 
     Angles of a two-qubit matrix come of eigenvectors, which have no derivative where eigenvalues
-    are equal, as for a product of two gates; Euler angles have none at the identity.  So the rotations are made of the matrix without a
-    derivative, and one gate behind them has the derivative::
+    are equal, as for a product of two gates; Euler angles have none at the identity.  So the
+    rotations are made of the matrix without a derivative, and one gate behind them has the
+    derivative::
 
         QubitUnitary(U)    rotations of U0 = stop_gradient(U)    QubitUnitary(U U0^-1)
 

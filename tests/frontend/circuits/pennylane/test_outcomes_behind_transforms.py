@@ -101,6 +101,7 @@ def test_what_has_no_single_outcome_is_an_error(transform: Any, message: str) ->
         bellhop.qjit(node)(0.4)
 
 
+@pytest.mark.hessian
 @pytest.mark.filterwarnings("ignore:The two-qubit decomposition may not")
 @pytest.mark.parametrize("device", ["lightning.qubit", "default.qubit"])
 @pytest.mark.parametrize("name", ["unitary_to_rot", "decompose"])
