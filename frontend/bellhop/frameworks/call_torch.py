@@ -19,6 +19,7 @@ from bellhop.callbacks.methods import method_of
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.errors import CompileError
 from bellhop.frameworks.torch_functions import PrimalFunction
+from bellhop.frameworks.torch_modes import TorchModes
 from bellhop.frameworks.torch_primitive import call_of, run
 from bellhop.frameworks.torch_tensors import (
     fake_results,
@@ -52,7 +53,7 @@ class TorchFunction(PickledByName):
         self._module = function if is_module else None
         self._vmap_method = vmap_method
         self._declared = None if result_type is MISSING else result_avals(function, result_type)
-        # By structure and types of the arguments: what is called, its results, their tree.
+        # By modes, structure and types of the arguments: the function, its results, their tree.
         self._calls: dict[Any, tuple[PrimalFunction, tuple[ShapedArray, ...], Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -155,15 +156,16 @@ class TorchFunction(PickledByName):
     def _call(self, parameters: dict[str, Any] | None, args: Args, kwargs: Kwargs) -> Any:
         leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
         avals = [jax.typeof(leaf) for leaf in leaves]
-        key = in_tree, tuple((aval.shape, aval.dtype) for aval in avals)
+        modes = TorchModes.current()
+        key = modes, in_tree, tuple((aval.shape, aval.dtype) for aval in avals)
         if key not in self._calls:
-            self._calls[key] = self._prepare(in_tree, avals)
+            self._calls[key] = self._prepare(in_tree, avals, modes)
         function, avals_out, out_tree = self._calls[key]
         results = run(call_of(function, avals_out, self._vmap_method), *leaves)
         return jax.tree.unflatten(out_tree, results)
 
     def _prepare(
-        self, in_tree: PyTreeDef, avals: Sequence[Any]
+        self, in_tree: PyTreeDef, avals: Sequence[Any], modes: TorchModes
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
         for aval in avals:
             torch_dtype(aval.dtype)
@@ -176,15 +178,36 @@ class TorchFunction(PickledByName):
         def call(*tensors: Any) -> list[Any]:
             result = self._evaluate(in_tree, tensors, {})
             try:
-                return [_as_tensor(leaf) for leaf in out_tree.flatten_up_to(result)]
+                leaves = out_tree.flatten_up_to(result)
             except ValueError as error:
                 raise TypeError(
                     f"call_torch '{self.__name__}' returned a value of structure "
                     f"{structure_in_words(jax.tree.structure(result))}, and its result type has "
                     f"{structure_in_words(out_tree)}."
                 ) from error
+            results = list(map(_as_tensor, leaves))
+            if self._declared is None:
+                self._check_default_dtype(results, avals_out, modes)
+            return results
 
-        return PrimalFunction(self.__name__, call, mutates=mutates), avals_out, out_tree
+        return PrimalFunction(self.__name__, call, modes, mutates=mutates), avals_out, out_tree
+
+    def _check_default_dtype(
+        self, results: Sequence[Any], avals: Sequence[ShapedArray], modes: TorchModes
+    ) -> None:
+        """Raise an error for results whose type is another because the default dtype is."""
+        default_dtype = import_torch().get_default_dtype()
+        if default_dtype == modes.default_dtype:
+            return
+        for result, aval in zip(results, avals, strict=True):
+            found = jax.dtypes.canonicalize_dtype(numpy_dtype(result.dtype))
+            if found != aval.dtype:
+                raise TypeError(
+                    f"call_torch '{self.__name__}': the result has type {found}, expected "
+                    f"{aval.dtype}: PyTorch's default dtype was {modes.default_dtype} when the "
+                    f"program was traced, and is {default_dtype}. Set the same default dtype, or "
+                    "give the tensors that the function makes a dtype."
+                )
 
     def _evaluate(self, in_tree: PyTreeDef, tensors: Sequence[Any], state: dict[str, Any]) -> Any:
         parameters, args, kwargs = jax.tree.unflatten(in_tree, tensors)
@@ -192,7 +215,13 @@ class TorchFunction(PickledByName):
         if self._module is None or not state:
             return _as_pytree(self._function(*args, **kwargs))
         torch = import_torch()
-        return _as_pytree(torch.func.functional_call(self._module, state, args, kwargs))
+        module = self._module
+        if isinstance(module, torch.jit.ScriptModule):
+            # functional_call takes no TorchScript module, but does take a module that has one.
+            module = torch.nn.ModuleDict({"module": module})
+            module.forward = module["module"].forward
+            state = {f"module.{name}": value for name, value in state.items()}
+        return _as_pytree(torch.func.functional_call(module, state, args, kwargs))
 
     def _infer(
         self, in_tree: PyTreeDef, avals: Sequence[Any]
@@ -258,6 +287,9 @@ def call_torch(
     differentiated.  To train it, give them as an argument: ``f.parameters()`` returns them by
     name, ``f.apply(parameters, *args)`` calls the module with them, and ``f.update(parameters)``
     gives them back to PyTorch.
+
+    A function runs in the autocast and default device in which it was traced, and outside of
+    ``torch.inference_mode`` and ``torch.no_grad``: programs say what is differentiated.
 
     Args:
         fn: the function or ``torch.nn.Module``, of pytrees of tensors on the CPU.

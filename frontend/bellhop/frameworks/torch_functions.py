@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from bellhop.frameworks.torch_modes import TorchModes, leave_ambient_modes
 from bellhop.frameworks.torch_tensors import import_torch, to_array, to_tensor
 
 
@@ -58,12 +59,12 @@ class TensorFunction:
 
     def __call__(self, *arrays: np.ndarray) -> Any:
         """Call it as a callback is called."""
-        torch = import_torch()
-        tensors = [to_tensor(array) for array in arrays]
-        before = [tensor._version for tensor in tensors]
-        with torch.no_grad():
+        with leave_ambient_modes():
+            tensors = [to_tensor(array) for array in arrays]
+            before = [tensor._version for tensor in tensors]
             results = [to_array(value) for value in self.apply(*tensors)]
-        if not self.mutates and [tensor._version for tensor in tensors] != before:
+            after = [tensor._version for tensor in tensors]
+        if not self.mutates and after != before:
             raise RuntimeError(
                 f"call_torch: '{self.name}' changed an argument in place, and did not when its "
                 "result type was found. Change a copy, x.clone()."
@@ -72,17 +73,31 @@ class TensorFunction:
 
 
 class PrimalFunction(TensorFunction):
-    """What the user gave, behind its structure."""
+    """The user's function, called with flattened tensors.
+
+    Args:
+        name: the function's name in errors.
+        function: takes and returns flattened tensors.
+        modes: PyTorch's modes in which it runs.
+        mutates: whether it changes its arguments in place.
+    """
 
     def __init__(
-        self, name: str, function: Callable[..., list[Any]], *, mutates: bool = False
+        self,
+        name: str,
+        function: Callable[..., list[Any]],
+        modes: TorchModes,
+        *,
+        mutates: bool = False,
     ) -> None:
         super().__init__(name, mutates)
         self._function = function
+        self._modes = modes
 
     def apply(self, *tensors: Any) -> list[Any]:
-        """Call the user's function."""
-        return self._function(*tensors)
+        """Call the user's function in the modes in which it was traced."""
+        with self._modes.enter():
+            return self._function(*tensors)
 
 
 class _DerivativeFunction(TensorFunction):

@@ -160,8 +160,16 @@ def fake_results(
     # mix with those that a function brings along.
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        tensors = [torch.empty(aval.shape, dtype=torch_dtype(aval.dtype)) for aval in avals]
+    # In inference mode, tensors do not count their changes.
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+        FakeTensorMode(allow_non_fake_inputs=True) as mode,
+    ):
+        # On the CPU, whatever PyTorch's default device is: the program's arrays are there.
+        tensors = [
+            torch.empty(aval.shape, dtype=torch_dtype(aval.dtype), device="cpu") for aval in avals
+        ]
         before = [tensor._version for tensor in tensors]
         state = {}
         if module is not None:

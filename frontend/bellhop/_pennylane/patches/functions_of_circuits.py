@@ -2,14 +2,16 @@
 
     qml.specs(bellhop.qjit(circuit))(0.3)    without this patch: no attribute of a QNode
 
-Replaced: ``qml.specs``, ``construct_tape``, ``construct_batch``, ``iterative_qpe``, ``execute``,
-which calls a device from a program that is traced, where it has no derivative.
+Replaced: ``qml.specs``, ``qml.estimator.estimate``, ``construct_tape``, ``construct_batch``,
+``iterative_qpe`` and ``execute``, which calls a device from a program that is traced, where it has
+no derivative.
 Versions: 0.45.
 Upstream: most of them take whatever is named ``QJIT`` and has a ``user_function``; these do not.
 Installed: when the first function is compiled.
 Test: ``tests/frontend/circuits/pennylane``.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -35,8 +37,20 @@ def use_tools_by(
         tool = of_circuit(original(modules[0], name))
         for module in modules:
             setattr(module, name, tool)
+    _replace_estimate(of_circuit)
     qml.iterative_qpe = of_loops(original(qml, "iterative_qpe"))
     execute = of_tapes(original(qml, "execute"))
     # Only the transforms that execute tapes themselves, not QNodes.
     for module in (qml, qml.workflow, qml.gradients.fisher):
         module.execute = execute
+
+
+def _replace_estimate(of_circuit: Callable[[Tool], Tool]) -> None:
+    """Let ``qml.estimator.estimate`` take compiled functions, however users imported it."""
+    module: Any = sys.modules[original(qml.estimator, "estimate").__module__]
+    dispatch = original(module, "_estimate_resources_dispatch")
+
+    def estimate(workflow: Any, *args: Any, **options: Any) -> Any:
+        return dispatch(workflow, *args, **options)
+
+    module._estimate_resources_dispatch = of_circuit(estimate)

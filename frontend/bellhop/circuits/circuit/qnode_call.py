@@ -125,6 +125,11 @@ def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
             f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
             "shape. Make it static: qjit(static_argnums=...), or static_argnames."
         )
+    if any(isinstance(entry.shots, bool) for entry in qnode.shots.shot_vector):
+        raise CompileError(
+            f"{where}: its number of shots is True, expected an integer. Set one: "
+            "qml.set_shots(qnode, shots=100)."
+        )
     shots = qnode.shots.total_shots or 0
     check_shots_fit(shots, where)
     if shots > MOST_SHOTS:

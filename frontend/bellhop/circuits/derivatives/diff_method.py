@@ -6,17 +6,19 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.base.difference_step import difference_step
+from bellhop.circuits.derivatives.gradient_options import (
+    ADJOINT,
+    BEST,
+    FINITE_DIFFERENCES,
+    HADAMARD,
+    PARAMETER_SHIFT,
+    SPSA,
+    read_options,
+)
 from bellhop.circuits.gates.device import bits_of_states
 from bellhop.errors import CompileError
 
-ADJOINT = "adjoint"
-PARAMETER_SHIFT = "parameter-shift"
-FINITE_DIFFERENCES = "finite-diff"
-SPSA = "spsa"
 BY_DIFFERENCES = (FINITE_DIFFERENCES, SPSA)
-# The circuit of such a QNode is tapes, which PennyLane makes others of.
-HADAMARD = "hadamard"
-BEST = "best"
 # What users do not choose: by how likely samples were, from the same samples.
 LIKELIHOOD_RATIO = "likelihood-ratio"
 DIFFERENCES_OF_DIFFERENCES = (
@@ -36,16 +38,6 @@ _METHODS = {
     qml.gradients.spsa_grad: SPSA,
     qml.gradients.hadamard_grad: HADAMARD,
 }
-# As in PennyLane, but that a step is that of the numbers' precision.
-_OPTIONS: dict[str, dict[str, Any]] = {
-    FINITE_DIFFERENCES: {"h": None, "approx_order": 1, "strategy": "forward"},
-    SPSA: {
-        **{"h": None, "approx_order": 2, "strategy": "center"},
-        **{"num_directions": 1, "sampler_rng": None},
-    },
-    PARAMETER_SHIFT: {"shifts": None},
-    HADAMARD: {"aux_wire": None, "device_wires": None, "mode": "standard"},
-}
 
 
 def method_of(qnode: qml.QNode) -> str:
@@ -54,26 +46,17 @@ def method_of(qnode: qml.QNode) -> str:
 
 
 def options_of(qnode: qml.QNode, where: str) -> dict[str, Any]:
-    """Return the options of a QNode's method, those that it leaves out too.
+    """Return the options of a QNode's method, with defaults for what it leaves out.
+
+    Args:
+        qnode: the QNode.
+        where: the QNode and its line, for errors.
 
     Raises:
-        CompileError: for options that are not supported.
+        CompileError: for options that are not supported, or that PennyLane does not have.
     """
     method = method_of(qnode)
-    given = {
-        name: value
-        for name, value in (qnode.gradient_kwargs or {}).items()
-        if value is not None and name not in ("argnums", "argnum")
-    }
-    allowed = _OPTIONS.get(method, {})
-    unknown = [name for name in given if name not in allowed]
-    if unknown and method in _METHODS.values():
-        supported = f"{', '.join(allowed)} are" if allowed else "none is"
-        raise CompileError(
-            f"{where}: the gradient_kwargs {', '.join(unknown)} are not supported by bellhop "
-            f"for diff_method='{method}'; {supported}."
-        )
-    options = allowed | given
+    options = read_options(qnode.gradient_kwargs or {}, method, where)
     if "h" in options and options["h"] is None:
         step = difference_step(f"float{bits_of_states(qnode.device)}")
         # PennyLane's, in double precision.

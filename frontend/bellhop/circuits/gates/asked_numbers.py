@@ -13,7 +13,7 @@ from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # What JAX raises where PennyLane asks a gate for the value of a number.
-_ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
 @contextmanager
@@ -21,14 +21,14 @@ def naming(op: qml.operation.Operator, where: str) -> Iterator[None]:
     """Name an operation in the error of what asks inside for the value of a number."""
     try:
         yield
-    except _ASKS_FOR_NUMBER as error:
+    except ASKS_FOR_NUMBER as error:
         power = _computed_power(op)
         if power is not None:
             raise CompileError(
                 f"{where}: qml.pow raises {power.base.name} to a power that the program computes, "
-                "and what such a power consists of depends on its value. Of a rotation it is the "
-                "rotation by that times its angle, qml.RX(z * x, wires); for other gates make it "
-                "static, qjit(static_argnums=...), or apply them so many times in a for_loop."
+                "and the gate has parameters that the program computes, too many wires, or no "
+                "unitary matrix. Make the power static, qjit(static_argnums=...), multiply the "
+                "angle of a rotation, qml.RX(z * x, wires), or apply the gate in a for_loop."
             ) from error
         raise CompileError(
             f"{where}: what {type(op).__name__} consists of depends on the value of a number that "

@@ -15,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.gates.asked_numbers import ASKS_FOR_NUMBER
 from bellhop.circuits.gates.complex_parts import parts_of_number
+from bellhop.circuits.gates.computed_powers import gates_of_computed_power
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.device import GateSet
 from bellhop.circuits.gates.wires import is_dynamic
@@ -50,6 +52,9 @@ def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
         rotation = rotation_of(op)
         if rotation is not None:
             return [rotation]
+        power = _power_by_matrix(op)
+        if power is not None:
+            return power
         if op.name == "TmpPauliRot":
             # A part of SpecialUnitary, which asks for the value of its angle.
             return [qml.PauliRot(op.data[0], op.hyperparameters["pauli_word"], wires=op.wires)]
@@ -67,6 +72,25 @@ def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
             if matrix.shape[-1] == 2 ** len(op.wires):  # not that of a qutrit gate
                 return [qml.QubitUnitary(matrix, wires=op.wires)]
     return None
+
+
+def _power_by_matrix(op: qml.operation.Operator) -> Sequence[Any] | None:
+    """Return the gates of a power that follow from the matrix of its base; None for others."""
+    if not isinstance(op, qml.ops.Pow):
+        return None
+    if isinstance(op.base, qml.ops.Pow) and not any(map(is_dynamic, (*op.data, *op.wires, op.z))):
+        # PennyLane multiplies the exponents, and the root of a square is not the base.
+        return [qml.QubitUnitary(op.matrix(), wires=op.wires)] if op.has_matrix else None
+    if not is_dynamic(op.z):
+        return None
+    if not isinstance(op.base, qml.ops.Pow):
+        try:
+            # A rotation by a multiple of its angle needs no value.
+            op.base.pow(op.z)
+        except (*ASKS_FOR_NUMBER, qml.exceptions.PowUndefinedError):
+            return gates_of_computed_power(op)
+        return None
+    return gates_of_computed_power(op)
 
 
 def decomposition_of(op: qml.operation.Operator) -> Sequence[Any]:

@@ -44,6 +44,7 @@ _OBSERVABLES = (
 # Wires are given by these, mostly, and angles by the others.
 _INTEGERS = frozenset((int,))
 _NUMBERS = frozenset((float, int, np.float64))
+_MOST_CHECKED_WIRES = 8
 _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
@@ -57,7 +58,7 @@ def check_is_gate(
         where: the QNode, for errors.
         is_part: whether it is a part of another operation.
         applies_matrices: whether the device is one on which PennyLane applies the matrix of an
-            observable; a projector is a postselection there.
+            observable; it must be unitary then, as that of a gate is.
 
     Raises:
         CompileError: names the QNode and what to write instead.
@@ -67,13 +68,24 @@ def check_is_gate(
             f"{where}: a mid-circuit measurement, or an operation that depends on one, was made "
             "by PennyLane alone. Use bellhop.measure and bellhop.cond."
         )
-    may_be_observable = is_part or (applies_matrices and not isinstance(op, qml.Projector))
-    if isinstance(op, _OBSERVABLES) and not may_be_observable:
+    if not isinstance(op, _OBSERVABLES) or is_part:
+        return
+    if not (applies_matrices and _is_known_unitary(op)):
         raise CompileError(
             f"{where}: the observable {op.name} stands where gates are collected. Make it where "
             "it is measured, after all loops, or outside the QNode; what projects a wire is "
             "bellhop.measure(wire, postselect=...)."
         )
+
+
+def _is_known_unitary(op: qml.operation.Operator) -> bool:
+    """Return whether an operator has a unitary matrix that is known while tracing."""
+    if any(map(is_dynamic, (*op.data, *op.wires))) or len(op.wires) > _MOST_CHECKED_WIRES:
+        return False
+    if not op.has_matrix:
+        return False
+    matrix = np.asarray(op.matrix())
+    return matrix.ndim == 2 and np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)))
 
 
 class GateList:

@@ -177,8 +177,10 @@ def _about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     Raises:
         CompileError: for what PennyLane does not decompose so far.
     """
-    if op.name in _BASIS:
+    if op.name in _BASIS or isinstance(op, qml.ops.MidMeasure):
         return [op]
+    if isinstance(op, qml.ops.Conditional):
+        return [qml.ops.Conditional(op.meas_val, part) for part in _about_z(op.base, depth)]
     if op.name == "PhaseShift":
         return [qml.RZ(op.data[0], op.wires), qml.GlobalPhase(-op.data[0] / 2)]
     if op.name in _TO_Z:

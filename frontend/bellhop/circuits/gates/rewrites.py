@@ -1,14 +1,18 @@
 """What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
+from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.passes import pass_names
 from bellhop.tracing.state import trace_state, tracing_with
 
@@ -37,7 +41,7 @@ def rewriting(qnode: qml.QNode) -> Rewrite:
     What adds noise is left out: circuits do that themselves.
     """
     rewrites = [
-        _gridsynth(transform) if _is_gridsynth(transform) else _transformed(transform)
+        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, qnode)
         for transform in qnode.compile_pipeline
         if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
     ]
@@ -99,6 +103,59 @@ def is_piecewise(transform: Any) -> bool:
     # What qml.compile does of its own accord may; what it is told to do may be anything.
     is_told = name == "compile" and bool(transform.args or transform.kwargs)
     return name in _PIECEWISE and not is_told
+
+
+# Transforms that replace each QubitUnitary by rotations.
+_DECOMPOSES_MATRICES = ("decompose", "unitary_to_rot")
+
+
+def _rewrite_of(transform: Any, qnode: qml.QNode) -> Rewrite:
+    """Return what a piecewise transform does to operations.
+
+    Angles of a two-qubit matrix come of eigenvectors, which have no derivative where eigenvalues
+    are equal, as for a product of two gates; Euler angles have none at the identity.  So the
+    rotations are made of the matrix without a derivative, and one gate behind them has the
+    derivative::
+
+        QubitUnitary(U)    rotations of U0 = stop_gradient(U)    QubitUnitary(U U0^-1)
+
+    The last matrix is the identity.  With shots devices take no matrix, so there is none.
+    """
+    apply = _transformed(transform)
+    if transform_name(transform) not in _DECOMPOSES_MATRICES or qnode.shots.total_shots:
+        return apply
+
+    def apply_with_derivatives(operations: Operations) -> Operations:
+        if not any(map(_has_computed_matrix, operations)):
+            return apply(operations)
+        made: list[Any] = []
+        for is_matrix, group in itertools.groupby(operations, _has_computed_matrix):
+            if not is_matrix:
+                made += apply(list(group))
+                continue
+            for op in group:
+                made += _decomposed_with_derivative(op, apply)
+        return made
+
+    return apply_with_derivatives
+
+
+def _has_computed_matrix(op: qml.operation.Operator) -> bool:
+    """Return whether an operation is a matrix that the program computes."""
+    is_one = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
+    return is_one and op.batch_size is None
+
+
+def _decomposed_with_derivative(op: qml.QubitUnitary, apply: Rewrite) -> Operations:
+    matrix = op.data[0]
+    known = jax.lax.stop_gradient(matrix)
+    with qml.QueuingManager.stop_recording():
+        parts = apply([qml.QubitUnitary(known, wires=op.wires)])
+        if any(isinstance(part, qml.QubitUnitary) for part in parts):
+            # The transform keeps matrices.
+            return [op]
+        rest = qml.QubitUnitary(matrix @ jnp.conj(known).T, wires=op.wires)
+    return [*parts, rest]
 
 
 def _transformed(transform: Any) -> Rewrite:

@@ -5,6 +5,7 @@ from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from pennylane.wires import DynamicWire
 
 from bellhop.base.known_values import known
@@ -69,6 +70,12 @@ class WireMap:
             raise CompileError(
                 f"{self._where}: a wire is used that was deallocated, or is another circuit's. "
                 "Use it between qml.allocate and qml.deallocate."
+            )
+        if isinstance(label, float | np.floating):
+            # It is equal to an integer, by which the device would find it.
+            raise CompileError(
+                f"{self._where}: a wire is {label!r} of type {type(label).__name__}, expected an "
+                f"integer or a label of the device, {list(self._index)}. Convert it: int(wire)."
             )
         if label not in self._index:
             raise CompileError(

@@ -28,7 +28,7 @@ from bellhop.circuits.gates.rewrites import (
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.pennylane.gate_parameters import GateParameters
-from bellhop.circuits.pennylane.measuring_tapes import apply_tape
+from bellhop.circuits.pennylane.measuring_tapes import ReturnedOutcome, apply_tape
 from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.circuits.recording.whole_function import RunOnce
 from bellhop.errors import CompileError
@@ -128,6 +128,10 @@ def call_on_tape(
         # What is no tracer the user may look at.
         once, inputs = function.of(args, kwargs, jax.core.Tracer)
         leaves, tree = once.play(recorder, inputs)
+        leaves = [
+            ReturnedOutcome(obs=leaf) if isinstance(leaf, qml.ops.MeasurementValue) else leaf
+            for leaf in leaves
+        ]
         processes = list(filter(is_measurement, leaves))
         recorder.check_known(processes, "measurements")
         tape = qml.tape.QuantumScript(recorder.steps, processes, shots=qnode.shots)
@@ -161,9 +165,23 @@ def call_on_tape(
                 f"{where}: the transform {names} asks for a number that is only known when the "
                 "program runs. Make what it comes from static (static_argnums), or a constant."
             ) from error
+        except Exception as error:
+            measured = any(isinstance(step, qml.ops.MidMeasure) for step in tape.operations)
+            if isinstance(error, CompileError) or not measured:
+                raise
+            raise CompileError(
+                f"{where}: the transform {names} does not take a circuit with bellhop.measure in "
+                f"it: {type(error).__name__}: {error} Leave one of the two out."
+            ) from error
         if pipeline.is_informative:
             # It tells something about the tape, which nobody runs.
             return finish(tapes)[0]
+    if len(tapes) > 1 and any(isinstance(process, ReturnedOutcome) for process in processes):
+        raise CompileError(
+            f"{where}: the transform {names} runs the circuit {len(tapes)} times, and the quantum "
+            "function returns an outcome of measure, which is that of one run. Return qml.sample "
+            "or qml.expval of the outcome, or leave the transform out."
+        )
     # Results come by tape, and one was put in.
     with tracing_with(folding=None) if is_folded else contextlib.nullcontext():
         (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))

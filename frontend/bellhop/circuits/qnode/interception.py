@@ -13,16 +13,19 @@ import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
 from bellhop._jax.patches.former_names import put_back_former_names
+from bellhop._pennylane.patches.computed_powers import make_powers_by
 from bellhop._pennylane.patches.controlled_operations import make_controlled_by
 from bellhop._pennylane.patches.pauli_measure import measure_by
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.rs_decomposition import decompose_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
+from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.equations import equations_of
 from bellhop.base.source import definition_site, function_name, site_of_error
 from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
 from bellhop.circuits.gates.computed_controls import making_controlled
+from bellhop.circuits.gates.computed_powers import power_of_traced
 from bellhop.circuits.gates.gridsynth import rs_decomposition
 from bellhop.circuits.gates.noise_models import takes_noise_in_pieces
 from bellhop.circuits.gates.rewrites import global_folding
@@ -60,6 +63,7 @@ def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
     put_back_former_names()
     make_controlled_by(making_controlled)
+    make_powers_by(power_of_traced)
     decompose_by(rs_decomposition)
     stack_computed_angles()
     note_drawn_seeds()
@@ -91,8 +95,25 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
+    qnode = _with_transforms_of_function(qnode)
     result = _call(qnode, args, kwargs, runner_of(qnode))
     return _call(qnode, args, kwargs, None) if result is None else result
+
+
+def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
+    """Return a QNode with the transforms of its quantum function as its own first transforms."""
+    function, transforms = split_transforms(qnode.func)
+    if not transforms:
+        return qnode
+    transformed = qml.QNode(function, qnode.device)
+    for transform, args, kwargs in transforms:
+        transformed = transform(transformed, *args, **kwargs)
+    changed = copy.copy(qnode)
+    changed.func = function
+    changed._compile_pipeline = CompilePipeline(
+        [*transformed.compile_pipeline, *qnode.compile_pipeline]
+    )
+    return changed
 
 
 def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> Any:

@@ -16,7 +16,7 @@ import itertools
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -65,6 +65,18 @@ class _Queue(AnnotatedQueue):
         self._flushed = flushed
         self._trace = get_opaque_trace_state(convention="bellhop")
         self.sites: dict[int, str] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        """Refuse a copy, which PennyLane's debugger runs on the device while gates are collected.
+
+        Raises:
+            CompileError: always.
+        """
+        raise CompileError(
+            f"{self._where}: qml.debug_state, debug_expval and debug_probs run the "
+            "gates so far on PennyLane's device, and a program runs its gates later. Use "
+            "qml.Snapshot and qml.snapshots, or call the QNode without qjit."
+        )
 
     def append(self, obj: Any, **kwargs: Any) -> None:
         """Take an operation or measurement."""

@@ -76,8 +76,14 @@ def _traced(
     return TracedQuantumFunction(closed, *made)
 
 
-def _check_result(leaves: Sequence[Any], where: str) -> None:
-    """Refuse a result that is neither measurements nor numbers."""
+def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -> None:
+    """Refuse a result that is neither measurements nor numbers.
+
+    Args:
+        leaves: of the result.
+        where: the QNode and its line, for errors.
+        allows_outcomes: whether outcomes are objects of PennyLane's, which a tape measures.
+    """
     if not leaves:
         raise CompileError(
             f"{where}: a quantum function must return something: measurements (a pytree "
@@ -85,6 +91,8 @@ def _check_result(leaves: Sequence[Any], where: str) -> None:
         )
     numbers = jax.Array | bool | int | float | complex
     for leaf in leaves:
+        if allows_outcomes and isinstance(leaf, qml.ops.MeasurementValue):
+            continue
         is_number = isinstance(leaf, numbers) or hasattr(leaf, "__array__")
         if not is_measurement(leaf) and not is_number:
             raise CompileError(
@@ -188,7 +196,7 @@ class QuantumFunction:
             circuit.place(leaf, site)
             circuit.place(observable, of_observable)
             leaves.append(leaf)
-        _check_result(leaves, circuit.where)
+        _check_result(leaves, circuit.where, allows_outcomes=circuit.outcomes_are_operations)
         return leaves, traced.tree
 
     def constants(self) -> list[Any]:

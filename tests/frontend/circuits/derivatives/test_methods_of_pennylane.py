@@ -171,7 +171,7 @@ ERRORS = {
     "another option": (
         lambda: node("default.qubit", **spsa(shifts=[(0.1,)])),
         POINT,
-        "the gradient_kwargs shifts are not supported by bellhop for diff_method='spsa'",
+        "the gradient_kwargs have an unknown option shifts, expected h,",
     ),
     "Hadamard tests of a variance": (
         lambda: bellhop.grad(node("lightning.qubit", variance, diff_method="hadamard")),

@@ -241,3 +241,17 @@ def test_specs_at_several_levels():
         ValueError, match="qml.specs: 7 is no level of this circuit, which has 0 to 4, by name"
     ):
         qml.specs(circuit, level=[7])
+
+
+def test_estimates_of_resources():
+    def circuit():
+        qml.X(0)
+        qml.CNOT([0, 1])
+        return qml.expval(qml.Z(0))
+
+    plain = qml.QNode(circuit, qml.device("lightning.qubit", wires=2))
+    compiled = bellhop.qjit(plain)
+    estimate = qml.estimator.estimate
+    assert estimate(compiled)().gate_counts == estimate(plain)().gate_counts
+    with pytest.raises(ValueError, match=r"qml\.estimate takes a QNode"):
+        estimate(bellhop.qjit(lambda x: x))(1.0)

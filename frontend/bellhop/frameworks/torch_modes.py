@@ -1,0 +1,90 @@
+"""PyTorch's ambient modes: which of them a call from a program runs in."""
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from bellhop.frameworks.torch_tensors import import_torch
+
+# Device types of which autocast may be enabled.
+_AUTOCAST_DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class TorchModes:
+    """The modes that decide the types of a PyTorch function's results.
+
+    A program has one type for each result, so a function runs in the modes in which its result
+    type was found, whatever the modes of the thread that runs the program.
+
+    Attributes:
+        autocast: device type and dtype of each enabled autocast.
+        default_device: where PyTorch makes tensors if nothing else is said.
+        default_dtype: the type of PyTorch's new tensors. It belongs to the process, not to the
+            thread, so no call changes it.
+    """
+
+    autocast: tuple[tuple[str, Any], ...]
+    default_device: Any
+    default_dtype: Any
+
+    @classmethod
+    def current(cls) -> "TorchModes":
+        """Return the modes of the current thread."""
+        torch = import_torch()
+        enabled = filter(torch.is_autocast_enabled, _AUTOCAST_DEVICES)
+        autocast = tuple((device, torch.get_autocast_dtype(device)) for device in enabled)
+        return cls(autocast, torch.get_default_device(), torch.get_default_dtype())
+
+    def enter(self) -> AbstractContextManager[Any]:
+        """Return a context manager that enters these modes, but for the default dtype."""
+        torch = import_torch()
+        contexts: list[AbstractContextManager[Any]] = []
+        for device in _AUTOCAST_DEVICES:
+            dtype = next((dtype for name, dtype in self.autocast if name == device), None)
+            if dtype is not None:
+                contexts.append(torch.autocast(device, dtype=dtype))
+            elif torch.is_autocast_enabled(device):
+                contexts.append(torch.autocast(device, enabled=False))
+        if torch.get_default_device() != self.default_device:
+            contexts.append(torch.device(self.default_device))
+        return _enter_all(contexts)
+
+
+def leave_ambient_modes() -> AbstractContextManager[Any]:
+    """Return a context manager without gradients, inference mode and autocast.
+
+    A program says itself what it differentiates, and tensors made in inference mode have no
+    derivative. Backward passes are not meant to run under autocast.
+    """
+    torch = import_torch()
+    contexts: list[AbstractContextManager[Any]] = [torch.no_grad()]
+    if torch.is_inference_mode_enabled():
+        # First, since it enables gradients.
+        contexts.insert(0, torch.inference_mode(False))
+    contexts += [
+        torch.autocast(device, enabled=False)
+        for device in _AUTOCAST_DEVICES
+        if torch.is_autocast_enabled(device)
+    ]
+    return _enter_all(contexts)
+
+
+_NOTHING: AbstractContextManager[Any] = contextlib.nullcontext()
+
+
+def _enter_all(contexts: list[AbstractContextManager[Any]]) -> AbstractContextManager[Any]:
+    """Return one context manager for several; every call pays for it, so few are quick."""
+    if len(contexts) < 2:
+        return contexts[0] if contexts else _NOTHING
+    return _several(contexts)
+
+
+@contextlib.contextmanager
+def _several(contexts: list[AbstractContextManager[Any]]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
