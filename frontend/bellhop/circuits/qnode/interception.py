@@ -13,9 +13,9 @@ import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
 from bellhop._jax.patches.former_names import put_back_former_names
-from bellhop._pennylane.patches.computed_powers import make_powers_by
 from bellhop._pennylane.patches.controlled_operations import make_controlled_by
 from bellhop._pennylane.patches.pauli_measure import measure_by
+from bellhop._pennylane.patches.power_operations import make_powers_by
 from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
 from bellhop._pennylane.patches.rs_decomposition import decompose_by
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
