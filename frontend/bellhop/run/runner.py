@@ -148,7 +148,7 @@ class Runner:
 
         def compiled() -> Any:
             lowered = self._embedding.lower(first, *args, **kwargs)
-            options = self._compiler_options.get(signature)
+            options = self._options_of(signature)
             return with_failures(lambda: self._finish(lowered, args, kwargs, options))
 
         return within("is compiled for new types of arguments", compiled)
@@ -236,7 +236,10 @@ class Runner:
 
     def _compiler_options_of(self, call: GivenCall) -> dict[str, Any] | None:
         """Return XLA's options for the program of a flat call; None for the defaults."""
-        signature = signature_of(call.static, call.args, call.kwargs)
+        return self._options_of(signature_of(call.static, call.args, call.kwargs))
+
+    def _options_of(self, signature: Hashable) -> dict[str, Any] | None:
+        """Return XLA's options for the program of a signature; None for the defaults."""
         # The user's options have precedence.
         options = {
             **(self._generator_options.get(signature) or {}),

@@ -21,6 +21,11 @@ def gradient(method: str, options: dict[str, Any], device: str = "lightning.qubi
     return bellhop.qjit(bellhop.grad(circuit))(0.4)
 
 
+def _sample(*_: Any, rng: Any) -> Any:
+    """Stand for a sampler of the user's."""
+    return rng
+
+
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -51,7 +56,9 @@ def test_an_option_without_an_effect_is_warned_of(
     [
         ("finite-diff", {"n": 2}, "it would return the n-th derivative"),
         ("spsa", {"n": 2}, "it would return the n-th derivative"),
-        ("spsa", {"sampler": lambda *_, rng: rng}, "it would draw other directions"),
+        pytest.param(
+            "spsa", {"sampler": _sample}, "it would draw other directions", id="spsa-sampler"
+        ),
         ("parameter-shift", {"gradient_recipes": ([[0.5, 1, 1.6]],)}, "replace the shift rules"),
         ("parameter-shift", {"argnum": [0]}, "by all other parameters to zero"),
     ],
