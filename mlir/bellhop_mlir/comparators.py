@@ -46,7 +46,9 @@ class _Comparator:
         if value in self.known:
             return self.known[value]
         if len(self.known) > _MOST_VALUES:
-            raise VerificationError("its sort has a comparator of too many operations")
+            raise VerificationError(
+                f"its sort has a comparator of more than {_MOST_VALUES} operations"
+            )
         if value in self.numbers:
             number = self.numbers[value]
             found: tuple[object, frozenset[int]] = (

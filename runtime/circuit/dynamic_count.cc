@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "devices/error.h"
 #include "devices/memory.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "derivatives/shifted_runs.h"
 #include "devices/memory.h"
 

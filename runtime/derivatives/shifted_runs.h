@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "derivatives/differentiation.h"
 #include "derivatives/replay.h"
 #include "devices/memory.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "circuit/dynamic_count.h"
 #include "gates/gate_table.h"
 #include "plans/plan.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "devices/memory.h"
 #include "engine/choice.h"
 #include "engine/single.h"

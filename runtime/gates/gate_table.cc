@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "interpreter/signals.h"
 
 namespace bellhop {

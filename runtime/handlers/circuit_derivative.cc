@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "derivatives/derivative.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "derivatives/derivative.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "arrays/checked_size.h"
+#include "devices/checked_size.h"
 #include "derivatives/jacobian.h"
 #include "derivatives/replay.h"
 #include "engine/choice.h"

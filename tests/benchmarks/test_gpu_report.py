@@ -16,6 +16,9 @@ from benchmarks.gpu_report.runner import Child
 from benchmarks.gpu_report.steps import Step, run_steps
 from tests.patience import PATIENCE, wait_until
 
+# The coordinator of the report imports no JAX. The process of this test may have imported it.
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
+
 RECORD = """
 import os, subprocess, sys, time
 def record(text):

@@ -121,13 +121,15 @@ class Allowed:
         name = f"the C function {function.symbol} of {function.library}"
         if not self.trust:
             raise CompileError(
-                f"it calls {name}. No library is loaded because a file names it: say load(path, "
-                "trust=True) where you would run any script from where the file is from."
+                f"it calls {name}, and no library is loaded because a file names it. Pass "
+                "trust=True to load if you would run any script from where the file is from."
             )
         try:
             return find_symbol(function.library, function.symbol)
         except (OSError, AttributeError) as error:
-            raise CompileError(f"it calls {name}, which is not here: {error}") from error
+            raise CompileError(
+                f"it calls {name}, which cannot be loaded here: {error} Install the library."
+            ) from error
 
     def type_of(self, named: Named) -> type[Any]:
         """Return a class of tuples."""
@@ -179,8 +181,8 @@ def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
             found = _at(module, qualname)
         if isinstance(found, type) and issubclass(found, OwnFunction):
             try:
-                if found.is_formatter and not trust:
-                    verify_format(*ours.arguments)
+                if found.is_formatter and ours.arguments and not trust:
+                    verify_format(ours.arguments[0])
                 return found(*ours.arguments)
             except (ValueError, TypeError) as error:
                 raise Malformed(

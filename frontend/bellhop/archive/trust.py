@@ -21,7 +21,7 @@ def reason_for_trust(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -
             for target in targets:
                 function = target.function
                 if isinstance(function, OwnFunction) and function.is_formatter:
-                    verify_format(*function.arguments)
+                    verify_format(function.arguments[0])
         except (VerificationError, ValueError) as error:
             return str(error)
     return None

@@ -189,11 +189,6 @@ def array_type(where: str, shape: Sequence[Any], dtype: DTypeLike) -> ShapedArra
     Raises:
         ResultTypeError: for a shape that no array has.
     """
-    if None in tuple(shape):
-        raise ResultTypeError(
-            f"{where} declares a result of shape {tuple(shape)}, expected integers, got None. "
-            "Declare the shape that it returns, which is known when the program is compiled."
-        )
     sizes = [size for size in shape if not is_symbolic_dim(size)]
     text = f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
     if not all(hasattr(size, "__index__") for size in sizes):

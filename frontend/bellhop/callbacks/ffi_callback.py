@@ -28,7 +28,10 @@ class FfiCallback(PureCallback):
         self._has_side_effect = has_side_effect
 
         def ffi_handler(*args: Any) -> Any:
-            raise TypeError("an FFI handler is called by compiled programs.")
+            raise TypeError(
+                f"the FFI handler '{self._target_name}' is called by compiled programs. Call the "
+                "native_callback."
+            )
 
         super().__init__(ffi_handler, result_type)
 

@@ -84,7 +84,7 @@ class Flavour:
         primitive: what a program has for a call.
     """
 
-    kind: ClassVar[str] = "io"
+    kind: str = "io"
     effects: frozenset[Effect] = frozenset()
     n_arguments: ClassVar[int | None] = None
     advice: ClassVar[str] = ""
@@ -272,6 +272,7 @@ class SideEffects(Flavour):
     def __init__(self, name: str, *, primitive: str | None = None, **options: Any) -> None:
         super().__init__(name, primitive=primitive, **options)
         ordered = _InProgramOrder(name, primitive=f"{primitive or name}_in_order", **options)
+        ordered.kind = self.kind
         register_ordered_form(self.primitive, ordered.primitive, ordered.effects)
 
 

@@ -151,7 +151,7 @@ func.func public @main(%i: tensor<i64>, %t: !stablehlo.token) {
 // TEST: unknown_kind
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has kind 'eager'; the kinds are pure, io, debug, tap, progress, start, done
+// CHECK: bellhop-opt: callback.call of @f has kind 'eager'; the kinds are pure, io, debug, native, native_io, tap, progress, start, done
 // CHECK-NEXT: bellhop-opt: at loc(
 // CHECK-NEXT: bellhop-opt: found before the first pass
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()

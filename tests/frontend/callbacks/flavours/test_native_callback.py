@@ -60,7 +60,7 @@ def test_more_parameters_than_registers(run):
 
 def test_too_many_parameters_are_an_error():
     f = bellhop.native_callback(library=LIBM, symbol="cbrt", result_type=float)
-    with pytest.raises(ValueError, match="too many parameters"):
+    with pytest.raises(ValueError, match="too many parameters: this platform passes"):
         f(*map(float, range(40)))
 
 
@@ -222,7 +222,7 @@ def test_no_python_in_between():
     with bellhop.profile() as profile:
         f = bellhop.qjit(lambda x: jax.lax.fori_loop(0, 5, lambda _, x: cbrt(x), x))
         f(2.0)
-    assert "native_callback" in str(profile)
+    assert [row.calls for row in profile.rows if row.kind == "native_callback"] == [5]
     assert "@bellhop_native" in f.lower(2.0).as_text()
     assert "cbrt" in str(bellhop.draw(f)(2.0))
 
@@ -233,7 +233,7 @@ def test_types_must_fit():
     for args, words in [
         ((1.0,), "has 2 C parameters, and the call passes 1"),
         ((1.0, 2, 3), "has 2 C parameters, and the call passes 3"),
-        ((1.0, 2.5), "argument 1 has type float64"),
+        ((1.0, 2.5), "C functions do not convert arguments"),
         ((1j, 2), "C parameter 0 is float64"),
         ((np.ones(2), 2), "has 2 C parameters, and the call passes 3"),
     ]:
@@ -340,7 +340,7 @@ def test_saved_files_name_library_and_symbol(tmp_path):
     f(x)
     path = tmp_path / "roots.bellhop"
     f.save(path)
-    with pytest.raises(bellhop.CompileError, match="the C function cbrt of libm.so.6"):
+    with pytest.raises(bellhop.CompileError, match="no library is loaded because a file names it"):
         bellhop.load(path)
     np.testing.assert_array_equal(bellhop.load(path, trust=True)(x), [1.0, 2.0])
     nameless = bellhop.qjit(bellhop.native_callback(C(c_double)(lambda: 1.0)))

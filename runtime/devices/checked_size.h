@@ -1,4 +1,4 @@
-// arrays/checked_size.h: sizes that a program names, computed so that none wraps.
+// devices/checked_size.h: sizes that a program names, computed so that none wraps.
 //
 // A saved file may hold any module, so attributes, operand values and dimensions of
 // buffers are hostile: whatever is computed from them before memory is touched goes
