@@ -15,7 +15,7 @@ import jax
 from bellhop._jax.private import make_cpu_client
 
 # The rest of the 32 is for what callbacks compute with JAX themselves.
-RUNS_FOR_EACH_CLIENT = 24
+RUNS_PER_CLIENT = 24
 
 
 class _Client:
@@ -25,14 +25,14 @@ class _Client:
 
 
 _clients: list[_Client] = []
-_choosing = threading.Lock()
+_clients_lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def spare_device() -> Iterator[jax.Device]:
+def borrow_spare_device() -> Iterator[jax.Device]:
     """Lend a CPU device with room for one more run."""
-    with _choosing:
-        client = next((each for each in _clients if each.runs < RUNS_FOR_EACH_CLIENT), None)
+    with _clients_lock:
+        client = next((each for each in _clients if each.runs < RUNS_PER_CLIENT), None)
         if client is None:
             client = _Client()
             _clients.append(client)
@@ -40,5 +40,5 @@ def spare_device() -> Iterator[jax.Device]:
     try:
         yield client.device
     finally:
-        with _choosing:
+        with _clients_lock:
             client.runs -= 1

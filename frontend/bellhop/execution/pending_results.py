@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from bellhop.base.devices import Target, sharding_for
-from bellhop.base.types import PyTree, as_words
-from bellhop.compiler.code import Code
+from bellhop.base.devices import Target, find_sharding
+from bellhop.base.types import PyTree, unwrap_key_data
+from bellhop.compiler.program import Code
 from bellhop_runtime import CallWithArguments, take_held
 
 
-class Form(NamedTuple):
+class ResultForm(NamedTuple):
     """What a call returns, but for the arrays.
 
     Attributes:
@@ -26,7 +26,7 @@ class Form(NamedTuple):
     call: CallWithArguments | None = None
 
 
-class Unfinished:
+class PendingResults:
     """The results of a program that has none, or whose caller asks for some on a device.
 
     JAX drops a program none of whose results is used, so one without results returns something.
@@ -36,15 +36,15 @@ class Unfinished:
         leaves: what the program returned.
     """
 
-    def __init__(self, form: Form, leaves: Sequence[Any]) -> None:
+    def __init__(self, form: ResultForm, leaves: Sequence[Any]) -> None:
         self.form = form
         self.leaves = leaves
 
-    def of_call(self, call: CallWithArguments) -> "Unfinished":
+    def with_call(self, call: CallWithArguments) -> "PendingResults":
         """Return the results as those of a call, which lasts as long as they do."""
-        return Unfinished(self.form._replace(call=call), self.leaves)
+        return PendingResults(self.form._replace(call=call), self.leaves)
 
-    def finished(self, arguments: PyTree) -> PyTree:
+    def finish(self, arguments: PyTree) -> PyTree:
         """Return the results, where the caller asks for them, each to be donated as it likes.
 
         Args:
@@ -53,38 +53,42 @@ class Unfinished:
         tree, code, _ = self.form
         leaves = list(self.leaves[: tree.num_leaves])
         # All handles are let go of before anything can fail.
-        for number in code.given:
+        for number in code.handle_result_indices:
             leaves[number] = take_held(int(np.asarray(leaves[number]).view(np.uint64)[0]))
         # What is an argument, or several results, is one value on the device.
-        taken = set(map(id, map(as_words, jax.tree.leaves(arguments)))) if code.given else set()
-        for number in code.given:
+        taken = (
+            set(map(id, map(unwrap_key_data, jax.tree.leaves(arguments))))
+            if code.handle_result_indices
+            else set()
+        )
+        for number in code.handle_result_indices:
             if id(leaves[number]) in taken:
                 leaves[number] = leaves[number].copy()
             taken.add(id(leaves[number]))
             dtype = code.out_avals[number].dtype
             if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
                 leaves[number] = jax.random.wrap_key_data(leaves[number], impl=dtype._impl)
-        return jax.tree.unflatten(tree, placed(leaves, code.targets))
+        return jax.tree.unflatten(tree, place_on_targets(leaves, code.targets))
 
 
 jax.tree_util.register_pytree_node(
-    Unfinished, lambda results: (results.leaves, results.form), Unfinished
+    PendingResults, lambda results: (results.leaves, results.form), PendingResults
 )
 
 
-def placed(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
+def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
     """Return arrays where they are asked for; there may be no targets at all."""
     if not targets:
         return leaves
     return [
-        leaf if target is None else _put(leaf, target)
+        leaf if target is None else _place_leaf(leaf, target)
         for leaf, target in zip(leaves, targets, strict=True)
     ]
 
 
-def _put(leaf: Any, target: Target) -> jax.Array:
+def _place_leaf(leaf: Any, target: Target) -> jax.Array:
     if isinstance(leaf, jax.core.Tracer) and isinstance(target, jax.sharding.Sharding):
         # Under jax.vmap, its axes are those of one result; device_put's are those of the batch.
-        there = jax.device_put(leaf, sharding_for(target, ()))
+        there = jax.device_put(leaf, find_sharding(target, ()))
         return jax.jit(lambda value: value, out_shardings=target)(there)
     return jax.device_put(leaf, target)

@@ -11,14 +11,14 @@ import numpy as np
 from bellhop._jax.private import trace_context
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs, PyTree
-from bellhop.compiler.code import Code, program_p
-from bellhop.compiler.placement import refuse_context_elsewhere
-from bellhop.run.jit_options import JitOptions
-from bellhop.run.unfinished import Form, Unfinished
+from bellhop.compiler.host_placement import check_context_on_host
+from bellhop.compiler.program import Code, program_p
+from bellhop.execution.jit_options import JitOptions
+from bellhop.execution.pending_results import PendingResults, ResultForm
 from bellhop_runtime import within
 
 
-def signature_of(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
+def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
     """Return what JAX tells the programs of a function apart by now, of values or of tracers."""
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)
@@ -26,7 +26,7 @@ def signature_of(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
     return static, tree, types, trace_context()
 
 
-class Traces:
+class TraceRegistry:
     """The traces of one function that are under way.
 
     No lock is held while a function is traced, which is a user's code: only who wants the very
@@ -34,23 +34,23 @@ class Traces:
     """
 
     def __init__(self) -> None:
-        self._under_way: dict[Hashable, tuple[int, threading.Event]] = {}
+        self._in_progress: dict[Hashable, tuple[int, threading.Event]] = {}
 
     @contextlib.contextmanager
-    def tracing(self, signature: Hashable) -> Iterator[None]:
+    def register_trace(self, signature: Hashable) -> Iterator[None]:
         """Trace inside."""
         trace = threading.get_ident(), threading.Event()
-        self._under_way.setdefault(signature, trace)
+        self._in_progress.setdefault(signature, trace)
         try:
             yield
         finally:
-            if self._under_way.get(signature) is trace:
-                del self._under_way[signature]
+            if self._in_progress.get(signature) is trace:
+                del self._in_progress[signature]
             trace[1].set()
 
-    def wait_for(self, signature: Hashable) -> None:
+    def wait_for_trace(self, signature: Hashable) -> None:
         """Wait where another thread is tracing this signature."""
-        thread, is_traced = self._under_way.get(signature, (None, None))
+        thread, is_traced = self._in_progress.get(signature, (None, None))
         if is_traced is not None and thread != threading.get_ident():
             within("waits for another thread, which traces it", is_traced.wait)
 
@@ -63,7 +63,7 @@ Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
 _NO_TABLE = np.zeros(2, np.uint32)
 
 
-def wait_for(result: PyTree) -> None:
+def wait_until_started(result: PyTree) -> None:
     """Wait for a program that began late.
 
     Dispatch is synchronous except where an argument is still on its way: JAX copies large
@@ -78,18 +78,18 @@ def wait_for(result: PyTree) -> None:
         first.block_until_ready()
 
 
-def first_input(handle: jax.Array, static: Static) -> Any:
+def pack_first_input(handle: jax.Array, static: Static) -> Any:
     """Return what the ``jax.jit`` of a qjit function takes before the arguments."""
     return handle if static is NO_STATIC else (handle, static)
 
 
-def of_first_input(first: Any) -> tuple[Any, Static]:
+def unpack_first_input(first: Any) -> tuple[Any, Static]:
     """Return the handle, and the static arguments."""
     return first if type(first) is tuple else (first, NO_STATIC)
 
 
-def embedding_jit(
-    traces: Traces,
+def make_jit_wrapper(
+    traces: TraceRegistry,
     name: str,
     jit_options: JitOptions,
     compile_: Compile,
@@ -106,16 +106,16 @@ def embedding_jit(
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        handle, static = of_first_input(first)
-        refuse_context_elsewhere()
-        with traces.tracing(signature_of(static, args, kwargs)):
+        handle, static = unpack_first_input(first)
+        check_context_on_host()
+        with traces.register_trace(compute_signature(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
         # What is not used costs less of a call.
         table = handle if code.calls_runtime else _NO_TABLE
         results = program_p.bind(*code.operands(leaves), table, code=code, is_region=False)
         if code.targets or not code.out_avals:
-            return Unfinished(Form(out_tree, code), results)
+            return PendingResults(ResultForm(out_tree, code), results)
         return jax.tree.unflatten(out_tree, results)
 
     embedded.__name__ = name

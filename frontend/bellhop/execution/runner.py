@@ -6,41 +6,41 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.compiled_runs import check_results, run_compiled
-from bellhop._jax.dispatch import NotRun, copied, fast_calls
+from bellhop._jax.fast_dispatch import UnexecutedProgram, copy_to_device, make_fast_call
+from bellhop._jax.slow_dispatch import check_results, run_compiled
 from bellhop.base.devices import host_device
-from bellhop.base.flat import flat_arguments, restored_arguments
+from bellhop.base.flat_tree import flatten_call, unflatten_call
 from bellhop.base.static_arguments import Static
-from bellhop.compiler.code import Code, table_handle
-from bellhop.compiler.failures import with_failures
-from bellhop.compiler.placement import (
-    Elsewhere,
-    are_together,
+from bellhop.compiler.failures import run_with_failures
+from bellhop.compiler.host_placement import (
+    NotOnHostError,
     committed_devices,
-    default_on_host,
-    gathered,
-    moved,
-    moved_freely,
-    on_host,
-    ready,
+    default_to_host,
+    gather,
+    has_single_device,
+    move_to_device,
+    move_uncommitted,
+    prepare_arguments,
+    use_host,
 )
-from bellhop.run.crowding import spare_device
-from bellhop.run.embedding import (
+from bellhop.compiler.program import Code, table_handle
+from bellhop.execution.call_args import CallArgs
+from bellhop.execution.cpu_client_pool import borrow_spare_device
+from bellhop.execution.jit_options import JitOptions
+from bellhop.execution.jit_wrapper import (
     Compile,
-    Traces,
-    embedding_jit,
-    first_input,
-    of_first_input,
-    signature_of,
-    wait_for,
+    TraceRegistry,
+    compute_signature,
+    make_jit_wrapper,
+    pack_first_input,
+    unpack_first_input,
+    wait_until_started,
 )
-from bellhop.run.given_call import GivenCall
-from bellhop.run.jit_options import JitOptions
-from bellhop.run.unfinished import Unfinished
+from bellhop.execution.pending_results import PendingResults
 from bellhop_runtime import CallbackTable, CallWithArguments, within
 
 
-class _OnFormerDevice(Exception):
+class _StaleDeviceError(Exception):
     """A program is called with a handle on a device that JAX has dropped."""
 
 
@@ -76,17 +76,17 @@ class Runner:
             compile_: makes the program of a new signature.
             run_uncompiled: runs the function itself.
             refuse: raises what is wrong with arguments that JAX refused, if it knows.
-            finish: makes the executable of what was lowered for arguments, each a ``Flat``, on the
-                host's device, with XLA's options.
+            finish: makes the executable of what was lowered for arguments, each a ``FlatTree``, on
+                the host's device, with XLA's options.
             jit_options: the options of the ``jax.jit`` that programs are embedded into.
         """
 
         def compile_here(*arguments: Any) -> Any:
             handle = self.given_handle
             if handle is not self.handle:
-                raise _OnFormerDevice
+                raise _StaleDeviceError
             code, out_tree = compile_(*arguments)
-            signature = signature_of(*arguments)
+            signature = compute_signature(*arguments)
             if not jit_options.keep_unused:
                 self._operands[signature] = code.arguments
             self._generator_options[signature] = code.compiler_options
@@ -97,16 +97,16 @@ class Runner:
             return code, out_tree
 
         def uncompiled(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-            return run_uncompiled(of_first_input(first)[1], args, kwargs)
+            return run_uncompiled(unpack_first_input(first)[1], args, kwargs)
 
         def uncompiled_flat(first: Any, /, *args: Any, **kwargs: Any) -> Any:
-            args, kwargs = restored_arguments(args, kwargs)
+            args, kwargs = unflatten_call(args, kwargs)
             return uncompiled(first, *args, **kwargs)
 
         uncompiled.__name__ = name
         self._name = name
-        self._traces = Traces()
-        self._embedding = embedding_jit(self._traces, name, jit_options, compile_here)
+        self._traces = TraceRegistry()
+        self._embedding = make_jit_wrapper(self._traces, name, jit_options, compile_here)
         self._uncompiled: Callable[..., Any] | None = uncompiled_flat
         self.needs_call = False
         # The arguments that are operands, of each program.
@@ -116,8 +116,10 @@ class Runner:
         # Classical programs, each for as long as JAX may lower it.
         self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
         # One that began before a program was found to take arguments may run none that does.
-        self._jit_without = fast_calls(uncompiled, self._compile_once, lambda: not self.needs_call)
-        self._jit_with = fast_calls(uncompiled, self._compile_once, lambda: True)
+        self._jit_without = make_fast_call(
+            uncompiled, self._compile_once, lambda: not self.needs_call
+        )
+        self._jit_with = make_fast_call(uncompiled, self._compile_once, lambda: True)
         self._table = table
         self._donated = jit_options.donated
         self._jit_options = jit_options
@@ -137,19 +139,19 @@ class Runner:
 
     @property
     def jit(self) -> Any:
-        """What calls by a handle and the arguments, or returns ``NotRun``."""
+        """What calls by a handle and the arguments, or returns ``UnexecutedProgram``."""
         return self._jit_with if self.needs_call else self._jit_without
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Compile, unless another thread does."""
-        args, kwargs = flat_arguments(args, kwargs)
-        signature = signature_of(of_first_input(first)[1], args, kwargs)
-        self._traces.wait_for(signature)
+        args, kwargs = flatten_call(args, kwargs)
+        signature = compute_signature(unpack_first_input(first)[1], args, kwargs)
+        self._traces.wait_for_trace(signature)
 
         def compiled() -> Any:
             lowered = self._embedding.lower(first, *args, **kwargs)
             options = self._options_of(signature)
-            return with_failures(lambda: self._finish(lowered, args, kwargs, options))
+            return run_with_failures(lambda: self._finish(lowered, args, kwargs, options))
 
         return within("is compiled for new types of arguments", compiled)
 
@@ -158,7 +160,7 @@ class Runner:
         if len(jax.local_devices(backend="cpu")) > 1:
             # An array on one would be on its way to programs that run on another.
             return handle
-        return jax.block_until_ready(copied(handle, host_device()))
+        return jax.block_until_ready(copy_to_device(handle, host_device()))
 
     @property
     def handle(self) -> Any:
@@ -180,7 +182,7 @@ class Runner:
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
-    def run(self, call: GivenCall, begun: Any = None, failed: BaseException | None = None) -> Any:
+    def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
         """Run by a fast call where that is possible, or go on after one.
 
         Args:
@@ -199,44 +201,44 @@ class Runner:
                     failed = None
             if gathers:
                 return self._run_gathered(call)
-            with default_on_host():
+            with default_to_host():
                 return self._run(call, begun)
         except RecursionError as error:
             # JAX's C++ refuses a program that it is compiling; all else has frames of its own.
-            if not _is_raised_here(error):
+            if not _was_raised_here(error):
                 raise
             is_aside = True
-        except _OnFormerDevice:
+        except _StaleDeviceError:
             pass
-        except Elsewhere:
+        except NotOnHostError:
             if gathers:
                 raise
             self._gathers = True
         except ValueError:
             # Arguments on several devices are refused by JAX, before anything runs.
-            if gathers or are_together((call.args, call.kwargs)):
+            if gathers or has_single_device((call.args, call.kwargs)):
                 raise
             self._gathers = True
         except (TypeError, OverflowError):
-            self._refuse(*call.given, are_values=True)
+            self._refuse(*call.caller_arguments, are_values=True)
             raise
-        return self.run_aside(call) if is_aside else self.run(call)
+        return self.run_uncached(call) if is_aside else self.run(call)
 
-    def _run_gathered(self, call: GivenCall) -> Any:
-        with on_host():
-            return self._run(self._gathered(call.flat))
+    def _run_gathered(self, call: CallArgs) -> Any:
+        with use_host():
+            return self._run(self._gather_call(call.flattened))
 
-    def _gathered(self, call: GivenCall) -> GivenCall:
+    def _gather_call(self, call: CallArgs) -> CallArgs:
         """Return a flat call with what the program takes where it finds it."""
-        return call.taking(gathered((call.args, call.kwargs), self._operands_of(call)))
+        return call.with_arguments(gather((call.args, call.kwargs), self._operand_indices(call)))
 
-    def _operands_of(self, call: GivenCall) -> tuple[int, ...] | None:
+    def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
         """Return which arguments of a flat call are operands; None for all."""
-        return self._operands.get(signature_of(call.static, call.args, call.kwargs))
+        return self._operands.get(compute_signature(call.static, call.args, call.kwargs))
 
-    def _compiler_options_of(self, call: GivenCall) -> dict[str, Any] | None:
+    def _compiler_options_of(self, call: CallArgs) -> dict[str, Any] | None:
         """Return XLA's options for the program of a flat call; None for the defaults."""
-        return self._options_of(signature_of(call.static, call.args, call.kwargs))
+        return self._options_of(compute_signature(call.static, call.args, call.kwargs))
 
     def _options_of(self, signature: Hashable) -> dict[str, Any] | None:
         """Return XLA's options for the program of a signature; None for the defaults."""
@@ -248,23 +250,23 @@ class Runner:
         }
         return options or None
 
-    def _run(self, call: GivenCall, begun: Any = None) -> Any:
+    def _run(self, call: CallArgs, begun: Any = None) -> Any:
         handle = self.given_handle
         if handle is None:
             handle = self.handle
         if begun is None:
             run = lambda first: self.jit(first, *call.args, **call.kwargs)
-            begun = self._run_with(run, handle, call)
-        if type(begun) is NotRun:
-            call = call.flat
-            args, kwargs = ready(call.args, call.kwargs)
+            begun = self._run_on_handle(run, handle, call)
+        if type(begun) is UnexecutedProgram:
+            call = call.flattened
+            args, kwargs = prepare_arguments(call.args, call.kwargs)
             run = lambda first: run_compiled(
                 begun.compiled, self._uncompiled, first, *args, **kwargs
             )
-            return self._run_with(run, handle, call)
+            return self._run_on_handle(run, handle, call)
         return begun
 
-    def _run_with(self, run: Callable[[Any], Any], handle: Any, call: GivenCall) -> Any:
+    def _run_on_handle(self, run: Callable[[Any], Any], handle: Any, call: CallArgs) -> Any:
         """Run a program with what it takes first: the handle of the table, or one of this call.
 
         Args:
@@ -273,25 +275,25 @@ class Runner:
             call: the call.
         """
         if not self.needs_call:
-            return run(first_input(handle, call.static))
+            return run(pack_first_input(handle, call.static))
         # It lasts as long as the run, which may have begun late.
-        given = CallWithArguments(self._table, self._leaves(call))
+        given = CallWithArguments(self._table, self._copy_donated_leaves(call))
         try:
-            result = run(first_input(table_handle(given), call.static))
-            if type(result) is not NotRun:
-                wait_for(result)
-            return result.of_call(given) if type(result) is Unfinished else result
+            result = run(pack_first_input(table_handle(given), call.static))
+            if type(result) is not UnexecutedProgram:
+                wait_until_started(result)
+            return result.with_call(given) if type(result) is PendingResults else result
         finally:
             # An exception has this frame, and would keep what the run has left.
             del given
 
-    def _leaves(self, call: GivenCall) -> list[Any]:
+    def _copy_donated_leaves(self, call: CallArgs) -> list[Any]:
         """Return the arguments that regions take, with copies of what the program may overwrite."""
-        leaves = jax.tree.leaves(call.given)
+        leaves = jax.tree.leaves(call.caller_arguments)
         if not self._donated:
             return leaves
-        call = call.flat
-        operands = self._operands_of(call)
+        call = call.flattened
+        operands = self._operand_indices(call)
         # The order of leaves is that of JAX, which sorts keyword arguments.
         arguments = [*enumerate(call.args), *sorted(call.kwargs.items())]
         takes = [(key, leaf) for key, argument in arguments for leaf in argument.leaves]
@@ -302,79 +304,81 @@ class Runner:
                 leaves[number] = taken.copy()
         return leaves
 
-    def check(self, call: GivenCall, results: Any) -> None:
+    def check_results(self, call: CallArgs, results: Any) -> None:
         """Refuse what a run has returned as ``jax.debug_nans`` and ``jax.debug_infs`` ask."""
-        call, name = call.flat, f"jit({self._name})"
-        with on_host():
-            first = first_input(self.handle, call.static)
+        call, name = call.flattened, f"jit({self._name})"
+        with use_host():
+            first = pack_first_input(self.handle, call.static)
             check_results(name, results, self._uncompiled, first, *call.args, **call.kwargs)
 
-    def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
+    def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
         """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
-        call = call.flat
-        call = call.taking(gathered((call.args, call.kwargs)))
-        with on_host():
-            self._traces.wait_for(signature_of(call.static, call.args, call.kwargs))
+        call = call.flattened
+        call = call.with_arguments(gather((call.args, call.kwargs)))
+        with use_host():
+            self._traces.wait_for_trace(compute_signature(call.static, call.args, call.kwargs))
         # Also where it is an array of NumPy's: without it nothing may say where to run.
         handle = self.handle if device is None else jax.device_put(self.handle, device)
         executable = self.compile(call, handle)
-        (handle, *args), kwargs = ready((handle, *call.args), call.kwargs, device)
-        with default_on_host():
+        (handle, *args), kwargs = prepare_arguments((handle, *call.args), call.kwargs, device)
+        with default_to_host():
             run = lambda first: run_compiled(executable, self._uncompiled, first, *args, **kwargs)
-            return self._run_with(run, handle, call)
+            return self._run_on_handle(run, handle, call)
 
-    def run_on_spare_device(self, call: GivenCall) -> Any:
+    def run_on_spare_device(self, call: CallArgs) -> Any:
         """Run where there is room, and bring the results to where they are otherwise."""
-        call = call.flat
-        arguments = gathered((call.args, call.kwargs))
+        call = call.flattened
+        arguments = gather((call.args, call.kwargs))
         chosen = committed_devices(arguments)
-        with spare_device() as device:
-            results = self.run_aside(call.taking(moved(arguments, device)), device)
-        return moved(results, chosen.pop()) if chosen else moved_freely(results)
+        with borrow_spare_device() as device:
+            results = self.run_uncached(
+                call.with_arguments(move_to_device(arguments, device)), device
+            )
+        return move_to_device(results, chosen.pop()) if chosen else move_uncommitted(results)
 
-    def lower(self, call: GivenCall, handle: jax.Array | None = None) -> Any:
+    def lower(self, call: CallArgs, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Lowered``, of values or of abstract values."""
-        call = call.flat
+        call = call.flattened
         if handle is None:
             handle = self.handle
-            call = call.taking(gathered((call.args, call.kwargs)))
-        return self._staged("lower", handle, call)
+            call = call.with_arguments(gather((call.args, call.kwargs)))
+        return self._run_stage("lower", handle, call)
 
-    def operands_of_lowered(self, call: GivenCall) -> tuple[int, ...] | None:
+    def lowered_operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
         """Return which arguments are operands of what ``lower`` has made of the same here."""
-        with on_host():
-            return self._operands_of(call.flat)
+        with use_host():
+            return self._operand_indices(call.flattened)
 
-    def options_of_lowered(self, call: GivenCall) -> dict[str, Any] | None:
+    def options_of_lowered(self, call: CallArgs) -> dict[str, Any] | None:
         """Return XLA's options for what ``lower`` has made of the same call; None for defaults."""
-        with on_host():
-            return self._compiler_options_of(call.flat)
+        with use_host():
+            return self._compiler_options_of(call.flattened)
 
-    def compile(self, call: GivenCall, handle: jax.Array | None = None) -> Any:
+    def compile(self, call: CallArgs, handle: jax.Array | None = None) -> Any:
         """Return JAX's ``Compiled``, of values or of abstract values."""
-        call = call.flat
+        call = call.flattened
         lowered = self.lower(call, handle)
         options = self.options_of_lowered(call)
         if handle is None or handle is self.handle:
-            return with_failures(lambda: self._finish(lowered, call.args, call.kwargs, options))
-        return with_failures(lambda: lowered.compile(options))
+            return run_with_failures(lambda: self._finish(lowered, call.args, call.kwargs, options))
+        return run_with_failures(lambda: lowered.compile(options))
 
-    def trace(self, call: GivenCall) -> Any:
+    def trace(self, call: CallArgs) -> Any:
         """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
-        return self._staged("trace", self.handle, call.flat)
+        return self._run_stage("trace", self.handle, call.flattened)
 
-    def _staged(self, stage: str, handle: Any, call: GivenCall) -> Any:
+    def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
         """Return a stage of the ``jax.jit``, of a flat call; errors name the argument."""
-        with on_host():
-            first = first_input(handle, call.static)
+        with use_host():
+            first = pack_first_input(handle, call.static)
             try:
                 return getattr(self._embedding, stage)(first, *call.args, **call.kwargs)
             except (TypeError, OverflowError):
-                self._refuse(*restored_arguments(call.args, call.kwargs))
+                self._refuse(*unflatten_call(call.args, call.kwargs))
                 raise
 
 
-def _is_raised_here(error: BaseException) -> bool:
+def _was_raised_here(error: BaseException) -> bool:
     """Tell whether the innermost frame of an error is one of this file."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
