@@ -15,9 +15,9 @@ from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.inspection import Inspectable
 from bellhop.compiled.stages import Lowered, PinnedRunner, Traced
 from bellhop.compiled.traced_function import TracedFunction
-from bellhop.compiler.instruments import recording
+from bellhop.compiler.compile_timing import record_stages
 from bellhop.errors import CompileError
-from bellhop.run.given_call import GivenCall
+from bellhop.execution.call_args import CallArgs
 from bellhop.tracing.options import CompileOptions
 
 
@@ -54,8 +54,8 @@ class AheadOfTime(Inspectable):
                 f"{self!r} cannot be compiled before it is called: that takes an annotation of "
                 "shape and dtype for every argument, and no static arguments."
             )
-        call = GivenCall.of(NO_STATIC, self._declared.args, {})
-        with self._reporting():
+        call = CallArgs.from_caller(NO_STATIC, self._declared.args, {})
+        with self._report_compilation():
             if self.compile_options.target == "binary":
                 self._runner.compile(call)
             else:
@@ -79,8 +79,8 @@ class AheadOfTime(Inspectable):
             >>> "tensor<3xf64>" in f.mlir
             True
         """
-        call = self._separate(args, kwargs)
-        with self._reporting():
+        call = self._split_static(args, kwargs)
+        with self._report_compilation():
             self._runner.compile(call)
         given, taken = jax.tree.leaves((args, kwargs)), jax.tree.leaves((call.args, call.kwargs))
         return not self._static and any(map(operator.is_not, given, taken))
@@ -104,16 +104,16 @@ class AheadOfTime(Inspectable):
             >>> lowered.compile()(3.0)
             Array(6., dtype=float64, weak_type=True)
         """
-        call = self._separate(args, kwargs)
+        call = self._split_static(args, kwargs)
         lowered = self._runner.lower(call)
-        operands = self._runner.operands_of_lowered(call)
+        operands = self._runner.lowered_operand_indices(call)
 
         def pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
             function = self._duplicate()
             function._runner = PinnedRunner(
                 self._runner,
                 self._traced.where,
-                self._static.names_of_others(),
+                self._static.dynamic_names(),
                 call.static,
                 operands,
                 executable,
@@ -140,14 +140,14 @@ class AheadOfTime(Inspectable):
             >>> bellhop.qjit(lambda x: 2 * x).trace(1.0).out_info.shape
             ()
         """
-        call = self._separate(args, kwargs)
+        call = self._split_static(args, kwargs)
         of_jax = self._runner.trace(call)
-        made = self._programs.made_for(call)
+        made = self._programs.find(call)
         assert made is not None, "it was traced"
         lower = functools.partial(self.lower, *args, **kwargs)
 
         def lower_as_jit(**options: Any) -> jax.stages.Lowered:
-            jit = jax.jit(self._uncompiled(call.static))
+            jit = jax.jit(self._bind_static(call.static))
             return jit.trace(*call.args, **call.kwargs).lower(**options)
 
         return Traced(of_jax, self._traced.name, made.program.jaxpr, lower, lower_as_jit)
@@ -164,10 +164,10 @@ class AheadOfTime(Inspectable):
             >>> bellhop.qjit(lambda x: x.sum()).eval_shape(jnp.ones(3))
             ShapeDtypeStruct(shape=(), dtype=float64)
         """
-        call = self._separate(args, kwargs)
-        return jax.eval_shape(self._uncompiled(call.static), *call.args, **call.kwargs)
+        call = self._split_static(args, kwargs)
+        return jax.eval_shape(self._bind_static(call.static), *call.args, **call.kwargs)
 
-    def _uncompiled(self, static: Static) -> Callable[..., Any]:
+    def _bind_static(self, static: Static) -> Callable[..., Any]:
         """Return the function of the other arguments, which JAX traces."""
 
         def function(*args: Any, **kwargs: Any) -> Any:
@@ -176,26 +176,26 @@ class AheadOfTime(Inspectable):
         function.__name__ = self._traced.name
         return function
 
-    def _separate(self, args: Args, kwargs: Kwargs) -> GivenCall:
+    def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
         """Return a call of static arguments, and of the others as the program takes them."""
         if self._static:
-            return GivenCall.of(*self._static.split(args, kwargs))
+            return CallArgs.from_caller(*self._static.split(args, kwargs))
         if self._declared is not None:
             promoted = self._declared.promote(args, kwargs)
             if promoted is not None:
-                return GivenCall.of(NO_STATIC, promoted, {})
-        return GivenCall.of(NO_STATIC, args, kwargs)
+                return CallArgs.from_caller(NO_STATIC, promoted, {})
+        return CallArgs.from_caller(NO_STATIC, args, kwargs)
 
     @contextlib.contextmanager
-    def _reporting(self) -> Iterator[None]:
+    def _report_compilation(self) -> Iterator[None]:
         """Report what is compiled inside, where that is wanted."""
         if not self.compile_options.verbose:
             yield
             return
-        with recording() as compilation:
+        with record_stages() as compilation:
             yield
         if compilation.timings:
-            lines = f"compiled {self!r}", compilation.table(), *compilation.notes
+            lines = f"compiled {self!r}", compilation.to_table(), *compilation.notes
             print(*lines, sep="\n", file=self._log)
             self._is_unseen = True
 

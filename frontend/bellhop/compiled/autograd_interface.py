@@ -16,8 +16,8 @@ from pennylane.numpy import tensor
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import NO_STATIC
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
-from bellhop.compiled.array_function import ArrayFunction
-from bellhop.transformations.traced import traced
+from bellhop.compiled.flat_function import FlatFunction
+from bellhop.transformations.inline_trace import trace_inline
 
 # The type of PennyLane's tensors, and that of the boxes around them.
 AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
@@ -30,7 +30,7 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
     arrays = (np.asarray(arg) if type(arg) is tensor else arg for arg in args)
     result = function(*arrays, **kwargs)
     if any(type(arg) is tensor and arg.requires_grad for arg in args):
-        return jax.tree.map(_tensor, result)
+        return jax.tree.map(_to_tensor, result)
     return result
 
 
@@ -39,28 +39,28 @@ def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
     if function.static_arguments:
         static, args, kwargs = function.static_arguments.split(args, kwargs)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
-    of_leaves = _of_leaves(function, static, in_tree)
+    of_leaves = _flatten_function(function, static, in_tree)
     results = _call(of_leaves, *leaves)
     tree = of_leaves.latest.tree
     return jax.tree.unflatten(tree, [results[i] for i in range(tree.num_leaves)])
 
 
-def _of_leaves(function: Any, static: Any, in_tree: PyTreeDef) -> ArrayFunction:
+def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFunction:
     # With the function itself, so that both go together.
     known = function.__dict__.setdefault("_in_autograd", {})
     if (static, in_tree) not in known:
-        traceable = traced(function.user_function)
+        traceable = trace_inline(function.user_function)
 
         def flat(*leaves: Operand) -> Any:
             args, kwargs = static.merge(*jax.tree.unflatten(in_tree, leaves))
             return traceable(*args, **kwargs)
 
         name = function_name(function.original_function)
-        known[static, in_tree] = ArrayFunction(flat, name, type(function))
+        known[static, in_tree] = FlatFunction(flat, name, type(function))
     return known[static, in_tree]
 
 
-def _tensor(array: Operand) -> Any:
+def _to_tensor(array: Operand) -> Any:
     value = np.array(array)
     return tensor(value, requires_grad=_is_inexact(value))
 
@@ -70,10 +70,10 @@ def _is_inexact(array: Operand) -> bool:
 
 
 @primitive  # type: ignore[untyped-decorator]
-def _call(function: ArrayFunction, *arrays: Operand) -> tuple[Any, ...]:
+def _call(function: FlatFunction, *arrays: Operand) -> tuple[Any, ...]:
     results = map(np.array, function([np.asarray(array) for array in arrays]))
     # A tensor that needs no derivative cannot be in a box.
-    return tuple(_tensor(result) if _is_inexact(result) else result for result in results)
+    return tuple(_to_tensor(result) if _is_inexact(result) else result for result in results)
 
 
 def _make_vjp(argnums: Sequence[int], results: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -4,19 +4,19 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from bellhop.base.module_text import parse
-from bellhop.compiled.programs import Made, Programs
-from bellhop.compiler.code import Program
+from bellhop.base.ir_display import parse
+from bellhop.compiled.program_cache import CachedProgram, ProgramCache
+from bellhop.compiler.program import Program
 from bellhop.errors import CompileError
-from bellhop.run.given_call import GivenCall
-from bellhop.run.runner import Runner
-from bellhop.tracing.foreign import missing_attribute
+from bellhop.execution.call_args import CallArgs
+from bellhop.execution.runner import Runner
+from bellhop.tracing.catalyst_compat import missing_attribute_error
 
 
 class Inspectable:
     """The stages of the newest program of a function."""
 
-    _programs: Programs
+    _programs: ProgramCache
     _runner: Runner
 
     @property
@@ -42,29 +42,29 @@ class Inspectable:
     @property
     def compiled_function(self) -> jax.stages.Compiled | None:
         """JAX's executable of the newest program; None where nothing is compiled yet."""
-        if not self._programs.made:
+        if not self._programs.entries:
             return None
-        call = GivenCall.of(*self._newest().signature)
+        call = CallArgs.from_caller(*self._newest_entry().signature)
         compiled: jax.stages.Compiled = self._runner.compile(call)
         return compiled
 
     @property
     def out_treedef(self) -> Any:
         """The structure of the newest program's result."""
-        return self._newest().out_tree
+        return self._newest_entry().out_tree
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise missing_attribute(self, name)
+            raise missing_attribute_error(self, name)
 
     def _program(self) -> Program:
-        return self._newest().program
+        return self._newest_entry().program
 
-    def _newest(self) -> Made:
-        if not self._programs.made:
+    def _newest_entry(self) -> CachedProgram:
+        if not self._programs.entries:
             raise CompileError(
                 f"{self!r} has not been compiled: call it first, since its program depends on "
                 "the shapes and dtypes of the arguments."
             )
-        return self._programs.made[-1]
+        return self._programs.entries[-1]

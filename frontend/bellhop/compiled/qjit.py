@@ -14,27 +14,27 @@ from bellhop._jax.private import trace_state_clean
 from bellhop.archive.archive import save_programs
 from bellhop.archive.call_signatures import encode_signature
 from bellhop.base.pickling import PickledByName
-from bellhop.base.signature import array_types, declared_signature, describe
+from bellhop.base.signature import array_types, declared_signature, describe_leaves
 from bellhop.base.source import warn_user
 from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs
-from bellhop.compiled.calls import Called
-from bellhop.compiled.programs import Made, Programs
+from bellhop.compiled.call_fallback import CallInterface
+from bellhop.compiled.ir_dump import make_workspace, write_stages
+from bellhop.compiled.program_cache import CachedProgram, ProgramCache
 from bellhop.compiled.traced_function import TracedFunction
-from bellhop.compiled.workspace import make_workspace, write_stages
-from bellhop.compiler.code import Code
+from bellhop.compiler.program import Code
 from bellhop.errors import CompileError
-from bellhop.run.given_call import GivenCall
-from bellhop.run.runner import Runner
+from bellhop.execution.call_args import CallArgs
+from bellhop.execution.runner import Runner
 from bellhop.tracing.options import CompileOptions, OptionsByName, compile_options
-from bellhop.transformations.transformed import Transformed
+from bellhop.transformations.qjit_under_transforms import TransformedJit
 from bellhop_runtime import CallbackTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class QJIT(PickledByName, Called, Generic[P, R]):
+class QJIT(PickledByName, CallInterface, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
     A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
@@ -92,17 +92,17 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             )
         self._declared = None
         self._table = CallbackTable(published=False, seed=options.seed)
-        self._programs = Programs(self._make, self._table)
+        self._programs = ProgramCache(self._make_program, self._table)
         self._runner: Runner = Runner(
             self._traced.name,
             self._table,
             self._compile,
             self._traced.run_op_by_op,
-            self._traced.refuse,
-            self._finish,
+            self._traced.explain_rejected_arguments,
+            self._make_executable,
             self._traced.jit_options,
         )
-        self._transformed = Transformed(self._traced.under_transformations)
+        self._transformed = TransformedJit(self._traced.make_transformable_jit)
         # Static values are not known before a call, and a trace under way takes us in itself.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
@@ -171,14 +171,14 @@ class QJIT(PickledByName, Called, Generic[P, R]):
 
         The file names the Python functions that the program calls, and ``load`` asks for them.
         """
-        self._newest()
+        self._newest_entry()
         if self._static:
             raise CompileError(
                 f"{self!r} has static arguments, which are not saved. Make them constants: "
                 "qjit(functools.partial(f, n=3))."
             )
         programs = [
-            (made.program, made.signature[1:], made.out_tree) for made in self._programs.made
+            (made.program, made.signature[1:], made.out_tree) for made in self._programs.entries
         ]
         options = self.compile_options
         if options.compiler_options:
@@ -188,8 +188,8 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             )
         declares = (
             number
-            for number, made in enumerate(self._programs.made)
-            if self._declared is not None and self._declared.is_of(made.signature[1:])
+            for number, made in enumerate(self._programs.entries)
+            if self._declared is not None and self._declared.matches(made.signature[1:])
         )
         save_programs(
             path,
@@ -200,8 +200,8 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             concurrent_callbacks=options.concurrent_callbacks,
             key=key,
             executables=[
-                self._runner.compile(GivenCall.of(*made.signature))
-                for made in self._programs.made
+                self._runner.compile(CallArgs.from_caller(*made.signature))
+                for made in self._programs.entries
                 if compiled
             ],
         )
@@ -219,7 +219,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             True
         """
         self._runner.clear_cache()
-        self._programs.made.clear()
+        self._programs.entries.clear()
         self._choose_fast_calls()
 
     def _compile(self, static: Static, args: Args, kwargs: Kwargs) -> tuple[Code, Any]:
@@ -232,7 +232,7 @@ class QJIT(PickledByName, Called, Generic[P, R]):
             write_stages(self.workspace, level, made.program)
         return made.program.code, made.out_tree
 
-    def _finish(
+    def _make_executable(
         self,
         lowered: jax.stages.Lowered,
         args: Args,
@@ -242,22 +242,22 @@ class QJIT(PickledByName, Called, Generic[P, R]):
         """Make the executable of a program."""
         return lowered.compile(compiler_options)
 
-    def _replace(self, stage: str, text: str) -> None:
+    def _replace_module(self, stage: str, text: str) -> None:
         """Compile the newest program again at its next call, from another module."""
-        self._newest()
+        self._newest_entry()
         self._programs.replace_newest(stage, text)
         self._runner.clear_cache()
 
-    def _make(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
-        self._traced.refuse(args, kwargs)
+    def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
+        self._traced.explain_rejected_arguments(args, kwargs)
         args, kwargs = types = array_types((args, kwargs))
-        if self._declared is not None and not self._declared.is_of(types):
+        if self._declared is not None and not self._declared.matches(types):
             warn_user(
                 f"{self._traced.where} declares arguments of the types ({self._declared}), and is "
-                f"called with ({describe(jax.tree.leaves(types))}), so another program is "
+                f"called with ({describe_leaves(jax.tree.leaves(types))}), so another program is "
                 "compiled. Change the annotations or the arguments."
             )
-        return self._traced.make(static, args, kwargs, self._table)
+        return self._traced.make_program(static, args, kwargs, self._table)
 
 
 @overload

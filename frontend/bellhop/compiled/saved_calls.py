@@ -11,7 +11,7 @@ from bellhop.archive.archive import SavedProgram
 from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
 from bellhop.base.argument_mismatch import describe_arguments, find_mismatch, type_of
-from bellhop.base.flat import Flat, flat_arguments
+from bellhop.base.flat_tree import FlatTree, flatten_call
 from bellhop.base.signature import DeclaredSignature
 from bellhop.base.types import Args
 
@@ -89,14 +89,14 @@ class SavedCalls:
             arranged = self._arranged(form, given)
             if arranged is None:
                 continue
-            if _is_for(types, *flat_arguments(*arranged)):
+            if _is_for(types, *flatten_call(*arranged)):
                 return arranged
             best = best or arranged
         return best or (args, kwargs)
 
     def take(self, args: Args, kwargs: dict[str, Any]) -> bool:
         """Tell whether there is a program for arguments as they are."""
-        flat = flat_arguments(args, kwargs)
+        flat = flatten_call(args, kwargs)
         return any(_is_for(types, *flat) for types in self._types)
 
     def declared_by(self, number: int, name: str) -> DeclaredSignature:
@@ -110,7 +110,7 @@ class SavedCalls:
             raise Malformed("its program for the declared types takes keyword arguments")
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
-    def find(self, args: Sequence[Flat], kwargs: Mapping[str, Flat]) -> SavedProgram:
+    def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
         """Return the program for arguments, or for types of them.
 
         Raises:
@@ -165,22 +165,22 @@ def _positional_names(signature: inspect.Signature | None) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.kind in kinds]
 
 
-def _types_of(program: SavedProgram) -> tuple[tuple[Flat, ...], dict[str, Flat]]:
+def _types_of(program: SavedProgram) -> tuple[tuple[FlatTree, ...], dict[str, FlatTree]]:
     leaves = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.in_avals]
     args_tree, kwargs_tree = program.in_tree.children()
     names = kwargs_tree.node_data()[1]
     flats = []
     for tree in (*args_tree.children(), *kwargs_tree.children()):
         own, leaves = leaves[: tree.num_leaves], leaves[tree.num_leaves :]
-        flats.append(Flat.of(jax.tree.unflatten(tree, own)))
+        flats.append(FlatTree.flatten(jax.tree.unflatten(tree, own)))
     count = len(args_tree.children())
     return tuple(flats[:count]), dict(zip(names, flats[count:], strict=True))
 
 
 def _is_for(
-    types: tuple[Sequence[Flat], Mapping[str, Flat]],
-    args: Sequence[Flat],
-    kwargs: Mapping[str, Flat],
+    types: tuple[Sequence[FlatTree], Mapping[str, FlatTree]],
+    args: Sequence[FlatTree],
+    kwargs: Mapping[str, FlatTree],
 ) -> bool:
     wanted, wanted_tree = jax.tree.flatten(types)
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))

@@ -6,15 +6,15 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.compiled_runs import run_compiled
+from bellhop._jax.slow_dispatch import run_compiled
 from bellhop.base.argument_mismatch import describe_arguments, find_mismatch
-from bellhop.base.flat import restored_arguments
+from bellhop.base.flat_tree import unflatten_call
 from bellhop.base.signature import check_arrays
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
-from bellhop.compiler.failures import with_failures
-from bellhop.run.given_call import GivenCall
-from bellhop.run.runner import Runner
+from bellhop.compiler.failures import run_with_failures
+from bellhop.execution.call_args import CallArgs
+from bellhop.execution.runner import Runner
 
 
 class _Stage:
@@ -26,23 +26,23 @@ class _Stage:
     """
 
     def __init__(self, of_jax: Any, function: str) -> None:
-        self._of_jax = of_jax
+        self._jax_stage = of_jax
         self._function = function
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._of_jax, name)
+        return getattr(self._jax_stage, name)
 
     @property
     def args_info(self) -> Any:
         """What JAX says of each argument, those that are not static."""
-        return _of_users(self._of_jax.args_info)
+        return _user_arguments_info(self._jax_stage.args_info)
 
     @property
     def in_avals(self) -> Any:
         """The types of the arguments."""
-        return _of_users(self._of_jax.in_avals)
+        return _user_arguments_info(self._jax_stage.in_avals)
 
     @property
     def in_tree(self) -> Any:
@@ -53,10 +53,10 @@ class _Stage:
         return f"<{type(self).__name__} {self._function}>"
 
 
-def _of_users(arguments: Any) -> Any:
+def _user_arguments_info(arguments: Any) -> Any:
     """Return what is said of all arguments as the user wrote them, without the table's."""
     (_, *args), kwargs = arguments
-    return restored_arguments(args, kwargs)
+    return unflatten_call(args, kwargs)
 
 
 class Compiled(_Stage):
@@ -108,7 +108,7 @@ class Lowered(_Stage):
         """
         options = None if compiler_options is None else dict(compiler_options)
         every = {**(self._compiler_options or {}), **(options or {})} or None
-        executable = with_failures(lambda: self._of_jax.compile(every))
+        executable = run_with_failures(lambda: self._jax_stage.compile(every))
         return Compiled(executable, self._function, self._pinned(executable, options))
 
 
@@ -183,23 +183,23 @@ class PinnedRunner(Runner):
 
     has_fast_calls = False
 
-    def run(self, call: GivenCall, begun: Any = None, failed: BaseException | None = None) -> Any:
+    def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
         """Run it."""
-        return self.run_aside(call)
+        return self.run_uncached(call)
 
-    def run_aside(self, call: GivenCall, device: jax.Device | None = None) -> Any:
+    def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
         """Run it, or one like it on another CPU device."""
         where = f"a compiled call of {self._where}"
-        check_arrays(where, self._names, *call.given, are_values=True)
-        call = replace(call.flat, static=self._static)
+        check_arrays(where, self._names, *call.caller_arguments, are_values=True)
+        call = replace(call.flattened, static=self._static)
         self._check(call.args, call.kwargs)
         if device is not None:
-            return super().run_aside(call, device)
-        call = self._gathered(call)
+            return super().run_uncached(call, device)
+        call = self._gather_call(call)
         run = lambda first: run_compiled(self._executable, None, first, *call.args, **call.kwargs)
-        return self._run_with(run, self.given_handle, call)
+        return self._run_on_handle(run, self.given_handle, call)
 
-    def _operands_of(self, call: GivenCall) -> tuple[int, ...] | None:
+    def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
         return self._taken
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:

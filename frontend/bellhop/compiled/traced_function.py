@@ -5,32 +5,32 @@ from typing import Any
 
 import jax
 
-from bellhop._jax.private import refuses_traced_size
+from bellhop._jax.private import is_traced_size_error
 from bellhop.base.devices import Target
-from bellhop.base.flat import restored_arguments
-from bellhop.base.rewriting import interpret
+from bellhop.base.flat_tree import unflatten_call
+from bellhop.base.jaxpr_interpreter import interpret
 from bellhop.base.signature import (
     check_arrays,
     check_not_deleted,
-    describe,
-    leaf_signature,
-    result_arrays,
+    describe_leaves,
+    flatten_result,
+    make_leaf_signature,
 )
-from bellhop.base.source import definition_site, function_name, site_of_error
+from bellhop.base.source import definition_site, error_site, function_name
 from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
-from bellhop.compiled.frames import frames_in_one_piece
-from bellhop.compiled.programs import Made
-from bellhop.compiled.result_targets import result_targets
+from bellhop.compiled.out_shardings import resolve_out_shardings
+from bellhop.compiled.program_cache import CachedProgram
+from bellhop.compiled.python_frame_memory import preallocate_frames
 from bellhop.compiler.compile import compile_program
 from bellhop.errors import CompileError
-from bellhop.run.jit_options import JitOptions
-from bellhop.run.unfinished import placed
+from bellhop.execution.jit_options import JitOptions
+from bellhop.execution.pending_results import place_on_targets
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.program_order import in_program_order
-from bellhop.tracing.state import ASKS_FOR_VALUE, compiling
-from bellhop.transformations.traced import traced
-from bellhop.transformations.transformed import ON_HOST
+from bellhop.tracing.state import ASKS_FOR_VALUE, trace_with_options
+from bellhop.transformations.inline_trace import trace_inline
+from bellhop.transformations.qjit_under_transforms import ON_HOST
 from bellhop_runtime import CallbackTable
 
 
@@ -74,7 +74,7 @@ class TracedFunction:
         """The function and its line, for errors."""
         return f"'{function_name(self._function)}' ({self.site})"
 
-    def under_transformations(self) -> Any:
+    def make_transformable_jit(self) -> Any:
         """Return the function as a ``jax.jit`` of its own, of static and other arguments.
 
         Its calls with effects are in program order, as in a program.
@@ -87,7 +87,7 @@ class TracedFunction:
             def flat_function(*leaves: Operand) -> list[Any]:
                 nonlocal out_tree
                 result = self.run_uncompiled(static, *jax.tree.unflatten(in_tree, leaves))
-                arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
+                arrays, out_tree = flatten_result(f"qjit of {self.where}", result)
                 return arrays
 
             closed = in_program_order(jax.make_jaxpr(flat_function)(*leaves))
@@ -99,23 +99,27 @@ class TracedFunction:
     def run_uncompiled(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run the function itself."""
         args, kwargs = static.merge(args, kwargs)
-        return traced(self.converted)(*args, **kwargs)
+        return trace_inline(self.converted)(*args, **kwargs)
 
     def run_op_by_op(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
         """Run one operation after another, as ``jax.disable_jit`` asks."""
-        return self.placed(self.run_uncompiled(static, args, kwargs))
+        return self.place_result(self.run_uncompiled(static, args, kwargs))
 
-    def placed(self, result: PyTree) -> Any:
+    def place_result(self, result: PyTree) -> Any:
         """Return a result with its arrays on the devices that they are asked for on."""
         if self._options.out_shardings is None:
             return result
         leaves, tree = jax.tree.flatten(result)
-        return jax.tree.unflatten(tree, placed(leaves, self._result_targets(leaves, tree)))
+        return jax.tree.unflatten(
+            tree, place_on_targets(leaves, self._resolve_targets(leaves, tree))
+        )
 
-    def _result_targets(self, leaves: Sequence[Any], tree: Any) -> tuple[Target | None, ...]:
-        return result_targets(self._function, self._options.out_shardings, leaves, tree)
+    def _resolve_targets(self, leaves: Sequence[Any], tree: Any) -> tuple[Target | None, ...]:
+        return resolve_out_shardings(self._function, self._options.out_shardings, leaves, tree)
 
-    def refuse(self, args: Args, kwargs: Kwargs, *, are_values: bool = False) -> None:
+    def explain_rejected_arguments(
+        self, args: Args, kwargs: Kwargs, *, are_values: bool = False
+    ) -> None:
         """Say what is wrong with arguments that JAX refused, where it is their type.
 
         Args:
@@ -123,17 +127,17 @@ class TracedFunction:
             kwargs: keyword arguments.
             are_values: whether they are arguments of a call, where types of arrays are wrong too.
         """
-        names = self.static.names_of_others()
+        names = self.static.dynamic_names()
         check_arrays(f"qjit of {self.where}", names, args, kwargs, are_values=are_values)
 
-    def refuse_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
+    def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
         """Say which argument has no memory any more, where that may be why a run failed."""
-        names = self.static.names_of_others()
+        names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
-    def _explain(self, error: Exception) -> None:
+    def _locate_concretization(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
-        if isinstance(error, ASKS_FOR_VALUE) or refuses_traced_size(error):
+        if isinstance(error, ASKS_FOR_VALUE) or is_traced_size_error(error):
             instead = (
                 "Leave it to the program: qml.cond for if, or qjit(autograph=True); &, | and ~ for "
                 "and, or and not, of outcomes of measurements too; jnp.maximum for max, jnp.isin "
@@ -143,18 +147,20 @@ class TracedFunction:
                 else "Make it static: qjit(static_argnums=...)"
             )
             error.add_note(
-                f"bellhop: in qjit of {self.where}, at {site_of_error(error)}, Python asks for a "
+                f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
                 f"value that the program computes. {instead}; or see 'Values that the program "
                 "computes' in the guide, doc/guide/sharp-bits."
             )
 
-    @frames_in_one_piece
-    def make(self, static: Static, args: Args, kwargs: Kwargs, table: CallbackTable) -> Made:
+    @preallocate_frames
+    def make_program(
+        self, static: Static, args: Args, kwargs: Kwargs, table: CallbackTable
+    ) -> CachedProgram:
         """Trace the program of a signature, and compile it as far as XLA.
 
         Args:
             static: the arguments that are part of it.
-            args: the types of others with a position, each a ``Flat``.
+            args: the types of others with a position, each a ``FlatTree``.
             kwargs: the types of those with a name, likewise.
             table: gets its callbacks.
         """
@@ -162,7 +168,8 @@ class TracedFunction:
         for leaf in leaves:
             if not all(isinstance(size, int) for size in leaf.shape):
                 raise CompileError(
-                    f"qjit of {self.where} is asked for a program of {describe([leaf])}, and "
+                    f"qjit of {self.where} is asked for a program of {describe_leaves([leaf])}, "
+                    f"and "
                     "programs have fixed shapes. Compile it for each size that is called, "
                     "f.jit_compile(args), or pad to one: f.save(path) writes all of them."
                 )
@@ -171,25 +178,25 @@ class TracedFunction:
 
         def flat_function(*leaves: Operand) -> list[Any]:
             nonlocal out_tree, out_targets
-            given = restored_arguments(*jax.tree.unflatten(in_tree, leaves))
+            given = unflatten_call(*jax.tree.unflatten(in_tree, leaves))
             args, kwargs = static.merge(*given)
-            with compiling(self._options) as seeds:
+            with trace_with_options(self._options) as seeds:
                 try:
-                    result = traced(self.converted)(*args, **kwargs)
+                    result = trace_inline(self.converted)(*args, **kwargs)
                 except (TypeError, IndexError) as error:
-                    self._explain(error)
+                    self._locate_concretization(error)
                     raise
             if seeds:
                 table.seed_unless_given(seeds[0])
-            arrays, out_tree = result_arrays(f"qjit of {self.where}", result)
-            out_targets = self._result_targets(arrays, out_tree)
+            arrays, out_tree = flatten_result(f"qjit of {self.where}", result)
+            out_targets = self._resolve_targets(arrays, out_tree)
             return arrays
 
         # JAX's errors name the function and its arguments.
         flat_function.__name__ = self.name
         flat_function.__wrapped__ = self.converted  # type: ignore[attr-defined]
-        flat_function.__signature__ = leaf_signature(  # type: ignore[attr-defined]
-            self.static.names_of_others(), args, kwargs
+        flat_function.__signature__ = make_leaf_signature(  # type: ignore[attr-defined]
+            self.static.dynamic_names(), args, kwargs
         )
         keep_stages = self._options.intermediate_level > 0
         program = compile_program(
@@ -200,4 +207,4 @@ class TracedFunction:
             keep_stages=keep_stages,
             concurrent=self._options.concurrent_callbacks,
         )
-        return Made(program, (static, args, kwargs), out_tree)
+        return CachedProgram(program, (static, args, kwargs), out_tree)

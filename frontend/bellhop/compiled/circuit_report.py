@@ -8,7 +8,7 @@ from bellhop_runtime import Profile
 _ENGINE = ", engine"
 
 
-class CircuitsThatRan:
+class CircuitReport:
     """Counts circuits inside a ``with`` block, those of other threads too."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class CircuitsThatRan:
     def __exit__(self, *_: object) -> None:
         self._recorder.stop()
 
-    def lines(self) -> list[str]:
+    def format_lines(self) -> list[str]:
         """Return a line for each circuit that ran."""
         ran: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():

@@ -3,8 +3,8 @@
 import itertools
 from pathlib import Path
 
-from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import LOWERED
+from bellhop.compiler.program import Program
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 
 _MILESTONES = (LOWERED, OPTIMIZATION[-1].name, CONVERSION[-1].name)

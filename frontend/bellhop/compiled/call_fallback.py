@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from bellhop._jax.compiled_runs import UNCHECKED, checks_results
-from bellhop._jax.dispatch import ARRAY, NotRun
+from bellhop._jax.fast_dispatch import ARRAY, UnexecutedProgram
 from bellhop._jax.private import (
     AT_TOP_LEVEL,
     VALUE_OF,
@@ -15,27 +14,28 @@ from bellhop._jax.private import (
     is_transformed_eagerly,
     trace_state_clean,
 )
-from bellhop.base.callers_context import keep_context
+from bellhop._jax.slow_dispatch import UNCHECKED, is_checking_results
+from bellhop.base.caller_context import save_context
 from bellhop.base.static_arguments import NO_STATIC
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.ahead_of_time import AheadOfTime
-from bellhop.compiled.ran import CircuitsThatRan
+from bellhop.compiled.circuit_report import CircuitReport
+from bellhop.compiler.compile_timing import RUN, Stopwatch, observers, recordings
 from bellhop.compiler.failures import (
     RUN_ERRORS,
-    leave_out_account,
-    python_failure,
-    raise_failures_of_plain_jits,
+    find_python_failure,
+    raise_plain_jit_failures,
+    strip_xla_context,
 )
-from bellhop.compiler.instruments import RUN, Stopwatch, observers, recordings
-from bellhop.compiler.placement import ready, state_on_host
-from bellhop.control_flow.interpretation import is_recording
-from bellhop.run.crowding import RUNS_FOR_EACH_CLIENT
-from bellhop.run.embedding import wait_for
-from bellhop.run.given_call import GivenCall
-from bellhop.run.unfinished import Unfinished
+from bellhop.compiler.host_placement import compute_host_state, prepare_arguments
+from bellhop.control_flow.eager_mode import is_recording
+from bellhop.execution.call_args import CallArgs
+from bellhop.execution.cpu_client_pool import RUNS_PER_CLIENT
+from bellhop.execution.jit_wrapper import wait_until_started
+from bellhop.execution.pending_results import PendingResults
 from bellhop.tracing.state import current_circuit
-from bellhop.transformations.traced import traced
-from bellhop.transformations.transformed import Transformed
+from bellhop.transformations.inline_trace import trace_inline
+from bellhop.transformations.qjit_under_transforms import TransformedJit
 from bellhop_runtime import (
     CallbackTable,
     FastCall,
@@ -51,7 +51,7 @@ _FLATTEN = jax.tree_util.default_registry.flatten
 # Each made once: fast calls that have other objects count as others.
 _CONTEXTS = AT_TOP_LEVEL + UNCHECKED
 _UNLESS = (observers,)
-_SPECIAL_RESULTS = Unfinished, NotRun
+_SPECIAL_RESULTS = PendingResults, UnexecutedProgram
 
 
 if TYPE_CHECKING:
@@ -63,17 +63,17 @@ else:
     from bellhop_runtime import CompiledCall
 
 
-class Called(AheadOfTime, CompiledCall):
+class CallInterface(AheadOfTime, CompiledCall):
     """A compiled function, as far as it is called.
 
     ``CompiledCall`` calls the ``jax.jit`` with the handle before the arguments, where ``_fast``
-    lets it; all else is ``_specially``.
+    lets it; all else is ``_call_slow_path``.
     """
 
     # What is called with these is called from PennyLane's autograd.
     _autograd_types: tuple[type[Any], ...] = ()
     _table: CallbackTable
-    _transformed: Transformed
+    _transformed: TransformedJit
 
     def _choose_fast_calls(self) -> None:
         """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
@@ -90,7 +90,7 @@ class Called(AheadOfTime, CompiledCall):
         if not is_fast:
             self._fast = None
             return
-        defaults, settings = state_on_host()
+        defaults, settings = compute_host_state()
         fast = FastCall(
             jit=runner.jit,
             handle=runner.given_handle,
@@ -102,20 +102,22 @@ class Called(AheadOfTime, CompiledCall):
             others=self._autograd_types,
             special=_SPECIAL_RESULTS,
             declared=declared,
-            most_runs=RUNS_FOR_EACH_CLIENT,
+            most_runs=RUNS_PER_CLIENT,
             waits=programs.call_runtime,
             begins_here=programs.may_wait,
             arrays=ARRAY,
             numpy_arrays=np.ndarray,
             flatten=_FLATTEN,
-            make_ready=ready,
+            make_ready=prepare_arguments,
             table=self._table if runner.needs_call else None,
         )
         # In one piece, as other threads call meanwhile; not anew, or they would look again.
         if self._fast != fast:
             self._fast = fast
 
-    def _specially(self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any) -> Any:
+    def _call_slow_path(
+        self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any
+    ) -> Any:
         """Call where JAX's fast call does not do, or was not all.
 
         Args:
@@ -130,34 +132,32 @@ class Called(AheadOfTime, CompiledCall):
             from bellhop.compiled.autograd_interface import call_from_autograd
 
             return call_from_autograd(self, args, kwargs)
-        call = self._separate(args, kwargs)
+        call = self._split_static(args, kwargs)
         if self._programs.print:
-            keep_context()
+            save_context()
         begin_run()
         try:
             if begun is not None or failed is not None:
                 result = self._runner.run(call, begun, failed)
-            elif (
-                self.compile_options.verbose or observers or runs_under_way() > RUNS_FOR_EACH_CLIENT
-            ):
-                result = self._run_specially(call)
+            elif self.compile_options.verbose or observers or runs_under_way() > RUNS_PER_CLIENT:
+                result = self._run_slow_path(call)
             else:
                 result = self._runner.run(call)
             if self._programs.call_runtime:
-                wait_for(result)
-            if type(result) is Unfinished:
-                result = result.finished((args, kwargs))
-            if checks_results():
-                self._runner.check(call, result)
+                wait_until_started(result)
+            if type(result) is PendingResults:
+                result = result.finish((args, kwargs))
+            if is_checking_results():
+                self._runner.check_results(call, result)
             return result
         except RUN_ERRORS as error:
-            failure = python_failure(error)
+            failure = find_python_failure(error)
             if failure is None:
-                self._traced.refuse_deleted(call.args, call.kwargs, error)
+                self._traced.check_not_deleted(call.args, call.kwargs, error)
                 hide_frames(error)
                 raise
         except BaseException as error:
-            leave_out_account(error)
+            strip_xla_context(error)
             hide_frames(error)
             raise
         finally:
@@ -178,26 +178,26 @@ class Called(AheadOfTime, CompiledCall):
 
     def _call_transformed(self, args: Args, kwargs: Kwargs) -> Any:
         """Become part of a program, or of a transformation that is not in one."""
-        raise_failures_of_plain_jits()
+        raise_plain_jit_failures()
         if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
-            return traced(self.user_function)(*args, **kwargs)
+            return trace_inline(self.user_function)(*args, **kwargs)
         static = NO_STATIC
         if self._static:
             static, args, kwargs = self._static.split(args, kwargs)
         try:
-            return self._traced.placed(self._transformed(static, args, kwargs))
+            return self._traced.place_result(self._transformed(static, args, kwargs))
         except (TypeError, OverflowError):
-            self._traced.refuse(args, kwargs)
+            self._traced.explain_rejected_arguments(args, kwargs)
             raise
 
-    def _run_specially(self, call: GivenCall) -> Any:
+    def _run_slow_path(self, call: CallArgs) -> Any:
         """Run without the fast path: beside other runs, or with reports or a profile."""
-        if runs_under_way() > RUNS_FOR_EACH_CLIENT:
+        if runs_under_way() > RUNS_PER_CLIENT:
             run = self._runner.run_on_spare_device
         else:
             run = self._runner.run
         if self.compile_options.verbose or recordings.get():
-            run = self._observed(run)
+            run = self._measure_stages(run)
         if not observers:
             return run(call)
         begin, failed = profile_clock(), True
@@ -209,30 +209,30 @@ class Called(AheadOfTime, CompiledCall):
         self._record_circuits(call)
         return result
 
-    def _record_circuits(self, call: GivenCall) -> None:
+    def _record_circuits(self, call: CallArgs) -> None:
         """Let profiles have the circuits that are operations of a program, and cross no border."""
-        made = self._programs.made_for(call)
+        made = self._programs.find(call)
         if made is None:
             return
         for name, _, backend in made.program.circuits:
             record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
-    def _observed(self, run: Callable[..., Any]) -> Callable[..., Any]:
+    def _measure_stages(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``run`` with the stages of compilation, and the run after it, measured."""
 
-        def observed(call: GivenCall) -> Any:
-            with self._reporting():
+        def observed(call: CallArgs) -> Any:
+            with self._report_compilation():
                 self._runner.compile(call)
             stopwatch = Stopwatch()
             if not self._is_unseen:
                 result = jax.block_until_ready(run(call))
                 stopwatch.lap(RUN)
                 return result
-            with CircuitsThatRan() as ran:
+            with CircuitReport() as ran:
                 result = jax.block_until_ready(run(call))
                 stopwatch.lap(RUN)
             self._is_unseen = False
-            for line in ran.lines():
+            for line in ran.format_lines():
                 print(line, file=self._log)
             return result
 

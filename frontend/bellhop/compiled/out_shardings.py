@@ -6,13 +6,13 @@ from typing import Any
 import jax
 
 from bellhop.base.devices import Target, resolve_target
-from bellhop.base.flat import structure_in_words
-from bellhop.base.source import made_of
+from bellhop.base.flat_tree import describe_structure
+from bellhop.base.source import describe_derived_function
 
 
-def result_targets(
+def resolve_out_shardings(
     function: Callable[..., Any],
-    asked: Any,
+    shardings: Any,
     leaves: Sequence[Any],
     tree: jax.tree_util.PyTreeDef,
 ) -> tuple[Target | None, ...]:
@@ -20,29 +20,29 @@ def result_targets(
 
     Args:
         function: the user's, for errors.
-        asked: what ``out_shardings`` is.
+        shardings: what ``out_shardings`` is.
         leaves: of the result, or their types.
         tree: the structure of it.
 
     Raises:
         ValueError: where what is asked for does not fit the result.
     """
-    if asked is None:
+    if shardings is None:
         return ()
-    where = f"{made_of('qjit', function)}: out_shardings"
+    where = f"{describe_derived_function('qjit', function)}: out_shardings"
     is_none = lambda dev: dev is None
     # False for the host: None may be a part of the result.
     targets = jax.tree.map(
         lambda dev: dev is not None and resolve_target(dev, where, "a pytree of them"),
-        asked,
+        shardings,
         is_leaf=is_none,
     )
     try:
         of_each = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
     except ValueError as error:
         raise ValueError(
-            f"{where} has the structure {structure_in_words(jax.tree.structure(targets))}, and the "
-            f"result {structure_in_words(tree)}. Give a device for all of it, or a tree as the "
+            f"{where} has the structure {describe_structure(jax.tree.structure(targets))}, and the "
+            f"result {describe_structure(tree)}. Give a device for all of it, or a tree as the "
             "result's, or the upper part of one, with None for what stays on the host."
         ) from error
     for target, leaf in zip(of_each, leaves, strict=True):

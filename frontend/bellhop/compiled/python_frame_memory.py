@@ -14,7 +14,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _SIZE = 2**15
 
 
-def frames_in_one_piece(function: _Function) -> _Function:
+def preallocate_frames(function: _Function) -> _Function:
     """Decorate a function: a piece of memory has room for a thousand frames under it.
 
     Pages of it that are never reached take no memory.

@@ -7,26 +7,26 @@ from typing import Any
 import jax
 from jax.interpreters.mlir import ir
 
-from bellhop.base.callers_context import keep_context
-from bellhop.base.module_text import parse
+from bellhop.base.caller_context import save_context
+from bellhop.base.ir_display import parse
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
-from bellhop.compiler.code import Program
 from bellhop.compiler.optimize import optimize
+from bellhop.compiler.program import Program
 from bellhop.errors import CompileError
-from bellhop.run.given_call import GivenCall
+from bellhop.execution.call_args import CallArgs
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
 
 @dataclass(frozen=True)
-class Made:
+class CachedProgram:
     """A program and what it was made for.
 
     Attributes:
         program: it.
         signature: static arguments, and types of the others by position and by name, each a
-            ``Flat``.
+            ``FlatTree``.
         out_tree: the structure of the result.
     """
 
@@ -34,7 +34,7 @@ class Made:
     signature: tuple[Static, Any, Any]
     out_tree: Any
 
-    def is_for(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
+    def matches(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
         """Tell whether it was made for arguments like these."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         known, known_tree = jax.tree.flatten(self.signature[1:])
@@ -43,7 +43,7 @@ class Made:
             for leaf, aval in zip(leaves, known, strict=True)
         )
 
-    def with_module(self, stage: str, text: str, table: CallbackTable) -> "Made":
+    def replace_module(self, stage: str, text: str, table: CallbackTable) -> "CachedProgram":
         """Return the program that comes of another module in place of that of a stage.
 
         Raises:
@@ -67,11 +67,11 @@ class Made:
         return replace(self, program=replaced)
 
 
-class Programs:
+class ProgramCache:
     """The programs of one function.
 
     Attributes:
-        made: all of them, in the order in which they were made.
+        entries: all of them, in the order in which they were made.
         call_runtime: whether one calls the runtime, and what it does there must be waited for.
         may_wait: whether what one calls may wait for other programs.
         print: whether one prints.
@@ -79,14 +79,16 @@ class Programs:
         show_progress: whether one has loops with bars.
     """
 
-    def __init__(self, make: Callable[[Static, Any, Any], Made], table: CallbackTable) -> None:
+    def __init__(
+        self, make: Callable[[Static, Any, Any], CachedProgram], table: CallbackTable
+    ) -> None:
         """Begin without any.
 
         Args:
             make: makes the program of a new signature.
             table: that of all of them.
         """
-        self.made: list[Made] = []
+        self.entries: list[CachedProgram] = []
         self.call_runtime = False
         self.may_wait = False
         self.print = False
@@ -95,17 +97,17 @@ class Programs:
         self._make = make
         self._table = table
         # A program, the stage whose module is replaced, and the text of the other one.
-        self._replacement: tuple[Made, str, str] | None = None
+        self._replacement: tuple[CachedProgram, str, str] | None = None
 
-    def compile(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
+    def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         """Make the program of a signature, and keep it."""
         replaced = self._replacement
-        if replaced is not None and replaced[0].is_for(static, args, kwargs):
+        if replaced is not None and replaced[0].matches(static, args, kwargs):
             former, stage, text = replaced
-            made = former.with_module(stage, text, self._table)
+            made = former.replace_module(stage, text, self._table)
         else:
             made = self._make(static, args, kwargs)
-        self.made.append(made)
+        self.entries.append(made)
         # Set, and never taken back: another thread may be making another one.
         if made.program.code.calls_runtime:
             self.call_runtime = True
@@ -114,21 +116,23 @@ class Programs:
         if made.program.prints:
             self.print = True
             # It is for a call that began without them.
-            keep_context()
+            save_context()
         if made.program.prints_later:
             self.print_later = True
         if made.program.shows_progress:
             self.show_progress = True
         return made
 
-    def made_for(self, call: GivenCall) -> Made | None:
+    def find(self, call: CallArgs) -> CachedProgram | None:
         """Return the program of a call: the newest, as one may have been compiled again."""
-        flat = call.flat
+        flat = call.flattened
         found = (
-            made for made in reversed(self.made) if made.is_for(flat.static, flat.args, flat.kwargs)
+            made
+            for made in reversed(self.entries)
+            if made.matches(flat.static, flat.args, flat.kwargs)
         )
         return next(found, None)
 
     def replace_newest(self, stage: str, text: str) -> None:
         """Make the newest program from another module when it is compiled again."""
-        self._replacement = self.made[-1], stage, text
+        self._replacement = self.entries[-1], stage, text

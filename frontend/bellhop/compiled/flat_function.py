@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from bellhop.base.types import Operand
 
 
-class ArrayFunction:
+class FlatFunction:
     """A function of arrays, compiled; its derivatives and its mapped one are such again.
 
     Args:
@@ -38,56 +38,56 @@ class ArrayFunction:
         function.__name__ = name
         self._compiler = compiler
         self._compiled = compiler(function)
-        self._derived: dict[Any, ArrayFunction] = {}
+        self._derived: dict[Any, FlatFunction] = {}
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the leaves of the result."""
         results, self.latest.tree = jax.tree.flatten(self._compiled(*arrays))
         return results
 
-    def pullback(self, active: tuple[bool, ...]) -> "ArrayFunction":
+    def pullback(self, active: tuple[bool, ...]) -> "FlatFunction":
         """Return the function of arguments and cotangents that returns active cotangents."""
 
         def pull(*leaves: Operand) -> list[Any]:
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
-            results, transpose = jax.vjp(*self._at(args, active))
+            results, transpose = jax.vjp(*self._restrict_to_active(args, active))
             pairs = zip(cotangents, results, strict=True)
             return list(transpose([jnp.asarray(ct, result.dtype) for ct, result in pairs]))
 
         return self._derive("vjp", active, pull)
 
-    def pushforward(self, active: tuple[bool, ...]) -> "ArrayFunction":
+    def pushforward(self, active: tuple[bool, ...]) -> "FlatFunction":
         """Return the function of arguments and active tangents that returns tangents."""
 
         def push(*leaves: Operand) -> list[Any]:
             args, tangents = leaves[: len(active)], leaves[len(active) :]
-            function, *primals = self._at(args, active)
+            function, *primals = self._restrict_to_active(args, active)
             return jax.jvp(function, primals, list(tangents))[1]
 
         return self._derive("jvp", active, push)
 
-    def mapped(self, axes: tuple[int | None, ...], size: int) -> "ArrayFunction":
+    def vmap(self, axes: tuple[int | None, ...], size: int) -> "FlatFunction":
         """Return the function of arguments with mapped axes; its results have theirs first."""
         each = jax.vmap(self._function, in_axes=axes, axis_size=size)
         return self._derive("vmap", (axes, size), lambda *leaves: each(*leaves), self.latest)
 
-    def _at(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
+    def _restrict_to_active(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
         """Return the function of active arguments that returns inexact results, and these."""
 
-        def of_active(*moving: Any) -> list[Any]:
+        def active_function(*moving: Any) -> list[Any]:
             found = iter(moving)
             both = [next(found) if yes else arg for arg, yes in zip(args, active, strict=True)]
             results = map(jnp.asarray, jax.tree.leaves(self._function(*both)))
             return [result for result in results if jnp.issubdtype(result.dtype, jnp.inexact)]
 
-        return of_active, *(arg for arg, yes in zip(args, active, strict=True) if yes)
+        return active_function, *(arg for arg, yes in zip(args, active, strict=True) if yes)
 
     def _derive(
         self, kind: str, key: object, function: Callable[..., Any], latest: Any = None
-    ) -> "ArrayFunction":
+    ) -> "FlatFunction":
         # Always the same one, which is compiled once.
         if (kind, key) not in self._derived:
-            self._derived[kind, key] = ArrayFunction(
+            self._derived[kind, key] = FlatFunction(
                 function, f"{kind}_{self.name}", self._compiler, latest
             )
         return self._derived[kind, key]

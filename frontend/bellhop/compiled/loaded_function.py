@@ -8,21 +8,21 @@ from typing import Any, NoReturn
 
 import jax
 
-from bellhop._jax.compiled_runs import checks_results
 from bellhop._jax.private import trace_state_clean
+from bellhop._jax.slow_dispatch import is_checking_results
 from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedFunction, SavedProgram, read_programs, reading
-from bellhop.base.module_text import parse
+from bellhop.base.ir_display import parse
 from bellhop.base.signature import array_types
 from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
-from bellhop.compiled.programs import Made
+from bellhop.compiled.program_cache import CachedProgram
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiled.saved_calls import SavedCalls
 from bellhop.compiler.failures import RUN_ERRORS
 from bellhop.compiler.optimize import optimize
 from bellhop.errors import CircuitError, CompileError
-from bellhop.run.given_call import GivenCall
+from bellhop.execution.call_args import CallArgs
 from bellhop.tracing.options import CompileOptions
 from bellhop_mlir.pipelines import OPTIMIZATION
 
@@ -42,7 +42,7 @@ class LoadedFunction(QJIT[Any, Any]):
         self._calls = SavedCalls(where, function.signature, programs)
 
         def original_function(*_: object, **__: object) -> NoReturn:
-            if checks_results() and not jax.config.jax_disable_jit:
+            if is_checking_results() and not jax.config.jax_disable_jit:
                 # JAX asks for the operation that such a result came of.
                 raise FloatingPointError(
                     f"{self!r} returned a value that is not finite, which jax.debug_nans or "
@@ -78,7 +78,7 @@ class LoadedFunction(QJIT[Any, Any]):
             return super().__call__(*taken, **named)
         return super().__call__(*args, **kwargs)
 
-    def _separate(self, args: Args, kwargs: Kwargs) -> GivenCall:
+    def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
         kwargs = dict(kwargs)
         if self._declared is not None:
             # It would be compiled to make another weak type of what a program takes as it is.
@@ -86,10 +86,10 @@ class LoadedFunction(QJIT[Any, Any]):
                 None if self._calls.take(args, kwargs) else self._declared.promote(args, kwargs)
             )
             if promoted is not None:
-                return GivenCall.of(NO_STATIC, promoted, {})
-        return GivenCall.of(NO_STATIC, *self._calls.arrange(args, kwargs))
+                return CallArgs.from_caller(NO_STATIC, promoted, {})
+        return CallArgs.from_caller(NO_STATIC, *self._calls.arrange(args, kwargs))
 
-    def _specially(
+    def _call_slow_path(
         self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
     ) -> Any:
         if not trace_state_clean():
@@ -99,7 +99,7 @@ class LoadedFunction(QJIT[Any, Any]):
                 "program, instead."
             )
         try:
-            return super()._specially(begun, failed, args, kwargs)
+            return super()._call_slow_path(begun, failed, args, kwargs)
         except (*RUN_ERRORS, CircuitError) as error:
             self._check_executable(args, kwargs, error)
             raise
@@ -108,11 +108,11 @@ class LoadedFunction(QJIT[Any, Any]):
         """Say where a run failed because XLA cannot compile what the file holds."""
         try:
             # One that ran is there.
-            self._runner.compile(self._separate(args, kwargs))
+            self._runner.compile(self._split_static(args, kwargs))
         except (*RUN_ERRORS, CircuitError):
-            raise self._refusal(error) from error
+            raise self._unusable_file_error(error) from error
 
-    def _refusal(self, error: Exception) -> CompileError:
+    def _unusable_file_error(self, error: Exception) -> CompileError:
         return CompileError(
             f"{self!r} of {self._path} cannot run here: {error}. Save it anew with this version of "
             "bellhop, and for the devices that are here."
@@ -124,7 +124,7 @@ class LoadedFunction(QJIT[Any, Any]):
             "process, and call bellhop.load there."
         )
 
-    def _make(self, static: Static, args: Args, kwargs: Kwargs) -> Made:
+    def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
         saved = self._calls.find(args, kwargs)
         module = parse(saved.module)
         try:
@@ -139,10 +139,10 @@ class LoadedFunction(QJIT[Any, Any]):
             )
         except Exception as error:
             # Whatever a pass stumbles on is in the file.
-            raise self._refusal(error) from error
-        return Made(program, (static, *array_types((args, kwargs))), saved.out_tree)
+            raise self._unusable_file_error(error) from error
+        return CachedProgram(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
-    def _finish(
+    def _make_executable(
         self,
         lowered: jax.stages.Lowered,
         args: Args,
@@ -151,12 +151,12 @@ class LoadedFunction(QJIT[Any, Any]):
     ) -> jax.stages.Compiled:
         code = self._calls.find(args, kwargs).machine_code
         if code is None:
-            return super()._finish(lowered, args, kwargs, compiler_options)
+            return super()._make_executable(lowered, args, kwargs, compiler_options)
         try:
             return machine_code.executable(code, lowered)
         except Exception as error:
             # Whatever a damaged file may hold.
-            raise self._refusal(error) from error
+            raise self._unusable_file_error(error) from error
 
 
 def load(
