@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching
 
 from bellhop.base.workers import Workers
-from bellhop.mesh.explicit_mesh import replicated
+from bellhop.mesh.explicit_mesh import replicate
 
 
 def batch_one_by_one(primitive: Primitive) -> None:
@@ -27,7 +27,7 @@ def call_one_by_one(
     """Call a primitive for each element of a mapped axis, in order: a batching rule."""
     is_mapped = [dim is not None for dim in dims]
     values = [
-        operand if dim is None else replicated(jnp.moveaxis(operand, dim, 0))
+        operand if dim is None else replicate(jnp.moveaxis(operand, dim, 0))
         for operand, dim in zip(operands, dims, strict=True)
     ]
     results = for_each(lambda *args: primitive.bind(*args, **params), values, is_mapped)
@@ -69,7 +69,7 @@ _ELEMENTS = Workers(31)
 
 
 @dataclass(frozen=True, eq=False)
-class OnThreads:
+class ThreadedBatchFunction:
     """A function of batches whose elements are called on threads.
 
     Attributes:
@@ -85,11 +85,11 @@ class OnThreads:
     def __call__(self, *leaves: np.ndarray) -> Any:
         """Return the results, a leaf or a tuple of leaves."""
         results = [np.empty(aval.shape, aval.dtype) for aval in self.result_avals]
-        _ELEMENTS.call_each(self.call, list(elements(leaves, results, self.loops)))
+        _ELEMENTS.call_each(self.call, list(iterate_elements(leaves, results, self.loops)))
         return results[0] if len(results) == 1 else tuple(results)
 
 
-def elements(
+def iterate_elements(
     operands: Sequence[np.ndarray],
     results: Sequence[np.ndarray],
     loops: Sequence[Sequence[bool]],
@@ -103,4 +103,4 @@ def elements(
     for i in range(size):
         # With the ellipsis an element without axes is an array still.
         args = [x[i, ...] if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
-        yield from elements(args, [result[i, ...] for result in results], inner)
+        yield from iterate_elements(args, [result[i, ...] for result in results], inner)

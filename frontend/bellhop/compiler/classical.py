@@ -20,8 +20,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var, primit
 from jax.interpreters.mlir import ir
 
 from bellhop.base.equations import inner_jaxprs
-from bellhop.base.module_text import LazyText
-from bellhop.compiler.code import Code, Program
+from bellhop.base.ir_display import LazyText
+from bellhop.compiler.program import Code, Program
 from bellhop_mlir.region_name import RegionName
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 

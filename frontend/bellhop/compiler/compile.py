@@ -5,15 +5,15 @@ traces the jaxpr ::
 
     { lambda ; a:f64[]. let b = quantum_circuit[body=...] a    c = mul 2.0 b in (c,) }
 
-lowers it, with what ``compiler/context.py`` gathers, to a module ::
+lowers it, with what ``compiler/lowering_context.py`` gathers, to a module ::
 
     %0 = "quantum.begin"(%arg0) ...
     %1:2 = call @circuit_g(%0, %arg0)      # holds "quantum.gates" and "quantum.measure"
     "quantum.end"(%1#0)
     %2 = stablehlo.multiply %cst, %1#1
 
-and returns the ``Program`` (``compiler/code.py``) that ``optimize`` makes of it: its bytecode, with
-custom calls in place of our operations.
+and returns the ``Program`` (``compiler/program.py``) that ``optimize`` makes of it: its bytecode,
+with custom calls in place of our operations.
 """
 
 import contextlib
@@ -26,20 +26,20 @@ import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.jaxprs import forget_lowering, leaked_values
+from bellhop._jax.jaxprs import find_leaked_values, forget_lowering
 from bellhop._jax.private import without_mesh
 from bellhop.base.devices import Target
-from bellhop.base.source import definition_site, line_of
-from bellhop.compiler.callbacks_of_jax import lower_for_us
+from bellhop.base.source import callable_site, definition_site
 from bellhop.compiler.classical import classical_program, is_classical
-from bellhop.compiler.code import Program
-from bellhop.compiler.context import lowering
-from bellhop.compiler.instruments import Stopwatch
+from bellhop.compiler.compile_timing import Stopwatch
+from bellhop.compiler.jax_callbacks import lower_for_program
+from bellhop.compiler.lowering_context import begin_lowering
 from bellhop.compiler.optimize import optimize
+from bellhop.compiler.program import Program
 from bellhop.errors import CompileError
+from bellhop.tracing.dce import drop_unused_calls
 from bellhop.tracing.program_order import in_program_order
-from bellhop.tracing.unused_values import without_unused_calls
-from bellhop_mlir._walk import functions
+from bellhop_mlir._walk import find_functions
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
@@ -48,7 +48,7 @@ _OBJECTS = 50_000
 
 
 @contextlib.contextmanager
-def _rare_garbage_collection() -> Iterator[None]:
+def _reduce_garbage_collection() -> Iterator[None]:
     """Let Python look for garbage less often.
 
     What is made while a program is traced stays until it is optimised, so that to look for garbage
@@ -67,13 +67,13 @@ def _rare_garbage_collection() -> Iterator[None]:
             gc.set_threshold(*usual)
 
 
-def _traced_again(name: str, closed: ClosedJaxpr) -> Any:
-    def again(*leaves: Any) -> Any:
+def _retrace(name: str, closed: ClosedJaxpr) -> Any:
+    def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
 
-    again.__name__ = name
+    retraced.__name__ = name
     with without_mesh():
-        return jax.jit(again, keep_unused=True).trace(*closed.in_avals)
+        return jax.jit(retraced, keep_unused=True).trace(*closed.in_avals)
 
 
 def _locate(module: ir.Module, site: str) -> None:
@@ -81,7 +81,7 @@ def _locate(module: ir.Module, site: str) -> None:
     file, _, line = site.rpartition(":")
     if line.isdigit():
         with module.context:
-            functions(module)["main"].location = ir.Location.file(file, int(line), 0)
+            find_functions(module)["main"].location = ir.Location.file(file, int(line), 0)
 
 
 def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
@@ -92,13 +92,13 @@ def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
         site: ``file:line`` of its definition.
         closed: the jaxpr.
     """
-    with lowering(), without_mesh():
-        module = lower_for_us(_traced_again(name, closed))
+    with begin_lowering(), without_mesh():
+        module = lower_for_program(_retrace(name, closed))
         _locate(module, site)
     return module
 
 
-@_rare_garbage_collection()
+@_reduce_garbage_collection()
 def compile_program(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -125,9 +125,9 @@ def compile_program(
     with without_mesh():
         traced = jax.jit(function, keep_unused=True).trace(*args)
     where = f"'{function.__name__}' ({definition_site(function)})"
-    for leaked in leaked_values(traced):
+    for leaked in find_leaked_values(traced):
         used = f", at {leaked.used}" if leaked.used else ""
-        made = f"computed at {leaked.made}" if leaked.made else "an argument of its body"
+        made = f"computed at {leaked.created}" if leaked.created else "an argument of its body"
         raise jax.errors.UnexpectedTracerError(
             f"{where} uses a value of another traced function or loop{used}: a "
             f"{leaked.type.str_short()}, {made}, which was kept outside of that in a list, an "
@@ -148,17 +148,17 @@ def compile_program(
     if not needs_module and is_classical(closed):
         stopwatch.lap("tracing")
         # Not the function: JAX's caches would hold what was traced of it.
-        name, site = function.__name__, line_of(function)
+        name, site = function.__name__, callable_site(function)
         return classical_program(closed, functools.partial(_lower_again, name, site))
-    used = without_unused_calls(traced.jaxpr)
+    used = drop_unused_calls(traced.jaxpr)
     if not is_merged:
         # In a program of JAX's, JAX threads the tokens.
         used = in_program_order(used)
-    to_lower = traced if used is traced.jaxpr else _traced_again(function.__name__, used)
+    to_lower = traced if used is traced.jaxpr else _retrace(function.__name__, used)
     stopwatch.lap("tracing")
-    with lowering() as gathered, without_mesh():
-        module = lower_for_us(to_lower)
-        _locate(module, line_of(function))
+    with begin_lowering() as gathered, without_mesh():
+        module = lower_for_program(to_lower)
+        _locate(module, callable_site(function))
         gathered.finish()
     forget_lowering(to_lower.jaxpr)
     stopwatch.lap("lowering", module)

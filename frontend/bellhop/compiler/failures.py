@@ -9,8 +9,8 @@ import jax
 from jax.interpreters import mlir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
-from bellhop._jax.patches.runtime_error import raise_what_failed
-from bellhop.base.callers_context import keep_context
+from bellhop._jax.patches.runtime_error import patch_runtime_error
+from bellhop.base.caller_context import save_context
 from bellhop.errors import CircuitError
 from bellhop.mesh.joint_runs import Delegated, has_joint_devices, run_jointly
 from bellhop_runtime import CallbackTable, keep_failure, take_failure
@@ -25,12 +25,12 @@ _FAILURE = re.compile(r".*\[bellhop (?:circuit )?failure (\d+)\]", re.DOTALL)
 _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]", re.DOTALL)
 
 
-def python_failure(error: Exception) -> BaseException | None:
+def find_python_failure(error: Exception) -> BaseException | None:
     """Return what a callback raised in a run of ours, or a circuit, if ``error`` comes of that."""
-    return _waiting(_FAILURE.match(str(error)))
+    return _take_failure(_FAILURE.match(str(error)))
 
 
-def with_failures(step: Callable[[], T]) -> T:
+def run_with_failures(step: Callable[[], T]) -> T:
     """Do something that may run a program of ours, and raise what failed there itself.
 
     XLA begins calls without operands while it compiles, and has what failed as of a run.
@@ -38,33 +38,33 @@ def with_failures(step: Callable[[], T]) -> T:
     try:
         return step()
     except RUN_ERRORS as error:
-        failure = python_failure(error)
+        failure = find_python_failure(error)
         if failure is None:
             raise
     # Outside the handler, so that XLA's account of it is not the context.
     raise failure
 
 
-def leave_out_account(error: BaseException) -> None:
+def strip_xla_context(error: BaseException) -> None:
     """Leave XLA's account of a run that a signal ended out of what the signal's handler raised."""
     account = error.__context__
-    if isinstance(account, RUN_ERRORS) and python_failure(account) is not None:
+    if isinstance(account, RUN_ERRORS) and find_python_failure(account) is not None:
         error.__context__ = None
 
 
 def _plain_failure(text: str) -> BaseException | None:
-    return _waiting(_PLAIN_FAILURE.match(text))
+    return _take_failure(_PLAIN_FAILURE.match(text))
 
 
-def _waiting(match: re.Match[str] | None) -> BaseException | None:
+def _take_failure(match: re.Match[str] | None) -> BaseException | None:
     failure = None if match is None else take_failure(int(match[1]))
     # Circuits run without Python, and know the message alone.
     return CircuitError(failure) if isinstance(failure, str) else failure
 
 
-def raise_failures_of_plain_jits() -> None:
+def raise_plain_jit_failures() -> None:
     """Raise what failed in a run, though nobody of ours stands between a jit and its caller."""
-    raise_what_failed(_plain_failure)
+    patch_runtime_error(_plain_failure)
 
 
 class CallsOfOurs:
@@ -98,7 +98,7 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
     return run_jointly(calls.table, calls.delegated, executable, run, _plain_failure)
 
 
-def kept_by(context: mlir.ModuleContext, kind: type[T]) -> T:
+def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
     """Return the object of a class that a module of JAX's keeps alive, made where there is none."""
     for kept in context.keepalives:
         if isinstance(kept, kind):
@@ -107,21 +107,21 @@ def kept_by(context: mlir.ModuleContext, kind: type[T]) -> T:
     return made
 
 
-def keep_whole(context: mlir.ModuleContext) -> CallsOfOurs:
+def preserve_exceptions(context: mlir.ModuleContext) -> CallsOfOurs:
     """Let runs of an executable of JAX's raise what a call of ours in it raised, when it is over.
 
     They leave no token that later runs would wait for.
     """
     # A fast call could raise no more than the text of it.
     run_without_fast_calls(
-        lambda kept: isinstance(kept, CallsOfOurs), keep_context, _run_to_the_end
+        lambda kept: isinstance(kept, CallsOfOurs), save_context, _run_to_the_end
     )
-    raise_failures_of_plain_jits()
-    return kept_by(context, CallsOfOurs)
+    raise_plain_jit_failures()
+    return find_or_keep(context, CallsOfOurs)
 
 
 @contextlib.contextmanager
-def told_by_number(plain_jit: bool) -> Iterator[None]:
+def pass_by_failure_id(plain_jit: bool) -> Iterator[None]:
     """Let an exception through JAX, which carries only its text.
 
     Args:

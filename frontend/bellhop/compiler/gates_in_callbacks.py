@@ -18,7 +18,7 @@ from bellhop.tracing.state import current_circuit
 
 
 @dataclass(frozen=True)
-class _WithoutGates:
+class _GateFreeFunction:
     """The function of a callback that is called in a circuit: it makes no gates.
 
     Those of equal functions are equal, as JAX asks of the parameters of equations.
@@ -37,14 +37,14 @@ class _WithoutGates:
             return self.function(*args, **kwargs)
 
 
-def without_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
+def forbid_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
     """Return the function of a callback; in a circuit, one that makes no gates.
 
     Args:
         function: the user's.
-        circuit: what ``circuit_here`` was where the callback is called.
+        circuit: what ``current_circuit_name`` was where the callback is called.
     """
-    return function if circuit is None else _WithoutGates(function, circuit)
+    return function if circuit is None else _GateFreeFunction(function, circuit)
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def _queue_type() -> Any:
     return NoQueue
 
 
-def circuit_here() -> str | None:
+def current_circuit_name() -> str | None:
     """Return the QNode that is traced here, for errors, or None."""
     circuit = current_circuit()
     return circuit.where if getattr(circuit, "has_users_callbacks", True) and circuit else None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_runtime import Callback, NativeFunction, element_type
 
 #: What the runtime passes for an array; each form repeats the form before it.
@@ -113,12 +113,12 @@ class NativeTarget(CallbackTarget):
     __hash__ = CallbackTarget.__hash__
 
     @property
-    def loops_of_program(self) -> tuple[tuple[bool, ...], ...]:
+    def program_loops(self) -> tuple[tuple[bool, ...], ...]:
         """Return no loops: the runtime loops over all batch axes."""
         return ()
 
     @property
-    def may_start(self) -> bool:
+    def can_start(self) -> bool:
         """Whether the runtime may start a call and ask for its results later."""
         return False
 

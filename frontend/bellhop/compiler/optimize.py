@@ -33,30 +33,36 @@ from jax.interpreters.mlir import ir
 from bellhop.base.code_generation import FEW_KERNELS, HAS_BOTH, is_small, repeats_kernels
 from bellhop.base.devices import (
     Target,
+    count_devices,
     describe_target,
     device_name,
+    find_target,
     host_device,
-    number_of_devices,
     target_name,
-    target_of_name,
     target_platform,
 )
-from bellhop.base.module_text import ModuleText, Snapshot, WrittenText
-from bellhop.base.types import aval_of
+from bellhop.base.ir_display import ModuleText, Snapshot, WrittenText
+from bellhop.base.types import to_aval
 from bellhop.base.workers import Workers
-from bellhop.compiler.code import Code, Program
-from bellhop.compiler.context import stamped
-from bellhop.compiler.delegation import Delegates, is_delegated
-from bellhop.compiler.instruments import Stopwatch
+from bellhop.compiler.compile_timing import Stopwatch
+from bellhop.compiler.device_buffers import DeviceBuffers
+from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
+from bellhop.compiler.lowering_context import find_stamps
+from bellhop.compiler.program import Code, Program
 from bellhop.compiler.regions import Region, Transfer
-from bellhop.compiler.residence import Residence
 from bellhop.errors import CompileError
-from bellhop_mlir._call_graph import narrow
-from bellhop_mlir._meshes import meshes, size
-from bellhop_mlir._runtime_calls import runtime_calls
-from bellhop_mlir._walk import function_type, functions, string, symbol, symbols
+from bellhop_mlir._call_graph import prune_signature
+from bellhop_mlir._meshes import count_mesh_devices, find_meshes
+from bellhop_mlir._runtime_calls import find_runtime_calls
+from bellhop_mlir._walk import (
+    find_functions,
+    find_symbols,
+    function_type,
+    string_attribute,
+    symbol_attribute,
+)
 from bellhop_mlir.dialects import callback as dialect
-from bellhop_mlir.dialects.printing import text as printed
+from bellhop_mlir.dialects.printing import print_module as printed
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import (
     CALLS,
@@ -76,7 +82,7 @@ from bellhop_mlir.transforms.regions.take_arguments import TakeArguments
 from bellhop_runtime import Callback, CallbackTable
 
 if TYPE_CHECKING:
-    from bellhop.compiler.target import CallbackTarget
+    from bellhop.compiler.callback_target import CallbackTarget
 
 
 # The name of the stage before the first pass.
@@ -147,7 +153,7 @@ def optimize(
             run_pipeline(module, made, observe, verified=verified)
 
         run(passes)
-        optimized = _text(module, elides)
+        optimized = _to_module_text(module, elides)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Two programs with the same text may call different functions, so they get different keys.
         key = table.reserve(int.from_bytes(digest, "big"))
@@ -156,29 +162,31 @@ def optimize(
         options[ConvertCallbackToRuntime] = {"program": key}
         workers = Workers(concurrent) if concurrent > 1 and not delegates else None
         if workers is not None:
-            starting = (str(i) for i, target in enumerate(targets) if target.may_start)
+            starting = (str(i) for i, target in enumerate(targets) if target.can_start)
             options[OverlapCalls] = {"ids": ",".join(starting)}
         run(
             [pass_ for pass_ in REGIONS if not (is_merged and pass_ is TakeArguments)],
             verified=True,
         )
         _check_meshes(module, device)
-        callbacks = [target.bind(workers) for target in targets] + _take_regions(module, targets)
+        callbacks = [target.bind(workers) for target in targets] + _extract_regions(module, targets)
         if not delegates:
             table.set_program(key, callbacks)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
         kept = Delegates(targets, callbacks, device) if delegates else None
-        tokens, operands = _used_arguments(module)
+        tokens, operands = _drop_unused_arguments(module)
         code = Code(
             mlir.module_to_bytecode(module),
             tokens,
             out_avals,
             operands,
             out_targets,
-            dialect.given_results(module),
+            dialect.find_given_results(module),
             delegates=None if kept is None else weakref.ref(kept),
-            runtime_calls=runtime_calls(module),
-            delegates_calls=any(MARK in each.attributes for each in functions(module).values()),
+            runtime_calls=find_runtime_calls(module),
+            delegates_calls=any(
+                MARK in each.attributes for each in find_functions(module).values()
+            ),
             takes_arguments=dialect.TAKES_ARGUMENTS in module.operation.attributes,
             uses_older_generator=HAS_BOTH and _suits_older_generator(optimized, module),
         )
@@ -191,25 +199,26 @@ def optimize(
             tuple(targets),
             kept,
             concurrent,
-            stamped(module),
+            find_stamps(module),
         )
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:
     """Refuse a program that is to be partitioned over other devices than it runs on."""
-    count = number_of_devices(target_of_name(device))
-    for mesh in meshes(module):
-        if size(mesh) in (1, count):
+    count = count_devices(find_target(device))
+    for mesh in find_meshes(module):
+        if count_mesh_devices(mesh) in (1, count):
             continue
         if device == device_name(host_device()):
             raise CompileError(
                 f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
-                f"sharding over {size(mesh)}. Partition it from outside: jax.jit in place of "
+                f"sharding over {count_mesh_devices(mesh)}. Partition it from outside: jax.jit "
+                f"in place of "
                 "qjit, around jax.shard_map of a function of QNodes and callbacks."
             )
         raise CompileError(
-            f"accelerate: a region on {describe_target(target_of_name(device))} holds a "
-            f"jax.shard_map or a sharding over {size(mesh)} devices. Use "
+            f"accelerate: a region on {describe_target(find_target(device))} holds a "
+            f"jax.shard_map or a sharding over {count_mesh_devices(mesh)} devices. Use "
             "accelerate(dev=jax.sharding.NamedSharding(mesh, spec)) with a mesh of these devices."
         )
 
@@ -226,19 +235,19 @@ def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
         return False
     # Few programs have many kernels, and writing the text takes longer than reading it.
     kernels = min(calls, optimized.count("= stablehlo."))
-    return kernels <= FEW_KERNELS or not repeats_kernels(_text(module, elides=True))
+    return kernels <= FEW_KERNELS or not repeats_kernels(_to_module_text(module, elides=True))
 
 
-def _text(module: ir.Module, elides: bool) -> ModuleText:
+def _to_module_text(module: ir.Module, elides: bool) -> ModuleText:
     return ModuleText(printed(module, large_elements_limit=16 if elides else None))
 
 
-def _used_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
+def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
     """Leave a program the arguments that it uses; return how many tokens, and which others.
 
     It has its table last.
     """
-    main = functions(module)["main"]
+    main = find_functions(module)["main"]
     arguments = list(main.regions[0].blocks[0].arguments)
     last = len(arguments) - 1
     tokens = sum(dialect.is_token(value.type) for value in arguments)
@@ -249,11 +258,11 @@ def _used_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
     ]
     results = range(len(function_type(main).results))
     if len(kept) <= last:
-        narrow(main, kept, results)
+        prune_signature(main, kept, results)
     return tokens, tuple(place - tokens for place in kept if tokens <= place < last)
 
 
-def _take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
+def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
     """Move the nested modules out and compile each for its device, ahead of any call.
 
     Args:
@@ -263,34 +272,34 @@ def _take_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> lis
     Returns:
         what the program calls to run each region, by number.
     """
-    regions = symbols(module, "builtin.module")
+    regions = find_symbols(module, "builtin.module")
     compiled: list[Callback] = []
-    for declaration in sorted(dialect.declarations(module).values(), key=lambda op: op.id):
+    for declaration in sorted(dialect.find_declarations(module).values(), key=lambda op: op.id):
         if declaration.module is None:
             continue
         nested = regions.pop(declaration.module)
-        name = string(declaration, "python")
-        site = string(declaration, "site")
-        target = target_of_name(string(nested, "bellhop.device"))
+        name = string_attribute(declaration, "python")
+        site = string_attribute(declaration, "site")
+        target = find_target(string_attribute(nested, "bellhop.device"))
         del declaration.attributes["module"]
-        main = functions(nested)["main"]
+        main = find_functions(nested)["main"]
         type_ = function_type(main)
-        residence = Residence.of(declaration, type_, target)
-        if isinstance(target, jax.Device) and _is_identity(main, functions(nested)):
+        residence = DeviceBuffers.from_declaration(declaration, type_, target)
+        if isinstance(target, jax.Device) and _is_identity(main, find_functions(nested)):
             compiled.append(Transfer(name, target, residence).callback(site))
             nested.erase()
             continue
         table = CallbackTable(published=False)
         program = optimize(
-            _module_of(nested),
+            _extract_module(nested),
             targets,
             table,
             device=target_name(target),
-            out_avals=tuple(map(aval_of, type_.results)),
+            out_avals=tuple(map(to_aval, type_.results)),
             delegates=is_delegated(target_platform(target)),
             elides=True,
         )
-        inputs = tuple(map(aval_of, type_.inputs))
+        inputs = tuple(map(to_aval, type_.inputs))
         region = Region(name, site, program, inputs, table, target, residence)
         compiled.append(region.callback(site))
         nested.erase()
@@ -303,14 +312,14 @@ def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) ->
     *calls, end = (op.operation for op in block.operations)
     given: dict[ir.Value, ir.Value] = {}
     for call in calls:
-        if call.name != "func.call" or not _is_identity(by_name[symbol(call)], by_name):
+        if call.name != "func.call" or not _is_identity(by_name[symbol_attribute(call)], by_name):
             return False
         operands = [given.get(value, value) for value in call.operands]
         given |= zip(call.results, operands, strict=True)
     return [given.get(value, value) for value in end.operands] == list(block.arguments)
 
 
-def _module_of(nested: ir.Operation) -> ir.Module:
+def _extract_module(nested: ir.Operation) -> ir.Module:
     """Return a nested module as one of its own; by way of bytecode, for its constants."""
     bytecode = io.BytesIO()
     nested.write_bytecode(bytecode)

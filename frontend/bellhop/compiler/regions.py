@@ -10,19 +10,24 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop._jax.compiled_runs import checks_results, run_compiled
-from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_taken_by
+from bellhop._jax.slow_dispatch import is_checking_results, run_compiled
+from bellhop.base.device_memory import (
+    format_gib,
+    min_device_memory,
+    required_device_count,
+    required_memory,
+)
 from bellhop.base.devices import (
     Target,
     describe_target,
-    sharding_for,
+    find_sharding,
     target_name,
     target_platform,
 )
-from bellhop.compiler.code import Program, program_p, table_handle
-from bellhop.compiler.failures import with_failures
-from bellhop.compiler.residence import Residence, Results
-from bellhop.compiler.waiting_devices import refuse_waiting_device
+from bellhop.compiler.deadlock_check import check_device_not_waiting
+from bellhop.compiler.device_buffers import DeviceBuffers, Results
+from bellhop.compiler.failures import run_with_failures
+from bellhop.compiler.program import Program, program_p, table_handle
 from bellhop.errors import CompileError
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS
@@ -49,7 +54,7 @@ class Region:
         inputs: Sequence[jax.core.ShapedArray],
         table: CallbackTable,
         target: Target,
-        residence: Residence,
+        residence: DeviceBuffers,
     ) -> None:
         self.name = name
         self.target = target
@@ -64,15 +69,15 @@ class Region:
                 "calls Python, which each of them would. Move the callback out of the accelerated "
                 "function, or run it on one device."
             )
-        self._is_of_processes = (
+        self._spans_processes = (
             not isinstance(target, jax.Device) and not target.is_fully_addressable
         )
         handle = table_handle(table)
         # A program is compiled while a function is being traced, and this is no part of that.
         with jax.ensure_compile_time_eval():
-            self._handle = self._on_all(handle)
+            self._handle = self._replicate(handle)
         specs = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding_for(target, aval.shape))
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=find_sharding(target, aval.shape))
             for aval in inputs
         ]
         # On the CPU an argument is a NumPy array's own memory, which is not XLA's to take.
@@ -82,9 +87,9 @@ class Region:
                 *code.operands(args[:-1]), args[-1], code=code, is_region=True
             ),
             keep_unused=True,
-            donate_argnums=residence.moved(len(specs)) if is_donated else (),
+            donate_argnums=residence.host_argument_indices(len(specs)) if is_donated else (),
             # Each process has all of the results.
-            out_shardings=sharding_for(target, ()) if self._is_of_processes else None,
+            out_shardings=find_sharding(target, ()) if self._spans_processes else None,
         )
         try:
             self._executable = _compile(region, [*specs, self._handle])
@@ -98,38 +103,38 @@ class Region:
 
     def __call__(self, *arguments: np.ndarray) -> Any:
         """Run the region: each argument to the device once, each result back once."""
-        refuse_waiting_device(self._device, self.name)
-        found = self._residence.arguments(arguments)
-        return self._residence.results(self._run(found))
+        check_device_not_waiting(self._device, self.name)
+        found = self._residence.resolve_arguments(arguments)
+        return self._residence.convert_results(self._run(found))
 
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
         """Start the region and return a function that waits for its results.
 
         The region runs while the program goes on.
         """
-        refuse_waiting_device(self._device, self.name)
-        found = self._residence.arguments(arguments)
+        check_device_not_waiting(self._device, self.name)
+        found = self._residence.resolve_arguments(arguments)
         if self._calls_back or target_platform(self.target) == "cpu":
             # Executables of the CPU run in the thread that calls them. Those of other platforms
             # may, as far as to the end of what they call.
-            wait = _threads().submit(contextvars.copy_context().run, self._run, found).result
+            wait = _thread_pool().submit(contextvars.copy_context().run, self._run, found).result
         else:
-            launched = with_failures(lambda: self.launch(found))
+            launched = run_with_failures(lambda: self.launch(found))
             for place in self._residence.fetched:
                 launched[place].copy_to_host_async()
             wait = functools.partial(self._fetch, launched)
-        return lambda: self._residence.results(wait())
+        return lambda: self._residence.convert_results(wait())
 
     @functools.cached_property
     def _device(self) -> str:
         return target_name(self.target)
 
     def _run(self, arguments: Sequence[Any]) -> Results:
-        return self._fetch(with_failures(lambda: self.launch(arguments)))
+        return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
     def _fetch(self, launched: Sequence[jax.Array]) -> Results:
         residence = self._residence
-        fetched = with_failures(lambda: [np.asarray(launched[i]) for i in residence.fetched])
+        fetched = run_with_failures(lambda: [np.asarray(launched[i]) for i in residence.fetched])
         return fetched, [launched[i] for i in residence.kept]
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
@@ -138,23 +143,23 @@ class Region:
         The arguments go to the executable as they are: JAX then moves them in its C++ path,
         which takes a quarter of the time that ``jax.device_put`` does.
         """
-        if self._is_of_processes:
+        if self._spans_processes:
             arguments = [
-                value if isinstance(value, jax.Array) else self._on_all(value)
+                value if isinstance(value, jax.Array) else self._replicate(value)
                 for value in arguments
             ]
         # What calls back may come back here; see run_compiled.
-        if self._calls_back or checks_results():
+        if self._calls_back or is_checking_results():
             return run_compiled(self._executable, None, *arguments, self._handle)
         return self._executable(*arguments, self._handle)
 
-    def _on_all(self, value: np.ndarray) -> jax.Array:
+    def _replicate(self, value: np.ndarray) -> jax.Array:
         """Return an array on all devices of the target, which may be those of several processes.
 
         JAX would compare what they have, and handles differ.
         """
-        sharding = sharding_for(self.target, value.shape)
-        if not self._is_of_processes:
+        sharding = find_sharding(self.target, value.shape)
+        if not self._spans_processes:
             return jax.device_put(value, sharding)
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
@@ -182,7 +187,7 @@ class Region:
 class Transfer(Region):
     """Values that are moved to a device, or from there, and not computed with."""
 
-    def __init__(self, name: str, target: jax.Device, residence: Residence) -> None:
+    def __init__(self, name: str, target: jax.Device, residence: DeviceBuffers) -> None:
         self.name = name
         self.target = target
         self._residence = residence
@@ -198,25 +203,27 @@ class Transfer(Region):
 def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-        return with_failures(region.lower(*arguments).compile)
+        return run_with_failures(region.lower(*arguments).compile)
 
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:
     """Refuse a region that takes more memory than its devices have, before it takes any."""
     devices = [target] if isinstance(target, jax.Device) else list(target.device_set)
-    takes, there_is = memory_taken_by(executable), memory_of(devices)
+    takes, there_is = required_memory(executable), min_device_memory(devices)
     if takes > there_is:
         n = len(devices)
         raise CompileError(
-            f"accelerate: '{name}', called from {site}, would take {in_gib(takes)} of memory on "
-            f"{describe_target(target)}{' each' if n > 1 else ''}, and there is "
-            f"{in_gib(there_is)}. Use smaller arrays, fewer wires or single precision, or a mesh: "
-            f"of a state that is partitioned, {devices_for(takes * n, there_is)} such devices "
+            f"accelerate: '{name}', called from {site}, would take {format_gib(takes)} of memory "
+            f"on {describe_target(target)}{' each' if n > 1 else ''}, and there is "
+            f"{format_gib(there_is)}. Use smaller arrays, fewer wires or single precision, or a "
+            f"mesh: "
+            f"of a state that is partitioned, {required_device_count(takes * n, there_is)} such "
+            f"devices "
             "have enough."
         )
 
 
 @functools.cache
-def _threads() -> ThreadPoolExecutor:
+def _thread_pool() -> ThreadPoolExecutor:
     # A region may wait for others that its callbacks start, so there is no end of threads.
     return ThreadPoolExecutor(max_workers=4096, thread_name_prefix=HELPERS)

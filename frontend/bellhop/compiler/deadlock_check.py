@@ -17,7 +17,7 @@ from bellhop._patching import patch
 from bellhop_runtime._interrupts import HELPERS
 
 
-class _Occupied:
+class _WaitingDevice:
     """A device that waits for a callback, until that is over."""
 
     def __init__(self, device: str) -> None:
@@ -26,10 +26,10 @@ class _Occupied:
 
 
 # Those for what this thread runs.
-_waits: ContextVar[tuple[_Occupied, ...]] = ContextVar("waits", default=())
+_waits: ContextVar[tuple[_WaitingDevice, ...]] = ContextVar("waits", default=())
 
 
-def _handed_on(function: Callable[..., Any]) -> Callable[..., Any]:
+def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let what is called on another thread know what waits here: the callback may wait for it.
 
     And no more than that: a thread may have been started by a callback that is no concern of it.
@@ -60,7 +60,7 @@ _POOLS = [
 
 
 @patch("starting threads, and handing work to pools", "devices wait for threads of callbacks too")
-def follow_threads() -> None:
+def propagate_waits_to_threads() -> None:
     """Let other threads know what waits for the callback that starts them, or hands them work.
 
     Nothing of a context gets to the threads of a pool, nor, before Python 3.14, to a thread that
@@ -72,7 +72,7 @@ def follow_threads() -> None:
     def start(thread: threading.Thread) -> None:
         # Ours do what others ask for, in the context of these.
         if _waits.get() and not thread.name.startswith(HELPERS):
-            run = _handed_on(thread.run)
+            run = _propagate_waits(thread.run)
 
             def run_here() -> None:
                 del thread.run
@@ -84,28 +84,28 @@ def follow_threads() -> None:
     threading.Thread.start = start  # type: ignore[assignment, method-assign]
     for pool, names in ((ThreadPoolExecutor, ["submit"]), (ThreadPool, _POOLS)):
         for name in names:
-            setattr(pool, name, _handing_on(getattr(pool, name)))
+            setattr(pool, name, _wrap_pool_method(getattr(pool, name)))
 
 
-def _handing_on(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def hand_on(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def submit(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
         if args:
-            args = (_handed_on(args[0]), *args[1:])
+            args = (_propagate_waits(args[0]), *args[1:])
         elif "func" in kwargs:
-            kwargs["func"] = _handed_on(kwargs["func"])
+            kwargs["func"] = _propagate_waits(kwargs["func"])
         return method(pool, *args, **kwargs)
 
-    return hand_on
+    return submit
 
 
 @contextlib.contextmanager
-def waiting(device: str | None) -> Iterator[None]:
+def mark_waiting(device: str | None) -> Iterator[None]:
     """Have a device, if one is known, wait for what is called inside."""
     if device is None:
         yield
         return
-    wait = _Occupied(device)
+    wait = _WaitingDevice(device)
     former = _waits.set((*_waits.get(), wait))
     try:
         yield
@@ -114,7 +114,7 @@ def waiting(device: str | None) -> Iterator[None]:
         _waits.reset(former)
 
 
-def refuse_waiting_device(device: str, name: str) -> None:
+def check_device_not_waiting(device: str, name: str) -> None:
     """Refuse to run a region from a callback for which its device waits, or from its threads.
 
     Raises:

@@ -24,21 +24,21 @@ from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.jaxprs import without_high_primitives
+from bellhop._jax.jaxprs import lower_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches, ir_type
 from bellhop.base.code_generation import OLDER_GENERATOR
 from bellhop.base.devices import Target
-from bellhop.base.module_text import LazyText, Snapshot, WrittenText
+from bellhop.base.ir_display import LazyText, Snapshot, WrittenText
 from bellhop.base.types import Aval
-from bellhop.compiler.delegation import Delegates
-from bellhop.compiler.placement import refuse_lowering_elsewhere
-from bellhop_mlir._meshes import meshes
-from bellhop_mlir._walk import string
+from bellhop.compiler.host_placement import check_lowering_on_host
+from bellhop.compiler.jax_callback_lowering import Delegates
+from bellhop_mlir._meshes import find_meshes
+from bellhop_mlir._walk import string_attribute
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_runtime import CallbackTable, CallWithArguments
 
 if TYPE_CHECKING:
-    from bellhop.compiler.target import CallbackTarget
+    from bellhop.compiler.callback_target import CallbackTarget
 
 
 _CALLBACKS = frozenset(
@@ -65,7 +65,8 @@ class Code:
         arguments: the numbers of the arguments that are operands.  Others are not used, or only by
             regions, which take them where they lie.
         targets: where the caller asks for each of the results; empty where for none.
-        given: the numbers of those of them that are on a device, and of which it returns a handle.
+        handle_result_indices: the numbers of those of them that are on a device, and of which it
+            returns a handle.
         delegates: the implementations of its undefined functions, if it is not for the CPU.
         runtime_calls: the names of its custom calls that are the runtime's.
         delegates_calls: whether it has functions for JAX to define, which call Python.
@@ -80,7 +81,7 @@ class Code:
     out_avals: tuple[Any, ...]
     arguments: tuple[int, ...]
     targets: tuple[Target | None, ...] = ()
-    given: tuple[int, ...] = ()
+    handle_result_indices: tuple[int, ...] = ()
     delegates: "weakref.ref[Delegates] | None" = None
     runtime_calls: frozenset[str] = frozenset()
     delegates_calls: bool = False
@@ -111,13 +112,14 @@ class Code:
     @property
     def needs_call(self) -> bool:
         """Whether regions of it take what it is called with, or keep what it returns."""
-        return self.takes_arguments or bool(self.given)
+        return self.takes_arguments or bool(self.handle_result_indices)
 
     @functools.cached_property
-    def returned(self) -> tuple[Any, ...]:
+    def result_types(self) -> tuple[Any, ...]:
         """The types of what it returns."""
         return tuple(
-            _HANDLE if number in self.given else aval for number, aval in enumerate(self.out_avals)
+            _HANDLE if number in self.handle_result_indices else aval
+            for number, aval in enumerate(self.out_avals)
         )
 
     def operands(self, arguments: Sequence[Any]) -> list[Any]:
@@ -180,7 +182,7 @@ class Program:
         return any(target.bars is not None for target in self.targets)
 
 
-def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:
+def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
     """Merge a program into the module that JAX is lowering and return its symbol there."""
     context = ctx.module_context
     module = ir.Module.parse(code.module, context.context)
@@ -196,8 +198,8 @@ def merge(ctx: mlir.LoweringRuleContext, code: Code) -> str:
 
 def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
     """Move the meshes of a program into JAX's module, whose ``merge_mlir_modules`` takes none."""
-    for mesh in meshes(module):
-        name = string(mesh, "sym_name")
+    for mesh in find_meshes(module):
+        name = string_attribute(mesh, "sym_name")
         new, number = name, 0
         while new in context.symbol_table or new in ir.SymbolTable(module.operation):
             new, number = f"{name}_{number}", number + 1
@@ -207,7 +209,7 @@ def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
         context.symbol_table.insert(mesh)
 
 
-def call(
+def call_program(
     ctx: mlir.LoweringRuleContext,
     symbol: str,
     code: Code,
@@ -221,7 +223,7 @@ def call(
         the tokens, then the results.
     """
     results = [token.type for token in tokens]
-    results += [ir_type(ctx, aval) for aval in code.returned]
+    results += [ir_type(ctx, aval) for aval in code.result_types]
     return list(func.CallOp(results, symbol, [*tokens, *operands, table]).results)
 
 
@@ -240,20 +242,20 @@ program_p.multiple_results = True
 def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
     del is_region
     # JAX drops what has no result; where a program has none, it returns the handle.
-    return code.returned or avals[-1:]
+    return code.result_types or avals[-1:]
 
 
 def _lower(
     ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code, is_region: bool
 ) -> list[ir.Value]:
     if not is_region:
-        refuse_lowering_elsewhere(ctx.module_context)
+        check_lowering_on_host(ctx.module_context)
     *arguments, table = operands
     if code.jaxpr is not None:
         return _lower_jaxpr(ctx, code, arguments) or [table]
     # The program orders its own effects from beginning to end, and the call waits for them.
     tokens = [stablehlo.create_token() for _ in range(code.tokens)]
-    results = call(ctx, merge(ctx, code), code, arguments, table, tokens)
+    results = call_program(ctx, merge_program(ctx, code), code, arguments, table, tokens)
     return results[code.tokens :] or [table]
 
 
@@ -264,7 +266,7 @@ def _lower_jaxpr(
     assert code.jaxpr is not None
     closed = code.jaxpr()
     assert closed is not None, "a runner keeps the jaxprs of its programs"
-    closed = without_high_primitives(closed)
+    closed = lower_high_primitives(closed)
     kept = [closed.jaxpr.invars[number] for number in code.arguments]
     constants = [
         mlir.ir_constant(value, aval=var.aval)

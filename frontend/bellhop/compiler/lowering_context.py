@@ -1,13 +1,13 @@
 """The state of lowering: what is gathered while JAX lowers a program of ours.
 
-The lowering rule of a callback on ``x:f64[]`` calls ``lowering_in_progress().declare(ctx,
+The lowering rule of a callback on ``x:f64[]`` calls ``current_lowering().declare(ctx,
 target, avals)``.  That adds the target to ``targets``, and returns a symbol for its calls;
 ``finish`` then puts the declaration into the module::
 
     "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, id = 0,
                        python = "module.f", site = "file.py:3"}
 
-where ``id`` is the index in ``targets``.  Where ``lowering_in_progress()`` is None, JAX lowers a
+where ``id`` is the index in ``targets``.  Where ``current_lowering()`` is None, JAX lowers a
 program of its own, such as a plain ``jax.jit``.
 """
 
@@ -25,7 +25,7 @@ from bellhop.base.scoped_state import ScopedState
 from bellhop_mlir.dialects import callback as dialect
 
 if TYPE_CHECKING:
-    from bellhop.compiler.target import CallbackTarget
+    from bellhop.compiler.callback_target import CallbackTarget
 
 
 # The attribute of a module that names them.
@@ -44,7 +44,7 @@ class Lowering:
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
 
-    def number_random_circuit(self) -> int:
+    def next_random_circuit_index(self) -> int:
         """Return the next number of a circuit that draws random numbers."""
         self.random_circuits += 1
         return self.random_circuits - 1
@@ -61,7 +61,7 @@ class Lowering:
         key = target, tuple((aval.shape, aval.dtype) for aval in arguments)
         symbol = self.symbols.get(key)
         if symbol is None:
-            allow_our_dialects(ctx)
+            allow_bellhop_dialects(ctx)
             inputs = [ir_type(ctx, aval) for aval in arguments]
             results = [ir_type(ctx, aval) for aval in ctx.avals_out]
             name = "".join(c if c.isalnum() else "_" for c in target.name)
@@ -73,7 +73,7 @@ class Lowering:
             self.placeholders.append((placeholder, symbol, inputs, results))
         return symbol
 
-    def call(
+    def emit_call(
         self,
         ctx: mlir.LoweringRuleContext,
         target: "CallbackTarget",
@@ -98,9 +98,11 @@ class Lowering:
         symbol = self.declare(ctx, target, ctx.avals_in[:n_arguments])
         types = [ir_type(ctx, aval) for aval in ctx.avals_out]
         if token is None:
-            call = dialect.call(symbol, kind, list(operands), types, target.aliases)
+            call = dialect.build_call(symbol, kind, list(operands), types, target.aliases)
             return list(call.results), None
-        call = dialect.call(symbol, kind, [token, *operands], [token.type, *types], target.aliases)
+        call = dialect.build_call(
+            symbol, kind, [token, *operands], [token.type, *types], target.aliases
+        )
         token, *results = call.results
         return results, token
 
@@ -109,8 +111,13 @@ class Lowering:
         for number, (placeholder, symbol, inputs, results) in enumerate(self.placeholders):
             target = self.targets[number]
             with ir.InsertionPoint(placeholder), ir.Location.unknown(placeholder.context):
-                dialect.func(
-                    symbol, inputs, results, python=target.python, site=target.site, id=number
+                dialect.build_func(
+                    symbol,
+                    inputs,
+                    results,
+                    python=target.qualified_name,
+                    site=target.site,
+                    id=number,
                 )
             placeholder.erase()
         self.placeholders.clear()
@@ -133,30 +140,30 @@ class LoweringState:
 
 _state = ScopedState("bellhop_lowering_state", LoweringState())
 lowering_state = _state.now
-lowering_with = _state.changed
+override_lowering_state = _state.override
 
 
-def lowering_in_progress() -> Lowering | None:
+def current_lowering() -> Lowering | None:
     """Return the program of ours that is being lowered, or None for one of JAX's own."""
     return lowering_state().program
 
 
 @contextlib.contextmanager
-def lowering() -> Iterator[Lowering]:
+def begin_lowering() -> Iterator[Lowering]:
     """Begin a program: gather what is lowered inside of the ``with`` block."""
     gathered = Lowering()
-    with lowering_with(program=gathered):
+    with override_lowering_state(program=gathered):
         yield gathered
 
 
-def allow_our_dialects(ctx: mlir.LoweringRuleContext) -> None:
+def allow_bellhop_dialects(ctx: mlir.LoweringRuleContext) -> None:
     """Allow operations of our unregistered dialects in the module that JAX is lowering."""
     # XLA ends the process where it finds one in a module of JAX's own.
-    assert lowering_in_progress() is not None, "an operation of a program is outside of it"
+    assert current_lowering() is not None, "an operation of a program is outside of it"
     ctx.module_context.context.allow_unregistered_dialects = True
 
 
-def stamp(module: ir.Module, circuit: Sequence[str]) -> None:
+def stamp_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
     """Let a module say that it holds a circuit, none of whose operations stand in it.
 
     Args:
@@ -165,12 +172,14 @@ def stamp(module: ir.Module, circuit: Sequence[str]) -> None:
     """
     with module.context:
         new = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in circuit])
-        known = [ir.ArrayAttr.get(list(map(ir.StringAttr.get, each))) for each in stamped(module)]
+        known = [
+            ir.ArrayAttr.get(list(map(ir.StringAttr.get, each))) for each in find_stamps(module)
+        ]
         every = list(dict.fromkeys([*known, new]))
         module.operation.attributes[_CIRCUITS] = ir.ArrayAttr.get(every)
 
 
-def stamped(module: ir.Module) -> tuple[tuple[str, ...], ...]:
-    """Return what ``stamp`` was told of a module."""
+def find_stamps(module: ir.Module) -> tuple[tuple[str, ...], ...]:
+    """Return what ``stamp_circuit`` was told of a module."""
     circuits = module.operation.attributes.get(_CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

@@ -24,20 +24,20 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import callback_sharding, without_mesh
 from bellhop.base.devices import host_device
-from bellhop.base.types import aval_of, structs_of
-from bellhop.compiler.context import lowering_state, lowering_with
-from bellhop.compiler.failures import keep_whole, told_by_number
-from bellhop.compiler.waiting_devices import follow_threads, waiting
+from bellhop.base.types import to_aval, to_structs
+from bellhop.compiler.deadlock_check import mark_waiting, propagate_waits_to_threads
+from bellhop.compiler.failures import pass_by_failure_id, preserve_exceptions
+from bellhop.compiler.lowering_context import lowering_state, override_lowering_state
 from bellhop.mesh.joint_runs import Delegated
-from bellhop_mlir._walk import function_type, string
+from bellhop_mlir._walk import function_type, string_attribute
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import KIND_MARK, MARK
 from bellhop_runtime import Callback, call_in_default_environment
 
 if TYPE_CHECKING:
-    from bellhop.compiler.buffer_target import BufferTarget
-    from bellhop.compiler.target import CallbackTarget
+    from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
+    from bellhop.compiler.callback_target import CallbackTarget
 
 
 def is_delegated(platform: str) -> bool:
@@ -45,9 +45,9 @@ def is_delegated(platform: str) -> bool:
     return platform != "cpu" or lowering_state().delegates
 
 
-def delegated_everywhere() -> contextlib.AbstractContextManager[None]:
+def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
     """Delegate on the CPU too, so that it can be tested where there is nothing else."""
-    return lowering_with(delegates=True)
+    return override_lowering_state(delegates=True)
 
 
 class Delegates:
@@ -72,14 +72,14 @@ class Delegates:
         The bodies hold the callbacks by us alone: an executable is closed to the garbage
         collector, and they may refer to what holds it.
         """
-        keep_whole(ctx.module_context)
+        preserve_exceptions(ctx.module_context)
         held = weakref.ref(self)
         for op in module.body.operations:
             function = op.operation
             if MARK not in function.attributes:
                 continue
             number = ir.IntegerAttr(function.attributes[MARK]).value
-            kind = string(function, KIND_MARK)
+            kind = string_attribute(function, KIND_MARK)
             del function.attributes[MARK]
             del function.attributes[KIND_MARK]
             self._define(ctx, function, number, kind, held)
@@ -88,35 +88,38 @@ class Delegates:
         self,
         ctx: mlir.LoweringRuleContext,
         function: ir.Operation,
-        number: int,
+        index: int,
         kind: str,
-        held: weakref.ref["Delegates"],
+        keepalive: weakref.ref["Delegates"],
     ) -> None:
         type_ = function_type(function)
         inputs, results = list(type_.inputs), list(type_.results)
         is_ordered = bool(inputs) and is_token(inputs[0])
         inner = ctx.replace(
-            avals_in=[aval_of(type_) for type_ in inputs[is_ordered:]],
-            avals_out=[aval_of(type_) for type_ in results[is_ordered:]],
+            avals_in=[to_aval(type_) for type_ in inputs[is_ordered:]],
+            avals_out=[to_aval(type_) for type_ in results[is_ordered:]],
         )
         block = function.regions[0].blocks.append(*inputs)
         with ir.InsertionPoint(block), function.location:
             operands = list(block.arguments)
             token = operands.pop(0) if is_ordered else None
-            target = self._targets[number]
+            target = self._targets[index]
             if target.writes:
-                writing = cast("BufferTarget", target)
-                find = cast("Callable[[], BufferTarget]", lambda: _alive(held)._targets[number])
+                writing = cast("BufferCallbackTarget", target)
+                find = cast(
+                    "Callable[[], BufferCallbackTarget]",
+                    lambda: _live_delegates(keepalive)._targets[index],
+                )
                 values = _call_with_buffers(inner, writing, find, kind, operands)
             else:
                 _check_delegated(target)
-                run = _Run(
-                    lambda: _alive(held)._callbacks[number],
+                run = _HostCallback(
+                    lambda: _live_delegates(keepalive)._callbacks[index],
                     inner.avals_out,
                     kind,
                     device=self._device,
                 )
-                values, token = _call(inner, run, kind, operands, token)
+                values, token = _emit_call(inner, run, kind, operands, token)
             func.ReturnOp(values if token is None else [token, *values])
 
 
@@ -129,18 +132,18 @@ def _check_delegated(target: "CallbackTarget") -> None:
         )
     if target.takes_device:
         raise NotImplementedError(
-            f"{target.called} asks for the device, "
+            f"{target.name_and_site} asks for the device, "
             "which JAX's callbacks do not tell. Leave it out, or call it on the CPU."
         )
 
 
-def _alive(held: weakref.ref[Delegates]) -> Delegates:
-    delegates = held()
+def _live_delegates(keepalive: weakref.ref[Delegates]) -> Delegates:
+    delegates = keepalive()
     assert delegates is not None, "a region keeps the functions that it calls"
     return delegates
 
 
-class _Run:
+class _HostCallback:
     """What JAX calls on the host: the callback, as a program of ours would call it."""
 
     def __init__(
@@ -158,7 +161,7 @@ class _Run:
         self._delegated = delegated
         self._device = device
         if device is not None:
-            follow_threads()
+            propagate_waits_to_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
         # JAX calls this on threads of XLA, which replace subnormal numbers by zero.
@@ -176,8 +179,8 @@ class _Run:
 
         # As JAX does: the device of the program is busy until the call returns.
         with (
-            waiting(self._device),
-            told_by_number(self._delegated is not None),
+            mark_waiting(self._device),
+            pass_by_failure_id(self._delegated is not None),
             jax.default_device(host_device()),
             without_mesh(),
         ):
@@ -188,9 +191,9 @@ class _Run:
         return tuple(results)
 
 
-def _call(
+def _emit_call(
     ctx: mlir.LoweringRuleContext,
-    run: _Run,
+    run: _HostCallback,
     kind: str,
     operands: Sequence[ir.Value],
     token: ir.Value | None,
@@ -215,8 +218,8 @@ def _call(
 
 def _call_with_buffers(
     ctx: mlir.LoweringRuleContext,
-    target: "BufferTarget",
-    find: Callable[[], "BufferTarget"],
+    target: "BufferCallbackTarget",
+    find: Callable[[], "BufferCallbackTarget"],
     kind: str,
     operands: Sequence[ir.Value],
     *,
@@ -225,12 +228,12 @@ def _call_with_buffers(
     """Lower the call by JAX of what writes its results."""
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
-        with told_by_number(plain_jit):
+        with pass_by_failure_id(plain_jit):
             call_in_default_environment(find().write, context, out, args)
 
     call = buffer_callback(
         run,
-        tuple(structs_of(ctx.avals_out)),
+        tuple(to_structs(ctx.avals_out)),
         has_side_effect=not KINDS[kind].is_pure,
         input_output_aliases=dict(target.aliases),
         command_buffer_compatible=target.command_buffer_compatible,
@@ -252,16 +255,18 @@ def lower_by_jax(
         the results, and the next token where there is one.
     """
     if target.writes:
-        keep_whole(ctx.module_context)
-        writing = cast("BufferTarget", target)
-        ctx = _of_words(ctx, operands)
+        preserve_exceptions(ctx.module_context)
+        writing = cast("BufferCallbackTarget", target)
+        ctx = _with_key_data_types(ctx, operands)
         values = _call_with_buffers(ctx, writing, lambda: writing, kind, operands, plain_jit=True)
         return values, token
     _check_delegated(target)
-    return lower_to_call(ctx, target.bind(), kind, operands, token, partitioned=target.partitioned)
+    return lower_to_python_call(
+        ctx, target.bind(), kind, operands, token, partitioned=target.partitioned
+    )
 
 
-def lower_to_call(
+def lower_to_python_call(
     ctx: mlir.LoweringRuleContext,
     call: Callable[[list[np.ndarray], list[np.ndarray]], None],
     kind: str,
@@ -283,14 +288,14 @@ def lower_to_call(
     Returns:
         the results, and the next token where there is one.
     """
-    delegated = keep_whole(ctx.module_context).delegated
-    run = _Run(lambda: call, ctx.avals_out, kind, delegated=delegated)
-    ctx = _of_words(ctx, operands)
-    return _call(ctx, run, kind, operands, token, partitioned=partitioned)
+    delegated = preserve_exceptions(ctx.module_context).delegated
+    run = _HostCallback(lambda: call, ctx.avals_out, kind, delegated=delegated)
+    ctx = _with_key_data_types(ctx, operands)
+    return _emit_call(ctx, run, kind, operands, token, partitioned=partitioned)
 
 
-def _of_words(
+def _with_key_data_types(
     ctx: mlir.LoweringRuleContext, operands: Sequence[ir.Value]
 ) -> mlir.LoweringRuleContext:
     """Return a context in which keys are what they are to a program, arrays of words."""
-    return ctx.replace(avals_in=[aval_of(operand.type) for operand in operands])
+    return ctx.replace(avals_in=[to_aval(operand.type) for operand in operands])

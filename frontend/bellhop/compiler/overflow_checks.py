@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.errors import shown
+from bellhop.errors import format_value
 
 
-def takes_number(dtype: np.dtype, value: object) -> bool:
+def accepts_number(dtype: np.dtype, value: object) -> bool:
     """Tell whether a type takes a Python number's kind."""
     if isinstance(value, bool):
         return True
@@ -24,7 +24,7 @@ def takes_number(dtype: np.dtype, value: object) -> bool:
     return jax.dtypes.issubdtype(dtype, wanted)
 
 
-def as_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.ndarray:
+def cast_to_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.ndarray:
     """Return a number or an array of another width in the declared type.
 
     Args:
@@ -41,7 +41,8 @@ def as_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.nda
     is_inexact = jax.dtypes.issubdtype(dtype, jnp.inexact)
     if isinstance(value, int) and not (is_inexact and _is_float(value)):
         raise OverflowError(
-            f"{returned}: Python integer {shown(value)} out of bounds for {dtype.name}. Declare "
+            f"{returned}: Python integer {format_value(value)} out of bounds for {dtype.name}. "
+            f"Declare "
             "a type that holds it."
         )
     array = np.asarray(value if isinstance(value, np.ndarray | complex) else float(value))
@@ -51,7 +52,7 @@ def as_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.nda
     if overflows:
         what = f"{value} is" if array.ndim == 0 else "it has numbers"
         becomes = f"becomes {stored}" if array.ndim == 0 else "they become infinite"
-        _overflow(
+        _report_overflow(
             f"{returned}: {what} beyond the range of {dtype.name}, and {becomes}. Declare a type "
             "that holds it, or return np.inf where that is meant.",
             site,
@@ -73,7 +74,7 @@ def _is_finite(array: np.ndarray) -> Any:
     return np.isfinite(array if is_known else array.astype(np.float32))
 
 
-def _overflow(message: str, site: str) -> None:
+def _report_overflow(message: str, site: str) -> None:
     """Warn, or raise, as NumPy is told to where a cast overflows."""
     mode = np.geterr()["over"]
     if mode == "raise":

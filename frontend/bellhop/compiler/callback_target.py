@@ -11,14 +11,14 @@ from jax.core import ShapedArray
 from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
-from bellhop.base.flat import structure_in_words
+from bellhop.base.flat_tree import describe_structure
 from bellhop.base.source import definition_site, function_name, qualified_name
 from bellhop.base.types import Operand
-from bellhop.base.workers import Startable, Workers
-from bellhop.compiler.batching import OnThreads
-from bellhop.compiler.declared_numbers import as_declared, takes_number
-from bellhop.compiler.gates_in_callbacks import circuit_here, without_gates
-from bellhop.compiler.own_function import OwnFunction
+from bellhop.base.workers import StartableFunction, Workers
+from bellhop.compiler.batching import ThreadedBatchFunction
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
+from bellhop.compiler.overflow_checks import accepts_number, cast_to_declared
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
 
@@ -69,7 +69,7 @@ class CallbackTarget:
     transforms: tuple[tuple[str, Any], ...] | None = None
     takes_device: bool = False
     partitioned: bool = False
-    circuit: str | None = field(default_factory=circuit_here, compare=False)
+    circuit: str | None = field(default_factory=current_circuit_name, compare=False)
     inferred: bool = field(default=False, compare=False)
 
     # Whether the function writes its results into arrays that it is given before the leaves,
@@ -93,20 +93,20 @@ class CallbackTarget:
         return function_name(self.function)
 
     @property
-    def called(self) -> str:
+    def name_and_site(self) -> str:
         """What is called, and from where, for errors."""
         return f"{self.flavour} '{self.name}' (called from {self.site})"
 
     @property
     def description(self) -> str:
         """What raised, in the note that the run adds to an exception."""
-        own = self._own
+        own = self._builtin_function
         if own is not None and own.is_of_circuit:
             return own.arguments[0]
         return f"callback '{self.name}'"
 
     @property
-    def python(self) -> str:
+    def qualified_name(self) -> str:
         """The qualified name of the user's function."""
         return qualified_name(self.function)
 
@@ -116,31 +116,33 @@ class CallbackTarget:
         return self.vmap_method in ("sequential", "sequential_unrolled", ON_THREADS)
 
     @property
-    def loops_of_program(self) -> tuple[tuple[bool, ...], ...]:
+    def program_loops(self) -> tuple[tuple[bool, ...], ...]:
         """Those of the mapped axes that the program loops over; the call goes over others."""
         return () if self.vmap_method == ON_THREADS else self.loops
 
-    def of_one_element(self) -> "CallbackTarget":
+    def drop_batch_dim(self) -> "CallbackTarget":
         """Return what is called for one element of the outermost of the loops."""
         avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
         return replace(self, result_avals=avals, loops=self.loops[1:])
 
     @property
-    def may_start(self) -> bool:
+    def can_start(self) -> bool:
         """Whether the runtime may start a call, and ask for its results later."""
         return not (self.writes or self.takes_device or self.asynchronous)
 
     def bind(self, workers: Workers | None = None) -> Callback:
         """Return what the runtime calls, or, with ``workers``, may start."""
         function: Callable[..., Any]
-        if self.loops != self.loops_of_program:
-            function = OnThreads(self._of_one().bind(), self.loops, self.result_avals)
+        if self.loops != self.program_loops:
+            function = ThreadedBatchFunction(
+                self._unbatched().bind(), self.loops, self.result_avals
+            )
         else:
             function = self._leaf_function()
-        if not isinstance(self.function, OwnFunction):
-            function = without_gates(function, self.circuit)
-        if workers is not None and self.may_start:
-            function = Startable(function, workers)
+        if not isinstance(self.function, BuiltinFunction):
+            function = forbid_gates(function, self.circuit)
+        if workers is not None and self.can_start:
+            function = StartableFunction(function, workers)
         return Callback(
             function=function,
             convert=self.convert,
@@ -155,24 +157,24 @@ class CallbackTarget:
             bars=self.bars,
         )
 
-    def _of_one(self) -> "CallbackTarget":
-        return self.of_one_element()._of_one() if self.loops else self
+    def _unbatched(self) -> "CallbackTarget":
+        return self.drop_batch_dim()._unbatched() if self.loops else self
 
     @property
-    def _own(self) -> OwnFunction | None:
+    def _builtin_function(self) -> BuiltinFunction | None:
         """The function, where it is bellhop's own, which may stand in others."""
         own = getattr(self.function, "__wrapped__", self.function)
-        return own if isinstance(own, OwnFunction) else None
+        return own if isinstance(own, BuiltinFunction) else None
 
     @property
     def prints(self) -> bool:
         """Whether the function prints for us."""
-        return self._own is not None and self._own.prints
+        return self._builtin_function is not None and self._builtin_function.prints
 
     @property
     def bars(self) -> Any:
         """The bars of the loop that the function counts, if it does."""
-        return self.function.bars if isinstance(self.function, OwnFunction) else None
+        return self.function.bars if isinstance(self.function, BuiltinFunction) else None
 
     @property
     def _definition(self) -> str:
@@ -191,9 +193,9 @@ class CallbackTarget:
         is_plain = self.transforms is None and not self.takes_device
         if is_plain and self._takes_leaves and (one_leaf_out or no_result):
             return self.function
-        return self._through_trees
+        return self._call_with_trees
 
-    def _through_trees(self, *leaves: Operand) -> Any:
+    def _call_with_trees(self, *leaves: Operand) -> Any:
         if self.takes_device:
             *leaves, ordinal = leaves  # type: ignore[assignment]
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
@@ -207,9 +209,9 @@ class CallbackTarget:
         try:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
-            observed = structure_in_words(jax.tree.structure(result))
+            observed = describe_structure(jax.tree.structure(result))
             returned = f"{self.flavour} '{self.name}' returned a value of structure {observed}"
-            declared = structure_in_words(self.out_tree)
+            declared = describe_structure(self.out_tree)
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
             raise TypeError(
@@ -224,21 +226,21 @@ class CallbackTarget:
             is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
             if not is_key and aval.dtype not in DTYPES:
                 raise TypeError(
-                    f"{self.called} is given an array "
+                    f"{self.name_and_site} is given an array "
                     f"of type {aval.dtype.name}, which callbacks do not take. Cast the argument."
                 )
 
     def batching_error(self) -> NotImplementedError:
         """Return the error for a mapped axis that nobody said how to meet."""
         return NotImplementedError(
-            f"{self.called} is mapped by vmap, and "
+            f"{self.name_and_site} is mapped by vmap, and "
             "nothing says how it meets a mapped axis. Give it a vmap_method, for example "
             "vmap_method='sequential', which calls it once for each element."
         )
 
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
-        what = self.called
+        what = self.name_and_site
         if self.missing_rule == "transpose":
             return DifferentiableCompileError(
                 f"{what} is differentiated with respect to an argument in which it is not declared "
@@ -259,7 +261,7 @@ class CallbackTarget:
     def side_effect_error(self) -> DifferentiableCompileError:
         """Return the error for a differentiated value that meets a side effect."""
         return DifferentiableCompileError(
-            f"{self.called} is given a differentiated "
+            f"{self.name_and_site} is given a differentiated "
             "value, and what has side effects has no derivative. Give it "
             "jax.lax.stop_gradient(value), or use bellhop.pure_callback where the function is "
             "pure."
@@ -268,7 +270,7 @@ class CallbackTarget:
     def tangent_error(self) -> DifferentiableCompileError:
         """Return the error for a tap of a tangent in reverse mode."""
         return DifferentiableCompileError(
-            f"{self.called} is given a tangent, which "
+            f"{self.name_and_site} is given a tangent, which "
             "reverse mode never computes. To see cotangents, call it in the backward pass of a "
             "jax.custom_vjp function."
         )
@@ -276,7 +278,7 @@ class CallbackTarget:
     def order_error(self) -> ValueError:
         """Return the error for mapped calls, which have no order that the program defines."""
         return ValueError(
-            f"{self.called} is ordered, and the order "
+            f"{self.name_and_site} is ordered, and the order "
             "of calls under vmap is not defined. Use ordered=False, which calls it once for "
             "each element, or jax.lax.map, which has an order."
         )
@@ -290,10 +292,11 @@ class CallbackTarget:
         Raises:
             TypeError: naming the callback, what was declared and what was returned.
         """
-        observed = describe(value)
+        observed = describe_value(value)
         if isinstance(value, np.ma.MaskedArray):
             raise TypeError(
-                f"{self._returned(observed, index)}, whose mask a program has no place for. Return "
+                f"{self._describe_returned(observed, index)}, whose mask a program has no place "
+                f"for. Return "
                 "x.filled(number), or the data and the mask as two results."
             )
         if isinstance(value, np.generic) or not isinstance(value, bool | int | float | complex):
@@ -302,22 +305,27 @@ class CallbackTarget:
             except Exception as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise TypeError(
-                    f"{self._returned(observed, index)}, which is no NumPy array and cannot become "
+                    f"{self._describe_returned(observed, index)}, which is no NumPy array and "
+                    f"cannot become "
                     f"one: {reason}. Return {_describe_type(dtype, shape)}, as declared."
                 ) from error
             # Where JAX's 64-bit types are off, a 64-bit array means the 32-bit one.
             if array.shape == shape and _canonical(array.dtype) == dtype:
-                return as_declared(self._returned(describe(array), index), self.site, array, dtype)
+                return cast_to_declared(
+                    self._describe_returned(describe_value(array), index), self.site, array, dtype
+                )
             if array.dtype.kind not in "OUS":
-                observed = describe(array)
-        elif shape == () and takes_number(dtype, value):
-            return as_declared(self._returned(observed, index), self.site, value, dtype)
+                observed = describe_value(array)
+        elif shape == () and accepts_number(dtype, value):
+            return cast_to_declared(
+                self._describe_returned(observed, index), self.site, value, dtype
+            )
         raise self._mismatch(observed, dtype, shape, index)
 
     def _mismatch(
         self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
     ) -> TypeError:
-        returned, expected = self._returned(observed, index), _describe_type(dtype, shape)
+        returned, expected = self._describe_returned(observed, index), _describe_type(dtype, shape)
         if self.inferred:
             return self._inferred_mismatch(returned, expected)
         return TypeError(
@@ -330,13 +338,13 @@ class CallbackTarget:
             "type, or return one type for all values."
         )
 
-    def _returned(self, observed: str, index: int) -> str:
+    def _describe_returned(self, observed: str, index: int) -> str:
         which = f" as result {index}" if len(self.result_avals) > 1 else ""
         return f"{self.flavour} '{self.name}' returned {observed}{which}"
 
 
 def flatten_arguments(
-    flavour: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    callback_name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], Any]:
     """Return the leaves and the structure of the arguments of a callback.
 
@@ -350,14 +358,15 @@ def flatten_arguments(
                 part, *rest = path
                 where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
                 raise TypeError(
-                    f"{flavour} '{function_name(function)}' takes arrays and numbers, and "
-                    f"{where} is {describe(leaf)}. Give the function what it needs of that kind "
+                    f"{callback_name} '{function_name(function)}' takes arrays and numbers, and "
+                    f"{where} is {describe_value(leaf)}. Give the function what it needs of that "
+                    f"kind "
                     "beforehand, with functools.partial or in a closure."
                 )
     return leaves, in_tree
 
 
-def is_left_to_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Tell whether a call, outside of tracing, has arguments that JAX does not know.
 
     Such are tensors of other frameworks, which may be differentiating the function.
@@ -378,7 +387,7 @@ def is_array_like(leaf: object) -> bool:
     return True
 
 
-def describe(value: object) -> str:
+def describe_value(value: object) -> str:
     """Describe a value by dtype and shape, or by its type."""
     if isinstance(value, np.ma.MaskedArray):
         return f"a masked array {_describe_type(value.dtype, value.shape)}"

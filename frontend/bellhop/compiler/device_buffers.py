@@ -12,9 +12,9 @@ import jax
 import numpy as np
 from jax.interpreters.mlir import ir
 
-from bellhop.base.devices import Target, sharding_for
-from bellhop.base.types import as_words, aval_of
-from bellhop.compiler.instruments import observers
+from bellhop.base.devices import Target, find_sharding
+from bellhop.base.types import to_aval, unwrap_key_data
+from bellhop.compiler.compile_timing import observers
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Profile, argument_of_call, held, hold
 
@@ -25,7 +25,7 @@ Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
 
 
 @dataclass(frozen=True)
-class Residence:
+class DeviceBuffers:
     """Which values of a region stay where they are; programs have handles for them.
 
     Attributes:
@@ -39,26 +39,28 @@ class Residence:
     kept: tuple[int, ...]
 
     @classmethod
-    def of(cls, declaration: dialect.FuncOp, type_: ir.FunctionType, target: Target) -> "Residence":
+    def from_declaration(
+        cls, declaration: dialect.FuncOp, type_: ir.FunctionType, target: Target
+    ) -> "DeviceBuffers":
         """Return that of a declaration, whose module has a function of a type."""
-        held, fetched = declaration.places("held") or (), declaration.places("fetched")
-        types = {place: aval_of(type_.inputs[place]) for place in held}
+        held, fetched = declaration.find_indices("held") or (), declaration.find_indices("fetched")
+        types = {place: to_aval(type_.inputs[place]) for place in held}
         return cls(
             {
                 place: jax.ShapeDtypeStruct(
-                    aval.shape, aval.dtype, sharding=sharding_for(target, aval.shape)
+                    aval.shape, aval.dtype, sharding=find_sharding(target, aval.shape)
                 )
                 for place, aval in types.items()
             },
             tuple(range(len(type_.results)) if fetched is None else fetched),
-            tuple(declaration.places("kept") or ()),
+            tuple(declaration.find_indices("kept") or ()),
         )
 
-    def moved(self, n_arguments: int) -> tuple[int, ...]:
+    def host_argument_indices(self, n_arguments: int) -> tuple[int, ...]:
         """Return the numbers of the arguments that come from the program."""
         return tuple(place for place in range(n_arguments) if place not in self.held)
 
-    def arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
+    def resolve_arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
         """Return the arguments, with what they stand for in the place of handles."""
         if not self.held:
             return arguments
@@ -66,20 +68,20 @@ class Residence:
         moved = 0
         for place, taken in self.held.items():
             handle = int(found[place].view(_HANDLE)[0])
-            number = dialect.argument_of(handle)
+            number = dialect.find_argument_index(handle)
             moved -= _HANDLE.itemsize
             if number is None:
                 found[place] = held(handle)
                 continue
-            given = as_words(argument_of_call(number))
-            found[place] = _as_taken(given, taken)
+            given = unwrap_key_data(argument_of_call(number))
+            found[place] = _to_executable_argument(given, taken)
             if isinstance(found[place], np.ndarray) or found[place] is not given:
                 moved += found[place].nbytes
         if observers:
             Profile.add_bytes(moved, 0)
         return found
 
-    def results(self, results: Results) -> Any:
+    def convert_results(self, results: Results) -> Any:
         """Return what the program gets: arrays, and handles of what is held from now on."""
         fetched, kept = results
         handles = [np.array([hold(value)], _HANDLE).view(np.uint32) for value in kept]
@@ -89,7 +91,7 @@ class Residence:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def _as_taken(argument: Any, taken: jax.ShapeDtypeStruct) -> Any:
+def _to_executable_argument(argument: Any, taken: jax.ShapeDtypeStruct) -> Any:
     """Return what a program was called with, the words of a key, as a region's executable takes it.
 
     What lies on the device is returned as it is.

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 
-class OwnFunction:
+class BuiltinFunction:
     """A function of bellhop's that programs call; it is made of strings, and files hold these.
 
     Equal ones, of the same class and strings, are equal callbacks.

@@ -31,28 +31,28 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.compiled_runs import run_compiled
 from bellhop._jax.private import ir_type, ordered_effects
-from bellhop.base.types import structs_of
-from bellhop.compiler.code import Code, call, merge, table_handle
+from bellhop._jax.slow_dispatch import run_compiled
+from bellhop.base.types import to_structs
 from bellhop.compiler.compile import compile_program
-from bellhop.compiler.delegation import lower_to_call
-from bellhop.compiler.failures import keep_whole, kept_by, with_failures
-from bellhop.compiler.placement import on_host
-from bellhop.mesh.partitioning import is_partitioned, on_first_device
-from bellhop_mlir._runtime_calls import RuntimeCalls
-from bellhop_mlir.dialects._attributes import i64
+from bellhop.compiler.failures import find_or_keep, preserve_exceptions, run_with_failures
+from bellhop.compiler.host_placement import use_host
+from bellhop.compiler.jax_callback_lowering import lower_to_python_call
+from bellhop.compiler.program import Code, call_program, merge_program, table_handle
+from bellhop.mesh.custom_call_sharding import is_partitioned, lower_on_first_device
+from bellhop_mlir._runtime_calls import RuntimeCallBuilder
+from bellhop_mlir.dialects._attributes import make_i64
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_runtime import CallbackTable
 
 if TYPE_CHECKING:
-    from bellhop.compiler.target import CallbackTarget
+    from bellhop.compiler.callback_target import CallbackTarget
 
 # Takes arguments, and arrays that it writes results into.
 _HostCall = Callable[[list[np.ndarray], list[np.ndarray]], None]
 
 
-def _host_call(
+def _compile_host_call(
     primitive: Primitive, params: dict[str, Any], avals: Sequence[Any], name: str
 ) -> tuple[_HostCall, Any]:
     """Compile a primitive for the host.
@@ -71,12 +71,12 @@ def _host_call(
         return primitive.bind(*args, **params)
 
     alone.__name__ = name
-    with on_host():
+    with use_host():
         traced = jax.jit(alone).trace(*avals)
-        executable = with_failures(traced.lower().compile)
+        executable = run_with_failures(traced.lower().compile)
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
-        with on_host():
+        with use_host():
             values = run_compiled(executable, None, *arguments)
         for result, value in zip(results, values, strict=True):
             result[...] = value
@@ -92,7 +92,7 @@ def _lower_host_call(
     tokens = [ctx.tokens_in.get(effect) for effect in ordered]
     token = stablehlo.after_all(tokens) if len(tokens) > 1 else next(iter(tokens), None)
     kind = "io" if jaxpr.effects else "pure"
-    results, token = lower_to_call(ctx, call, kind, operands, token)
+    results, token = lower_to_python_call(ctx, call, kind, operands, token)
     if ordered:
         after = mlir.TokenSet(dict.fromkeys(ordered, token))
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))
@@ -122,9 +122,9 @@ class _ModulePrograms:
         )
 
     @classmethod
-    def of(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
-        calls = keep_whole(context)
-        programs = kept_by(context, cls)
+    def from_context(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
+        calls = preserve_exceptions(context)
+        programs = find_or_keep(context, cls)
         calls.table = programs.table
         return programs
 
@@ -148,7 +148,7 @@ def lower_callback(
     Returns:
         the results, and the token after the call where there is one.
     """
-    programs = _ModulePrograms.of(ctx.module_context)
+    programs = _ModulePrograms.from_context(ctx.module_context)
     results = [ir_type(ctx, aval) for aval in ctx.avals_out]
     types = tuple((aval.shape, aval.dtype) for aval in ctx.avals_in)
     key = target, kind, types
@@ -156,18 +156,22 @@ def lower_callback(
     if program is None:
         # The same in every process, so that JAX's persistent cache serves the module.
         types_out = [(aval.shape, aval.dtype) for aval in ctx.avals_out]
-        parts = len(programs.callbacks), target.python, target.site, kind, types, types_out
+        parts = len(programs.callbacks), target.qualified_name, target.site, kind, types, types_out
         text = " ".join(map(str, parts))
         digest = hashlib.blake2b(text.encode(), digest_size=7).digest()
         program = programs.table.reserve(int.from_bytes(digest, "big"))
         programs.table.set_program(program, [target.bind()])
         programs.callbacks[key] = program
     ordered = [] if token is None else [token]
-    values = RuntimeCalls().create(
+    values = RuntimeCallBuilder().create(
         KINDS[kind].custom_call,
         [mlir.ir_constant(table_handle(programs.table)), *ordered, *operands],
         [*(value.type for value in ordered), *results],
-        {"program": i64(program), "index": i64(0), "python": ir.StringAttr.get(target.python)},
+        {
+            "program": make_i64(program),
+            "index": make_i64(0),
+            "python": ir.StringAttr.get(target.qualified_name),
+        },
         has_side_effect=not KINDS[kind].is_pure,
         # The table stands before all operands, the token before all arguments.
         aliases=[
@@ -178,41 +182,41 @@ def lower_callback(
     return values[len(ordered) :], values[0] if ordered else None
 
 
-def calls_python(kept: Any) -> bool:
+def has_callbacks(keepalive: Any) -> bool:
     """Tell whether an object that an executable of JAX's keeps alive is programs with callbacks."""
-    return isinstance(kept, _ModulePrograms) and bool(kept.table.callbacks)
+    return isinstance(keepalive, _ModulePrograms) and bool(keepalive.table.callbacks)
 
 
-def refuse_several_platforms(context: mlir.ModuleContext, what: str) -> None:
+def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
     """Refuse what is lowered for no process, or for no platform, in particular.
 
     Args:
         context: of a program of JAX's own.
-        what: which callback or circuit it calls, for errors.
+        label: which callback or circuit it calls, for errors.
 
     Raises:
         NotImplementedError: for ``jax.export``, and for several platforms at once.
     """
     if context.lowering_parameters.for_export:
         raise NotImplementedError(
-            f"jax.export of a program with bellhop's callbacks and circuits ({what}): what they "
+            f"jax.export of a program with bellhop's callbacks and circuits ({label}): what they "
             "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
             "bellhop.load(path)."
         )
     if len(context.platforms) > 1:
         raise NotImplementedError(
-            f"a program with bellhop's callbacks and circuits ({what}) is lowered for "
+            f"a program with bellhop's callbacks and circuits ({label}) is lowered for "
             f"{', '.join(context.platforms)} at once, and each calls Python in a way of its own. "
             "Use lower(lowering_platforms=(platform,)) for each by itself."
         )
 
 
-def lower_alone(
+def lower_as_program(
     ctx: mlir.LoweringRuleContext,
     primitive: Primitive,
     operands: Sequence[ir.Value],
     params: dict[str, Any],
-    what: str,
+    label: str,
 ) -> list[ir.Value]:
     """Lower one of our primitives inside a program of JAX's, as a program of its own.
 
@@ -223,30 +227,30 @@ def lower_alone(
         primitive: the primitive.
         operands: of the call.
         params: of the call.
-        what: which callback or circuit it is, for errors.
+        label: which callback or circuit it is, for errors.
     """
     context = ctx.module_context
-    refuse_several_platforms(context, what)
+    check_single_platform(context, label)
     if is_partitioned(context):
-        return on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
-    programs = _ModulePrograms.of(context)
-    avals = tuple(structs_of(ctx.avals_in))
+        return lower_on_first_device(ctx, functools.partial(primitive.bind, **params), operands)
+    programs = _ModulePrograms.from_context(context)
+    avals = tuple(to_structs(ctx.avals_in))
     key = primitive, tuple(sorted(params.items())), avals
     if set(context.platforms) != {"cpu"}:
         if key not in programs.on_host:
-            programs.on_host[key] = _host_call(primitive, params, avals, what)
+            programs.on_host[key] = _compile_host_call(primitive, params, avals, label)
         return _lower_host_call(ctx, *programs.on_host[key], operands)
     if key not in programs.merged:
         program = compile_program(
             lambda *args: primitive.bind(*args, **params), avals, programs.table, is_merged=True
         )
         code = program.code
-        programs.merged[key] = code, merge(ctx, code), ordered_effects(program.jaxpr)
+        programs.merged[key] = code, merge_program(ctx, code), ordered_effects(program.jaxpr)
     code, symbol, effects = programs.merged[key]
     # The module may have tokens of JAX's own callbacks beside these.
     tokens = [ctx.tokens_in.get(effect) for effect in effects]
     table = mlir.ir_constant(table_handle(programs.table))
-    results = call(ctx, symbol, code, code.operands(operands), table, tokens)
+    results = call_program(ctx, symbol, code, code.operands(operands), table, tokens)
     if effects:
         after = mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True)))
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))

@@ -9,7 +9,7 @@ import jax
 from jax.experimental.buffer_callback import ExecutionStage
 
 from bellhop.base.types import Operand
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.errors import DifferentiableCompileError
 
 
@@ -36,7 +36,7 @@ _CONTEXT = ExecutionContext()
 
 
 @dataclass(frozen=True, repr=False)
-class BufferTarget(CallbackTarget):
+class BufferCallbackTarget(CallbackTarget):
     """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``.
 
     Attributes:
@@ -57,10 +57,10 @@ class BufferTarget(CallbackTarget):
 
     def _leaf_function(self) -> Callable[..., Any]:
         one_leaf_out = self.out_tree == jax.tree.structure(0)
-        function = self.function if self._takes_leaves and one_leaf_out else self._with_leaves
+        function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves
         return functools.partial(function, _CONTEXT)
 
-    def _with_leaves(self, context: Any, *leaves: Operand) -> Any:
+    def _call_with_leaves(self, context: Any, *leaves: Operand) -> Any:
         results = self.out_tree.num_leaves
         out = jax.tree.unflatten(self.out_tree, leaves[:results])
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves[results:])
@@ -72,7 +72,7 @@ class BufferTarget(CallbackTarget):
         Raises:
             TypeError: naming the function, where it returns something.
         """
-        result = self._with_leaves(context, *out, *args)
+        result = self._call_with_leaves(context, *out, *args)
         if result is not None:
             raise TypeError(
                 f"callback '{self.name}' returned a value of type {type(result).__name__}. Its "
@@ -82,6 +82,6 @@ class BufferTarget(CallbackTarget):
     def derivative_error(self) -> DifferentiableCompileError:
         """Return the error for a derivative that nobody defined."""
         return DifferentiableCompileError(
-            f"{self.called} is differentiated but has no "
+            f"{self.name_and_site} is differentiated but has no "
             "derivative. Give it one with jax.custom_jvp or jax.custom_vjp."
         )

@@ -48,7 +48,7 @@ class Recording:
     timings: list[Timing] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def summary(self) -> "Recording":
+    def summarize(self) -> "Recording":
         """Return a recording with each stretch of passes as one stage."""
         summary = Recording()
         for timing in self.timings:
@@ -63,7 +63,7 @@ class Recording:
                 summary.timings.append(dataclasses.replace(timing, name="passes"))
         return summary
 
-    def yaml(self, name: str) -> str:
+    def to_yaml(self, name: str) -> str:
         """Return the timings as YAML: times in milliseconds, program size in lines."""
         lines = [f"{datetime.datetime.now()}:", f"  name: {json.dumps(name)}", "  system:"]
         system = {
@@ -80,7 +80,7 @@ class Recording:
             lines += [f"        programsize: {m.lines}"] if m.lines is not None else []
         return "\n".join(lines) + "\n"
 
-    def table(self) -> str:
+    def to_table(self) -> str:
         """Return a table of all timings."""
         width = max((len(m.name) for m in self.timings), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
@@ -103,7 +103,7 @@ recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextV
 )
 
 
-def note(text: str) -> None:
+def add_note(text: str) -> None:
     """Let those who want timings know something about what is compiled."""
     for recording in recordings.get():
         if text not in recording.notes:
@@ -111,7 +111,7 @@ def note(text: str) -> None:
 
 
 @contextlib.contextmanager
-def recording() -> Iterator[Recording]:
+def record_stages() -> Iterator[Recording]:
     """Record the stages of what is compiled inside."""
     listen_to_xla()
     recording = Recording()
@@ -137,11 +137,11 @@ class Stopwatch:
         now = time.perf_counter(), time.process_time()
         is_recorded = bool(recordings.get()) and module is not None
         lines = str(module).count("\n") if is_recorded else None
-        _record(Timing(name, now[0] - self._start[0], now[1] - self._start[1], lines))
+        _record_timing(Timing(name, now[0] - self._start[0], now[1] - self._start[1], lines))
         self._start = time.perf_counter(), time.process_time()
 
 
-def _record(timing: Timing) -> None:
+def _record_timing(timing: Timing) -> None:
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name
         record_span("compilation", name, "", profile_clock() - int(timing.wall * 1e9), False)
@@ -155,6 +155,6 @@ def listen_to_xla() -> None:
 
     def listen(event: str, duration: float, **_: object) -> None:
         if event == _XLA_EVENT:
-            _record(Timing("XLA", duration))
+            _record_timing(Timing("XLA", duration))
 
     jax.monitoring.register_event_duration_secs_listener(listen)

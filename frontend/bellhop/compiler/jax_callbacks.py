@@ -22,24 +22,24 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
-from bellhop._jax.patches.emission_of_callbacks import callback_in, emit_callbacks_by
+from bellhop._jax.patches.callback_lowering import patch_callback_lowering, unwrap_callback
 from bellhop._jax.private import (
     buffer_callback_p,
-    functions_held_for,
-    lower_by,
-    site_of_equation,
+    equation_site,
+    keepalive_functions,
+    lower_with_rules,
 )
 from bellhop.base.declared_types import array_type
-from bellhop.base.source import line_of, named_after, qualified_name
+from bellhop.base.source import callable_site, qualified_name, set_function_name
 from bellhop.base.types import Operand
-from bellhop.compiler.buffer_target import BufferTarget
-from bellhop.compiler.context import lowering_in_progress
-from bellhop.compiler.failures import told_by_number
-from bellhop.compiler.gates_in_callbacks import circuit_here, without_gates
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.failures import pass_by_failure_id
+from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
+from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
-from bellhop_mlir._walk import named, source_line
+from bellhop_mlir._walk import find_operations, source_line
 from bellhop_runtime import call_in_default_environment
 
 
@@ -51,7 +51,7 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def call_by_us(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
+def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
     """Call what JAX made of a function, and raise the function's own exceptions."""
     failures: list[BaseException] = []
     _thread.failures = failures
@@ -65,7 +65,7 @@ def call_by_us(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class FunctionOfJax:
+class JaxCallbackFunction:
     """The function of one of JAX's callbacks in a program of ours.
 
     Those of equal functions are equal, as JAX asks of the parameters of equations.
@@ -80,10 +80,10 @@ class FunctionOfJax:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
-        function = without_gates(self.function, self.circuit)
+        function = forbid_gates(self.function, self.circuit)
         failures, _thread.failures = _thread.failures, None
         if failures is None:
-            with told_by_number(plain_jit=True):
+            with pass_by_failure_id(plain_jit=True):
                 return call_in_default_environment(function, *args, **kwargs)
         try:
             return function(*args, **kwargs)
@@ -93,12 +93,12 @@ class FunctionOfJax:
             return ()
 
 
-def known_in_programs(function: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function of one of JAX's callbacks; changed where a program of ours is traced."""
     # What was traced is bound again under transformations.
-    if not is_tracing() or isinstance(function, FunctionOfJax):
+    if not is_tracing() or isinstance(function, JaxCallbackFunction):
         return function
-    return FunctionOfJax(function, circuit_here())
+    return JaxCallbackFunction(function, current_circuit_name())
 
 
 def _canonical(value: object) -> np.ndarray:
@@ -125,13 +125,13 @@ def _emit(
     """
 
     def called(*leaves: Operand) -> tuple[np.ndarray, ...]:
-        return tuple(map(_canonical, call_by_us(function, leaves)))
+        return tuple(map(_canonical, call_jax_function(function, leaves)))
 
     # What JAX itself or a library makes is no function of the user's.
-    bound = callback_in(function)
+    bound = unwrap_callback(function)
     users = bound
-    if isinstance(bound, FunctionOfJax):
-        named_after(users := callback_in(bound.function), called)
+    if isinstance(bound, JaxCallbackFunction):
+        set_function_name(users := unwrap_callback(bound.function), called)
     else:
         called.__name__ = str(ctx.primitive)
     target = CallbackTarget(
@@ -140,7 +140,7 @@ def _emit(
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
-        site=site_of_equation() or line_of(users),
+        site=equation_site() or callable_site(users),
         vmap_method=None,
     )
     of_call = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
@@ -161,15 +161,15 @@ def _lower_buffer_callback(
 ) -> list[Any]:
     """Lower a ``buffer_callback`` of JAX's to ours."""
     function, circuit = callback, None
-    if isinstance(callback, FunctionOfJax):
+    if isinstance(callback, JaxCallbackFunction):
         function, circuit = callback.function, callback.circuit
-    target = BufferTarget(
+    target = BufferCallbackTarget(
         flavour="jax.buffer_callback",
         function=function,
         in_tree=in_tree,
         out_tree=out_tree,
         result_avals=tuple(ctx.avals_out),
-        site=site_of_equation() or line_of(function),
+        site=equation_site() or callable_site(function),
         vmap_method=None,
         aliases=tuple(input_output_aliases),
         command_buffer_compatible=command_buffer_compatible,
@@ -186,24 +186,28 @@ def _call(
     token: ir.Value | None,
     has_side_effect: bool,
 ) -> tuple[list[Any], Any]:
-    lowering = lowering_in_progress()
+    lowering = current_lowering()
     assert lowering is not None
     for aval in target.result_avals:
         array_type(f"{target.flavour} (called from {target.site})", aval.shape, aval.dtype)
-    return lowering.call(ctx, target, "io" if has_side_effect else "pure", operands, token)
+    return lowering.emit_call(ctx, target, "io" if has_side_effect else "pure", operands, token)
 
 
-def lower_for_us(traced: Any) -> ir.Module:
+def lower_for_program(traced: Any) -> ir.Module:
     """Lower a traced function to a module that no function of JAX's executable belongs to.
 
     Raises:
         CompileError: naming what calls Python in a way of its own.
     """
-    emit_callbacks_by(_emit, lambda: lowering_in_progress() is not None)
-    lowered = lower_by(traced, ((buffer_callback_p, _lower_buffer_callback),))
+    patch_callback_lowering(_emit, lambda: current_lowering() is not None)
+    lowered = lower_with_rules(traced, ((buffer_callback_p, _lower_buffer_callback),))
     module = lowered.compiler_ir("stablehlo")
-    if held := functions_held_for(lowered):
-        calls = [op for op in named(module.operation, "stablehlo.custom_call") if _is_numbered(op)]
+    if held := keepalive_functions(lowered):
+        calls = [
+            op
+            for op in find_operations(module.operation, "stablehlo.custom_call")
+            if _has_function_index(op)
+        ]
         where = ", ".join(sorted({source_line(op) for op in calls})) or "<unknown>"
         what = ", ".join(sorted(map(qualified_name, held)))
         raise CompileError(
@@ -214,7 +218,7 @@ def lower_for_us(traced: Any) -> ir.Module:
     return module
 
 
-def _is_numbered(call: ir.Operation) -> bool:
+def _has_function_index(call: ir.Operation) -> bool:
     """Tell whether a call has the number of a function of the executable."""
     config = call.attributes.get("mhlo.backend_config")
     return isinstance(config, ir.DictAttr) and "index" in config
