@@ -11,15 +11,15 @@
 
 Each name, what it is for, and why no public name serves:
 
-* ``bind_equation`` and ``WithinEquation``: evaluate one equation of a jaxpr with its place in the
+* ``bind_equation`` and ``EquationContext``: evaluate one equation of a jaxpr with its place in the
   user's source.  The public ``eval_jaxpr`` evaluates all of a jaxpr's.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
   that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
   evaluate them.
-* ``without_high_primitives``: what a ``jit`` of JAX does about high-level primitives.
+* ``lower_high_primitives``: what a ``jit`` of JAX does about high-level primitives.
 * ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
   ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
-* ``equation_of`` and ``without_wrapping``: what computes a traced value, and the constant that it
+* ``find_equation`` and ``unwrap_tracer``: what computes a traced value, and the constant that it
   stands for.  JAX shows these in error messages only.
 * ``Traced._consts``: the values of other traced functions that a function takes without being given
   them.  Public is only how many inputs its jaxpr has.
@@ -59,7 +59,7 @@ def dce(
     return ClosedJaxpr(jaxpr, closed.consts), list(needed)
 
 
-def without_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
+def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr with JAX's high-level primitives replaced by what they stand for.
 
     Since jax 0.12 ``jnp.searchsorted`` and others are such primitives.  Only a ``jit`` replaces
@@ -70,7 +70,7 @@ def without_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
     return partial_eval.lower_jaxpr2(closed)
 
 
-class WithinEquation:
+class EquationContext:
     """Trace what stands for an equation with its place in the user's source, and its options.
 
     Each equation of a program is: a generator would take twice the time.
@@ -78,15 +78,15 @@ class WithinEquation:
 
     def __init__(self, eqn: Any) -> None:
         names = source_info_util.current_name_stack() + eqn.source_info.name_stack
-        self._place = source_info_util.user_context(eqn.source_info.traceback, name_stack=names)
+        self._source = source_info_util.user_context(eqn.source_info.traceback, name_stack=names)
         self._options = eqn.ctx.manager
 
     def __enter__(self) -> None:
         self._options.__enter__()
-        self._place.__enter__()
+        self._source.__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        self._place.__exit__(*raised)
+        self._source.__exit__(*raised)
         self._options.__exit__(*raised)
 
 
@@ -157,12 +157,12 @@ def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
     return partial_eval.convert_constvars_jaxpr(closed.jaxpr)
 
 
-def without_wrapping(value: Any) -> Any:
+def unwrap_tracer(value: Any) -> Any:
     """Return the constant, or the tracer of an outer trace, that a tracer stands for; or itself."""
     return core.full_lower(value)
 
 
-def equation_of(tracer: Any) -> tuple[Any, int]:
+def find_equation(tracer: Any) -> tuple[Any, int]:
     """Return the equation that made a tracer, and which of its results that is.
 
     The equation is None for an argument, and where another transformation is under way.
@@ -178,16 +178,17 @@ class LeakedValue(NamedTuple):
 
     Attributes:
         type: its abstract value.
-        made: ``file:line`` of what computed it; None for an argument of a function that we traced.
+        created: ``file:line`` of what computed it; None for an argument of a function that we
+            traced.
         used: ``file:line`` of what takes it first; None where that is a result, or a circuit.
     """
 
     type: Any
-    made: str | None
+    created: str | None
     used: str | None
 
 
-def leaked_values(traced: Any) -> list[LeakedValue]:
+def find_leaked_values(traced: Any) -> list[LeakedValue]:
     """Return the values of other traced functions that a traced function uses."""
     jaxpr = traced.jaxpr.jaxpr
     values = []
@@ -195,13 +196,13 @@ def leaked_values(traced: Any) -> list[LeakedValue]:
     for value, variable in zip(traced._consts, jaxpr.invars, strict=False):
         if not isinstance(value, core.Tracer):
             continue
-        uses = (_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
-        made = _line(value._line_info)
+        uses = (_source_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
+        made = _source_line(value._line_info)
         values.append(LeakedValue(jax.typeof(value), made, next(uses, None)))
     return values
 
 
-def _line(source: Any) -> str | None:
+def _source_line(source: Any) -> str | None:
     frame = source_info_util.user_frame(source.traceback)
     return None if frame is None else f"{frame.file_name}:{frame.start_line}"
 

@@ -22,17 +22,18 @@ Each name, what it is for, and why no public name serves:
   only the deprecated ``unsafe_*`` queries, which miss some transformations.
 * ``trace_context``: what of JAX's state, its default device among it, a program depends on.  JAX
   keeps programs apart by it, and nothing public tells it.
-* ``lower_by``: lowers one program with lowering rules of its own; ``buffer_callback_p`` needs one.
+* ``lower_with_rules``: lowers one program with lowering rules of its own; ``buffer_callback_p``
+needs one.
   The public ``mlir.register_lowering`` sets the rule of every program.
 * ``CALLBACKS_OF_JAX``: the primitives of JAX's own callbacks, none of which is public.
-* ``functions_held_for``: the Python objects that JAX keeps alive for a lowered program, which its
+* ``keepalive_functions``: the Python objects that JAX keeps alive for a lowered program, which its
   module does not name.
 * ``source_info_util``: the user's ``file:line`` of an equation, which JAX puts into locations.
 * ``partitioning``: whether the module that is being lowered is partitioned over devices, which a
   lowering rule can read only from its context.
 * ``callback_sharding``: how JAX annotates its own callbacks in a module that is partitioned.  The
   public ``mlir.emit_python_callback`` takes the annotation, and nothing public makes it.
-* ``varying_axes`` and ``over_axes``: the mesh axes over which a value varies inside
+* ``varying_axes`` and ``make_varying``: the mesh axes over which a value varies inside
   ``jax.shard_map``, which are undocumented attributes of types.
 * ``without_varying_axes``: traces within ``jax.shard_map`` as with ``check_vma=False``, which is
   given for the whole function only.
@@ -41,7 +42,7 @@ Each name, what it is for, and why no public name serves:
 * ``array.ArrayImpl``: makes an array that is not committed to its device.  ``jax.device_put``
   commits an array when it is given a device, and a copy by NumPy loses the weak type.
 * ``raw_platform``: the platform that JAX lowers for: ``cuda``, where the public name is ``gpu``.
-* ``host_by_default`` and ``default_device_of_user``: the device that JAX takes by default while a
+* ``host_by_default`` and ``user_default_device``: the device that JAX takes by default while a
   program of ours is traced or runs.  ``jax.default_device`` sets one, but does not say whether the
   user did, and C++ sets state by methods of JAX's.
 * ``traceback_util``: hides our frames from users' tracebacks.  Public JAX has only the option
@@ -100,7 +101,7 @@ _instead_of = jax.make_user_context(None)
 DEFAULT_DEVICE = jax.default_device
 
 
-def default_device_of_user() -> Any:
+def user_default_device() -> Any:
     """Return what ``jax.default_device`` is, as the user set it."""
     default = DEFAULT_DEVICE.value
     return _instead_of.value if default is _HOST else default
@@ -116,7 +117,7 @@ def host_by_default(default: Any) -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
-def state_of_jax(values: Sequence[Any]) -> Iterator[None]:
+def set_jax_state(values: Sequence[Any]) -> Iterator[None]:
     """Set objects, each followed by its value, in this thread and inside of the ``with`` block."""
     pairs = zip(values[::2], values[1::2], strict=True)
     former = [(state, state.swap_local(value)) for state, value in pairs]
@@ -142,7 +143,7 @@ def varying_axes(aval: Any) -> frozenset[Any]:
     return aval.mat.varying if isinstance(aval, core.ShapedArray) else frozenset()
 
 
-def over_axes(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
+def make_varying(aval: Any, axes: frozenset[Any], mesh: Any) -> Any:
     """Return the type of a value that varies over axes of the mesh of ``jax.shard_map``."""
     spec = jax.sharding.PartitionSpec(*[None] * aval.ndim)
     sharding = jax.sharding.NamedSharding(mesh, spec)
@@ -246,10 +247,10 @@ def without_mesh() -> Iterator[None]:
         yield
 
 
-def uncommitted(value: jax.Array) -> jax.Array:
+def as_uncommitted(value: jax.Array) -> jax.Array:
     """Return an array on one device that is not committed to it."""
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        data = uncommitted(jax.random.key_data(value))
+        data = as_uncommitted(jax.random.key_data(value))
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(value))
     return array.ArrayImpl(jax.typeof(value), value.sharding, [value], committed=False)
 
@@ -266,14 +267,14 @@ _EFFECTS_OF_JAX = (
 )
 
 
-def is_ours(effect: Any) -> bool:
+def is_bellhop_effect(effect: Any) -> bool:
     """Tell whether an effect is of a type that we registered."""
     return isinstance(effect, _our_effects)
 
 
-def calls_python(effect: Any) -> bool:
+def is_callback_effect(effect: Any) -> bool:
     """Tell whether an effect is that of a callback: one of ours, or one of JAX's own."""
-    return is_ours(effect) or isinstance(effect, _EFFECTS_OF_JAX)
+    return is_bellhop_effect(effect) or isinstance(effect, _EFFECTS_OF_JAX)
 
 
 def register_effect(effect_type: type[Any]) -> None:
@@ -302,7 +303,7 @@ def ordered_effects(jaxpr: ClosedJaxpr) -> list[Any]:
     return effects.ordered_effects.filter_in(jaxpr.effects)
 
 
-def refuses_traced_size(error: BaseException) -> bool:
+def is_traced_size_error(error: BaseException) -> bool:
     """Tell whether JAX raised an exception because a shape or a slice is traced.
 
     JAX raises a ``TypeError`` or ``IndexError`` then, as for other mistakes.  So this looks at the
@@ -333,7 +334,7 @@ CALLBACKS_OF_JAX = frozenset(
 )
 
 
-def lower_by(
+def lower_with_rules(
     traced: Any, rules: tuple[tuple[Primitive, Callable[..., Any]], ...]
 ) -> jax.stages.Lowered:
     """Lower a traced function for the CPU, with lowering rules that override JAX's."""
@@ -341,13 +342,13 @@ def lower_by(
     return traced.lower(lowering_platforms=("cpu",), _private_parameters=parameters)
 
 
-def functions_held_for(lowered: jax.stages.Lowered) -> list[Any]:
+def keepalive_functions(lowered: jax.stages.Lowered) -> list[Any]:
     """Return the Python objects that JAX keeps alive for a lowered program."""
     held = lowered._lowering.compile_args
     return [*(held["host_callbacks"] or ()), *(held["keepalive"] or ())]
 
 
-def site_of_equation() -> str | None:
+def equation_site() -> str | None:
     """Return the ``file:line`` in the user's code of the equation that is being made, or lowered.
 
     JAX looks no further than to where the innermost trace began, and may find none.

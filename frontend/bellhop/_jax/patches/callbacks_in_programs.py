@@ -30,20 +30,20 @@ _PRIMITIVES = (
 
 
 @patch("bind of JAX's callbacks", "JAX's own callbacks know the program that they are called in")
-def change_functions_of_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
+def wrap_jax_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
     """Let JAX's callbacks call ``change(function)`` in the place of ``function``.
 
     Args:
         change: is called when the callback is traced.
     """
     for module, name in _PRIMITIVES:
-        _change_functions(original(module, name), change)
+        _wrap_primitive(original(module, name), change)
 
 
-def _change_functions(primitive: Any, change: Callable[[Callable[..., Any]], Any]) -> None:
+def _wrap_primitive(primitive: Any, change: Callable[[Callable[..., Any]], Any]) -> None:
     bind = original(primitive, "bind")
 
-    def changed(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:
+    def bind_wrapped(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:
         return bind(*args, callback=change(callback), **params)
 
-    primitive.bind = changed
+    primitive.bind = bind_wrapped

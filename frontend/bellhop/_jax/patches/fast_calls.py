@@ -30,7 +30,7 @@ import jax
 from jax._src import dispatch, pjit  # noqa: TID251
 from jax._src.interpreters import pxla  # noqa: TID251
 
-from bellhop._jax.private import is_ours
+from bellhop._jax.private import is_bellhop_effect
 from bellhop._patching import original, patch
 from bellhop_runtime._interrupts import uninterrupted
 
@@ -38,17 +38,17 @@ from bellhop_runtime._interrupts import uninterrupted
 translated: contextvars.ContextVar[bool] = contextvars.ContextVar("translated", default=False)
 
 
-def keeps(executable: Any, is_meant: Callable[[Any], bool]) -> bool:
-    """Tell whether an executable keeps an object alive for which ``is_meant`` is true."""
+def keeps_alive(executable: Any, predicate: Callable[[Any], bool]) -> bool:
+    """Tell whether an executable keeps an object alive for which ``predicate`` is true."""
     kept = getattr(getattr(executable, "unsafe_call", None), "keepalive", None)
-    return any(map(is_meant, kept or ()))
+    return any(map(predicate, kept or ()))
 
 
 @patch(
     "the fast calls of jit and of Compiled", "exceptions of callbacks in a plain jax.jit stay whole"
 )
 def run_without_fast_calls(
-    is_meant: Callable[[Any], bool],
+    predicate: Callable[[Any], bool],
     before: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
@@ -61,7 +61,7 @@ def run_without_fast_calls(
     one of those programs.
 
     Args:
-        is_meant: takes an object that a program keeps alive; returns whether that makes it one of
+        predicate: takes an object that a program keeps alive; returns whether that makes it one of
             the programs.
         before: is called in the thread of the caller before each run.
         around: takes XLA's executable, the objects that the program keeps alive, and a function
@@ -73,7 +73,7 @@ def run_without_fast_calls(
     run_by_jax = original(pxla.ExecuteReplicated, "__call__")
 
     def is_slow(executable: Any) -> bool:
-        return not translated.get() and keeps(executable, is_meant)
+        return not translated.get() and keeps_alive(executable, predicate)
 
     def fast_call(executable: Any, *args: Any, **kwargs: Any) -> Any:
         return None if is_slow(executable) else fast_by_jax(executable, *args, **kwargs)
@@ -84,8 +84,8 @@ def run_without_fast_calls(
         return fast_ahead_by_jax(executable, *args, **kwargs)
 
     def run_to_the_end(run: Any, *args: Any) -> Any:
-        ordered = list(filter(is_ours, run.ordered_effects))
-        if not ordered and not any(map(is_meant, run.keepalive or ())):
+        ordered = list(filter(is_bellhop_effect, run.ordered_effects))
+        if not ordered and not any(map(predicate, run.keepalive or ())):
             return run_by_jax(run, *args)
         before()
         return around(

@@ -31,7 +31,7 @@ from jax._src.lax.control_flow import loops  # noqa: TID251
 from jax.extend.core import ClosedJaxpr
 from jax.extend.core.primitives import custom_jvp_call_p
 
-from bellhop._jax.private import calls_python, is_ours
+from bellhop._jax.private import is_bellhop_effect, is_callback_effect
 from bellhop._patching import original, patch
 
 # Primitives that only the ``jax.custom_jvp`` function around them differentiates.
@@ -43,9 +43,9 @@ def keep_rules_around(primitive: Any) -> None:
     _known_by_rules.add(primitive)
 
 
-def _must_stay_whole(jaxpr: ClosedJaxpr) -> bool:
+def _must_not_split(jaxpr: ClosedJaxpr) -> bool:
     """Tell whether nothing may be hoisted out of a loop, by the jaxpr of its body."""
-    return any(map(calls_python, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
+    return any(map(is_callback_effect, jaxpr.effects)) or _needs_rule(jaxpr.jaxpr, has_rule=False)
 
 
 def _needs_rule(jaxpr: Any, *, has_rule: bool) -> bool:
@@ -81,15 +81,15 @@ def _hoist_without_effects(
         num_residuals: how many residuals may be hoisted.
         stacked: how many others may not; since jax 0.11.
     """
-    if _must_stay_whole(jaxpr):
+    if _must_not_split(jaxpr):
         return jaxpr, consts, [False] * num_residuals, []
     return by_jax(jaxpr, consts, num_residuals, *stacked)
 
 
-class _PartialEvalOfLoops:
+class _LoopPartialEval:
     """JAX's module ``partial_eval``, as the file of its loops imports it.
 
-    In a thread that is within ``hoisting_nothing()``, it splits a loop so that nothing is hoisted.
+    In a thread that is within ``disable_hoisting()``, it splits a loop so that nothing is hoisted.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class _PartialEvalOfLoops:
         return getattr(partial_eval, name)
 
     @contextlib.contextmanager
-    def hoisting_nothing(self) -> Iterator[None]:
+    def disable_hoisting(self) -> Iterator[None]:
         before = getattr(self._thread, "hoists_nothing", False)
         self._thread.hoists_nothing = True
         try:
@@ -125,22 +125,22 @@ class _PartialEvalOfLoops:
         return hand_on, loop, [True] * len(jaxpr.out_avals), known
 
 
-_partial_eval_of_loops = _PartialEvalOfLoops()
+_partial_eval_of_loops = _LoopPartialEval()
 
 
 def _split_without_hoisting_effects(
     by_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
     """Split a loop under ``jax.checkpoint`` as JAX does, unless it must stay whole."""
-    if not _must_stay_whole(eqn.params["jaxpr"]):
+    if not _must_not_split(eqn.params["jaxpr"]):
         return by_jax(saveable, unknown, instantiated, eqn)
-    with _partial_eval_of_loops.hoisting_nothing():
+    with _partial_eval_of_loops.disable_hoisting():
         split = by_jax(saveable, unknown, instantiated, eqn)
     known = split[0]
     if known is not None and "call_jaxpr" in known.params:
         # The last equation is the loop.  Those before it were hoisted.
         for hoisted in known.params["call_jaxpr"].eqns[:-1]:
-            if any(map(is_ours, hoisted.effects)):
+            if any(map(is_bellhop_effect, hoisted.effects)):
                 raise NotImplementedError(
                     "this version of JAX would call a callback in a loop under jax.checkpoint "
                     "once instead of once an iteration, since its arguments are the same in each. "

@@ -22,7 +22,7 @@ from bellhop._patching import patch
 
 
 @patch("jax.errors.JaxRuntimeError.__new__", "a plain jax.jit raises what a callback raised")
-def raise_what_failed(exception_behind: Callable[[str], BaseException | None]) -> None:
+def patch_runtime_error(exception_behind: Callable[[str], BaseException | None]) -> None:
     """Let ``JaxRuntimeError(text)`` return the exception of the callback that failed.
 
     XLA's C++ raises what ``JaxRuntimeError(text)`` returns.

@@ -8,7 +8,7 @@ Replaced: the rule of ``remat_p`` for dead code, which has the test for effects 
 Versions: 0.10 and 0.11; 0.12 has it right.
 Upstream: mended there.
 Installed: by the first call with an effect that is traced.
-Test: ``test_effects_of_checkpoints.py``.
+Test: ``test_checkpoint_effects.py``.
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,7 @@ goes on with all elements until none goes on: it selects where there are no such
 Versions: 0.10 to 0.12.
 Upstream: JAX refuses to map its own ordered effects, so its rule is not reached there.
 Installed: by the first call with an effect that is traced.
-Test: ``test_conditions_of_batches.py``.
+Test: ``test_batched_while_cond.py``.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from bellhop._jax.private import ordered_effects
 from bellhop._patching import original, patch
 
 
-def of_elements_that_go_on(goes_on: Any, after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+def select_active_elements(goes_on: Any, after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
     """Return what a loop carries after an iteration: of elements that have ended, what it was.
 
     Args:
@@ -42,7 +42,7 @@ def of_elements_that_go_on(goes_on: Any, after: Sequence[Any], before: Sequence[
     ]
 
 
-def _run(
+def _run_batched_while(
     *operands: Any,
     cond_jaxpr: ClosedJaxpr,
     cond_nconsts: int,
@@ -52,27 +52,27 @@ def _run(
     first = cond_nconsts + body_nconsts
     of_condition, of_body = operands[:cond_nconsts], operands[cond_nconsts:first]
 
-    def holds(carried: Sequence[Any]) -> Any:
+    def is_active(carried: Sequence[Any]) -> Any:
         return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *of_condition, *carried)[0]
 
     def step(state: Any) -> Any:
         goes_on, carried = state
         after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *of_body, *carried)
-        carried = tuple(of_elements_that_go_on(goes_on, after, carried))
-        return goes_on & holds(carried), carried
+        carried = tuple(select_active_elements(goes_on, after, carried))
+        return goes_on & is_active(carried), carried
 
     carried = operands[first:]
     _, carried = jax.lax.while_loop(
-        lambda state: jnp.any(state[0]), step, (holds(carried), carried)
+        lambda state: jnp.any(state[0]), step, (is_active(carried), carried)
     )
     return carried
 
 
 @patch("the lowering of while", "elements of a batch that have ended do not change")
-def end_elements_of_batches() -> None:
+def patch_batched_while() -> None:
     """Select for each element, where a mapped condition has ordered effects."""
     by_jax = original(loops, "_while_lowering")
-    selecting = mlir.lower_fun(_run, multiple_results=True)
+    selecting = mlir.lower_fun(_run_batched_while, multiple_results=True)
 
     def lower(ctx: Any, *operands: Any, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         is_mapped = bool(cond_jaxpr.out_avals[0].shape)

@@ -31,13 +31,13 @@ import jax
 from jax._src import pjit  # noqa: TID251
 from jax.extend.core.primitives import jit_p
 
-from bellhop._jax.patches.fast_calls import keeps, translated
+from bellhop._jax.patches.fast_calls import keeps_alive, translated
 from bellhop._patching import original, patch
 
 
 @patch("the evaluation of jits under transformations", "callbacks may call their own function")
-def run_without_entries(
-    is_meant: Callable[[str, Any], bool],
+def patch_jit_evaluation(
+    predicate: Callable[[str, Any], bool],
     calls_python: Callable[[Any], bool],
     exception_behind: Callable[[Exception], BaseException | None],
     gathered: Callable[[Any], Any],
@@ -48,7 +48,7 @@ def run_without_entries(
     It runs without JAX's cache, if it may call Python.
 
     Args:
-        is_meant: takes the name of a ``jit`` and its jaxpr; returns whether it is of ours.
+        predicate: takes the name of a ``jit`` and its jaxpr; returns whether it is of ours.
         calls_python: takes an object that a program keeps alive; returns whether it calls Python.
         exception_behind: takes the error of a fast call; returns the exception of ours that the
             error stands for, or None.
@@ -62,7 +62,7 @@ def run_without_entries(
     def run(*args: Any, jaxpr: Any, **params: Any) -> Any:
         evaluate = chosen.get(jaxpr)
         if evaluate is None:
-            is_ours = is_meant(params["name"], jaxpr.jaxpr)
+            is_ours = predicate(params["name"], jaxpr.jaxpr)
             evaluate = chosen[jaxpr] = run_slowly if is_ours else run_by_jax
         if evaluate is run_by_jax:
             return run_by_jax(*args, jaxpr=jaxpr, **params)
@@ -71,7 +71,7 @@ def run_without_entries(
 
     def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
         results, compiled, *_ = run_jaxpr(*args, jaxpr=jaxpr, **params)
-        if not keeps(compiled, calls_python):
+        if not keeps_alive(compiled, calls_python):
             chosen[jaxpr] = run_fast
         return results
 

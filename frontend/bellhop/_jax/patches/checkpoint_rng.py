@@ -13,7 +13,7 @@ tangent is saved, too; one that has a tangent is refused.
 Versions: 0.10 to 0.12.
 Upstream: the same rule for a ``while`` as for other equations with effects.
 Installed: when something that draws is first traced.
-Test: ``test_effects_of_checkpoints.py``.
+Test: ``test_checkpoint_effects.py``.
 """
 
 from collections.abc import Sequence

@@ -27,20 +27,20 @@ from bellhop._patching import patch
 
 
 @patch("the transposition rule of while", "loops of computed length have a reverse mode")
-def transpose_loops_by(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Register ``make_rule(rule)``, of JAX's own ``rule``, as transpose rule of ``while_p``."""
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
-    differentiate_loops()
+    patch_while_jvp()
 
 
-def differentiate_loops() -> None:
+def patch_while_jvp() -> None:
     """Let loops be differentiated whose conditions have arguments without names."""
     if jax.__version_info__ < (0, 10, 2):
-        _differentiate_conditions_without_names()
+        _differentiate_unnamed_conditions()
 
 
 @patch("the derivative rule of while", "loops of computed length have second derivatives")
-def _differentiate_conditions_without_names() -> None:
+def _differentiate_unnamed_conditions() -> None:
     by_jax = ad.primitive_jvps[while_p]
 
     def rule(primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:

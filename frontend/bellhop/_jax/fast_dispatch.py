@@ -6,7 +6,7 @@ refused.  A callback that calls the function again, or waits for a thread that d
 Here an entry is made by compiling alone::
 
     fast = fast_calls(uncompiled, compile_)
-    fast(x)         NotRun: the program is compiled, and has its entry
+    fast(x)         UnexecutedProgram: the program is compiled, and has its entry
     fast(x)         a fast call: it runs, and the entry is nobody's
 
 Entries are told apart by more than a program is: where an array is, whether it is NumPy's.  So
@@ -38,7 +38,7 @@ ARRAY = array.ArrayImpl
 _ENTRIES = 8192
 
 
-class NotRun(NamedTuple):
+class UnexecutedProgram(NamedTuple):
     """What a fast call returns that has compiled a program, and not run it.
 
     Attributes:
@@ -48,7 +48,7 @@ class NotRun(NamedTuple):
     compiled: Any
 
 
-def fast_calls(
+def make_fast_call(
     uncompiled: Callable[..., Any],
     compile_: Callable[..., jax.stages.Compiled],
     may_enter: Callable[[], bool],
@@ -63,14 +63,14 @@ def fast_calls(
         may_enter: tells, when a program was compiled, whether later calls may be fast.
     """
 
-    def enter(*args: Any, **kwargs: Any) -> tuple[NotRun, Any, bool]:
+    def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
         leaves = jax.tree.leaves((args, kwargs))
         for leaf in leaves:
             dispatch.check_arg(leaf)
         core.check_eval_args(leaves)
         compiled = compile_(*args, **kwargs)
-        entry = _entry(compiled) if may_enter() else None
-        return NotRun(compiled), entry, False
+        entry = _make_entry(compiled) if may_enter() else None
+        return UnexecutedProgram(compiled), entry, False
 
     calls = _jax.pjit(
         getattr(uncompiled, "__name__", "program"),
@@ -87,12 +87,12 @@ def fast_calls(
     return calls
 
 
-def copied(values: np.ndarray, device: jax.Device) -> jax.Array:
+def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
     """Return values on a device, committed to none, maybe on their way there.
 
     ``jax.device_put``, which is for more than this, takes several times as long for 240 KB.
     """
-    aval = _type_of(values.shape, values.dtype, jax.config.jax_enable_x64)
+    aval = _make_aval(values.shape, values.dtype, jax.config.jax_enable_x64)
     # Without 64-bit types, a NumPy array may be of another type than JAX's of it.
     values = values.astype(aval.dtype, copy=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
@@ -100,13 +100,13 @@ def copied(values: np.ndarray, device: jax.Device) -> jax.Array:
 
 
 @functools.lru_cache(maxsize=1024)
-def _type_of(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
+def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
     # That of a value takes some microseconds.
     del x64
     return jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
 
 
-def _entry(compiled: Any) -> Any:
+def _make_entry(compiled: Any) -> Any:
     """Return what a fast call of a program needs; None for one that C++ cannot call."""
     executable, params = compiled._executable, compiled._params
     unsafe_call = executable.unsafe_call
@@ -127,7 +127,7 @@ def _entry(compiled: Any) -> Any:
         return None
     out_tree = params.out_tree
     if extended:
-        out_tree = _with_keys(out_tree, iter(executable.out_avals))
+        out_tree = _expand_keys(out_tree, iter(executable.out_avals))
     const_args = params.const_args
     # jax 0.10.0 has them put on devices by the call.
     if hasattr(executable, "shard_const_args"):
@@ -135,8 +135,8 @@ def _entry(compiled: Any) -> Any:
     return pxla.MeshExecutableFastpathData(
         executable.xla_executable,
         out_tree,
-        _physical(executable._in_shardings, executable.in_avals),
-        _physical(executable._out_shardings, executable.out_avals),
+        _physical_shardings(executable._in_shardings, executable.in_avals),
+        _physical_shardings(executable._out_shardings, executable.out_avals),
         list(map(core.physical_aval, executable.out_avals)),
         [executable._unloaded_executable.committed] * len(executable.out_avals),
         [i in executable._kept_var_idx for i in range(len(executable._all_args_info.in_avals))],
@@ -145,7 +145,7 @@ def _entry(compiled: Any) -> Any:
     )
 
 
-def _physical(shardings: Any, avals: Any) -> list[Any]:
+def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
     return [
         sharding_impls.physical_sharding(aval, sharding)
         if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
@@ -154,7 +154,7 @@ def _physical(shardings: Any, avals: Any) -> list[Any]:
     ]
 
 
-def _with_keys(tree: Any, avals: Iterator[Any]) -> Any:
+def _expand_keys(tree: Any, avals: Iterator[Any]) -> Any:
     """Return a structure whose leaves that are keys are nodes of an array each.
 
     No object of it is made, since classes of users may take arrays alone.
@@ -165,5 +165,5 @@ def _with_keys(tree: Any, avals: Iterator[Any]) -> Any:
             return tree
         key = prng.PRNGKeyArray(aval.dtype._impl, core.physical_aval(aval))
         return tree_util.dispatch_registry.flatten(key, None)[1]
-    children = [_with_keys(child, avals) for child in tree.children()]
+    children = [_expand_keys(child, avals) for child in tree.children()]
     return tree.from_node_data_and_children(tree_util.dispatch_registry, tree.node_data(), children)

@@ -43,11 +43,11 @@ def run_compiled(
         results, *_ = compiled.call(compiled._params, *args, **kwargs)
         return results
     except api_util.InternalFloatingPointError as error:
-        what = _what_is_invalid(error, uncompiled, args, kwargs)
+        what = _describe_invalid_value(error, uncompiled, args, kwargs)
     raise FloatingPointError(what)
 
 
-def _what_is_invalid(
+def _describe_invalid_value(
     error: api_util.InternalFloatingPointError,
     uncompiled: Callable[..., Any] | None,
     args: Any,
@@ -86,10 +86,10 @@ def check_results(
         )
         return
     except api_util.InternalFloatingPointError as error:
-        what = _what_is_invalid(error, uncompiled, args, kwargs)
+        what = _describe_invalid_value(error, uncompiled, args, kwargs)
     raise FloatingPointError(what)
 
 
-def checks_results() -> bool:
+def is_checking_results() -> bool:
     """Tell whether ``jax.debug_nans`` or ``jax.debug_infs`` is set."""
     return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)

@@ -2,7 +2,7 @@
 
 On jax 0.11::
 
-    jax.core.is_concrete(1.0)     AttributeError before, True after put_back_former_names()
+    jax.core.is_concrete(1.0)     AttributeError before, True after restore_removed_names()
 
 Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are defined again.
 Versions: 0.11 and 0.12.
@@ -17,13 +17,13 @@ from jax._src import core  # noqa: TID251
 from bellhop._patching import original, patch
 
 
-def put_back_former_names() -> None:
+def restore_removed_names() -> None:
     """Give ``jax.core`` the names again that PennyLane uses, where JAX has removed them."""
     if jax.__version_info__ >= (0, 11):
-        _put_in()
+        _install()
 
 
 @patch("jax.core.is_concrete and concrete_or_error", "PennyLane asks for them")
-def _put_in() -> None:
+def _install() -> None:
     for name in ("is_concrete", "concrete_or_error"):
         setattr(jax.core, name, original(core, name))

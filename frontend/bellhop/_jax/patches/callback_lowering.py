@@ -11,7 +11,7 @@ another executable, which has no such function.  Outside our programs JAX's own 
 Versions: 0.10 to 0.12.
 Upstream: public lowering rules, or functions that are not numbered by the executable.
 Installed: when a program is first lowered.
-Test: ``test_callbacks_of_jax.py``.
+Test: ``test_jax_callbacks.py``.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from bellhop._patching import original, patch
 
 
 @patch("emit_python_callback", "JAX's own callbacks in our programs are calls of ours")
-def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
+def patch_callback_lowering(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
     """Lower JAX's own callbacks by ``emit``.
 
     Args:
@@ -40,7 +40,7 @@ def emit_callbacks_by(emit: Callable[..., Any], where: Callable[[], bool]) -> No
     callback.emit_python_callback = mlir.emit_python_callback = chosen
 
 
-def callback_in(function: Any) -> Any:
+def unwrap_callback(function: Any) -> Any:
     """Return what a function that JAX made for a callback calls; or itself, where that is hidden.
 
     Both what JAX emits and what it binds are such functions: the one calls the other, and that the

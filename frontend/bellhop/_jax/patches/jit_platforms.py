@@ -23,7 +23,7 @@ from bellhop._patching import original, patch
 
 
 @patch("the lowering rule of jit", "regions are lowered for the devices that they run on")
-def choose_platforms_of_jits(
+def choose_jit_platforms(
     choose: Callable[[str], tuple[str, dict[str, Any]] | None],
 ) -> None:
     """Let the name of a nested ``jit`` decide what platform it is lowered for.
