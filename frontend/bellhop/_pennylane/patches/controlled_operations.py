@@ -33,7 +33,7 @@ _CONTROLLED = {
 
 
 @patch("PennyLane's controlled operations", "programs compute values of controls")
-def make_controlled_by(make: Callable[[type, str, Make], Make]) -> None:
+def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
     """Let ``make`` say what makes operations of a class.
 
     Args:
@@ -42,9 +42,9 @@ def make_controlled_by(make: Callable[[type, str, Make], Make]) -> None:
     for name, (module, values) in _CONTROLLED.items():
         kind = original(module, name)
         has_own = kind.__new__ is not object.__new__
-        kind.__new__ = make(kind, values, kind.__new__ if has_own else _of_object)
+        kind.__new__ = make(kind, values, kind.__new__ if has_own else _make_from_object)
 
 
-def _of_object(cls: type, *_: Any, **__: Any) -> Any:
+def _make_from_object(cls: type, *_: Any, **__: Any) -> Any:
     # That of ``object`` takes no arguments where a class has one of its own.
     return object.__new__(cls)

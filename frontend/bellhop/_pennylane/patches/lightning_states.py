@@ -35,7 +35,7 @@ import importlib.metadata
 from collections.abc import Callable
 from typing import Any
 
-from bellhop._patching import patch, when_imported
+from bellhop._patching import call_when_imported, patch
 from bellhop._versions import is_supported
 
 _LIGHTNING = "pennylane_lightning.lightning_base.lightning_base"
@@ -52,10 +52,10 @@ _METHODS = (
 
 def separate_states() -> None:
     """Let no two calls of a device of Lightning share its state, from when it is imported."""
-    when_imported(_LIGHTNING, _separate_states_of)
+    call_when_imported(_LIGHTNING, _separate_lightning_states)
 
 
-def _separate_states_of(lightning: Any) -> None:
+def _separate_lightning_states(lightning: Any) -> None:
     package = "pennylane-lightning"
     try:
         version = importlib.metadata.version(package)

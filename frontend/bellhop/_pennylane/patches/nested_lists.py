@@ -31,12 +31,12 @@ _taken_out = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def lists_of_tracers() -> Iterator[None]:
+def allow_tracer_lists() -> Iterator[None]:
     """Let PennyLane's operations and its ``qml.math.array`` take such lists, while we trace."""
     global _tracing
     with _lock:
         if _tracing == 0:
-            _put_in()
+            _install()
         _tracing += 1
     try:
         yield
@@ -47,7 +47,7 @@ def lists_of_tracers() -> Iterator[None]:
                 _taken_out.close()
 
 
-def _put_in() -> None:
+def _install() -> None:
     own = original(qml.operation.Operator, "__init__")
 
     @functools.wraps(own)
@@ -65,16 +65,16 @@ def _put_in() -> None:
 
 def as_array(value: Any) -> Any:
     """Return a list that holds traced numbers as an array, and anything else as it is."""
-    return jnp.array(value) if _holds_tracer(value) else value
+    return jnp.array(value) if _has_tracer(value) else value
 
 
 def _make(name: str, *values: Any, **options: Any) -> Any:
-    if any(map(_holds_tracer, values)):
+    if any(map(_has_tracer, values)):
         return getattr(jnp, name)(*map(as_array, values), **options)
     return getattr(np, name)(*values, **options)
 
 
-def _holds_tracer(value: Any) -> bool:
+def _has_tracer(value: Any) -> bool:
     if not isinstance(value, list | tuple):
         return False
-    return any(isinstance(item, jax.core.Tracer) or _holds_tracer(item) for item in value)
+    return any(isinstance(item, jax.core.Tracer) or _has_tracer(item) for item in value)

@@ -17,7 +17,7 @@ from bellhop._patching import original, patch
 
 
 @patch("qml.pauli_measure", "programs measure Pauli words")
-def measure_by(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def patch_pauli_measure(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Let ``qml.pauli_measure`` be what ``make`` makes of PennyLane's own."""
     module: Any = sys.modules[original(qml.ops, "PauliMeasure").__module__]
     module._pauli_measure_impl = make(original(module, "_pauli_measure_impl"))

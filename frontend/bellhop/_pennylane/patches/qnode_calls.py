@@ -21,6 +21,6 @@ from bellhop._patching import original, patch
 
 
 @patch("QNode.__call__", "QNodes that a program calls are circuits of it")
-def call_qnodes_by(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def patch_qnode_call(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
     """Let ``QNode.__call__`` be what ``make`` makes of PennyLane's own."""
     qml.QNode.__call__ = make(original(qml.QNode, "__call__"))

@@ -18,11 +18,11 @@ import pennylane as qml
 from bellhop._patching import original, patch
 
 # PennyLane's own.
-of_value = original(qml.ops, "rs_decomposition")
+decompose_value = original(qml.ops, "rs_decomposition")
 
 
 @patch("qml.ops.rs_decomposition", "programs compute the angles")
-def decompose_by(rs_decomposition: Callable[..., Any]) -> None:
+def patch_rs_decomposition(rs_decomposition: Callable[..., Any]) -> None:
     """Let ``qml.ops.rs_decomposition`` be another function."""
     for module in (qml.ops, qml.ops.op_math, qml.ops.op_math.decompositions):
         original(module, "rs_decomposition")

@@ -31,7 +31,7 @@ def note_drawn_seeds() -> None:
     module.np = _Numpy()
 
 
-def given_seed(process: Any) -> int | None:
+def user_seed(process: Any) -> int | None:
     """Return the seed that a user gave a classical shadow; None where there is none."""
     return None if isinstance(process.seed, DrawnSeed) else process.seed
 

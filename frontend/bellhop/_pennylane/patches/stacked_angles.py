@@ -24,7 +24,7 @@ from bellhop._patching import original, patch
 
 
 @patch("qml.math.stack", "angles that the program computes follow constant ones")
-def stack_computed_angles() -> None:
+def stack_traced_angles() -> None:
     """Let ``qml.math.stack`` take computed values, whatever they are to be like."""
     stack_like = original(qml.math, "stack")
 

@@ -23,7 +23,7 @@ Tool = Callable[..., Any]
 
 
 @patch("qml.specs and other tools", "they take qjit functions")
-def use_tools_by(
+def patch_introspection(
     of_circuit: Callable[[Tool], Tool],
     of_loops: Callable[[Tool], Tool],
     of_tapes: Callable[[Tool], Tool],
