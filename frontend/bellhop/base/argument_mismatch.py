@@ -5,14 +5,14 @@ from typing import Any
 
 import jax
 
-from bellhop.base.flat import Flat, structure_in_words
+from bellhop.base.flat_tree import FlatTree, describe_structure
 
 # More differences than these are not listed.
 _MOST = 4
 
 
 def describe_arguments(
-    names: Sequence[str], args: Sequence[Flat], kwargs: Mapping[str, Flat]
+    names: Sequence[str], args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]
 ) -> str:
     """Describe the types of arguments by name, as in ``x: float64[3], k['a']: int64[]``.
 
@@ -34,8 +34,8 @@ def describe_arguments(
 
 def find_mismatch(
     names: Sequence[str],
-    expected: tuple[Sequence[Flat], Mapping[str, Flat]],
-    given: tuple[Sequence[Flat], Mapping[str, Flat]],
+    expected: tuple[Sequence[FlatTree], Mapping[str, FlatTree]],
+    given: tuple[Sequence[FlatTree], Mapping[str, FlatTree]],
 ) -> str | None:
     """Describe how the arguments of a call differ from the expected types.
 
@@ -69,18 +69,18 @@ def find_mismatch(
 
 
 def _by_name(
-    names: Sequence[str], args: Sequence[Flat], kwargs: Mapping[str, Flat]
-) -> dict[str, Flat]:
+    names: Sequence[str], args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]
+) -> dict[str, FlatTree]:
     named = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(args))]
     return {**dict(zip(named, args, strict=True)), **kwargs}
 
 
-def _differences(name: str, expected: Flat, given: Flat) -> list[str]:
+def _differences(name: str, expected: FlatTree, given: FlatTree) -> list[str]:
     """Describe how one argument differs in structure, or else in the types of its leaves."""
     if expected.tree != given.tree:
         return [
-            f"the argument {name} has the structure {structure_in_words(given.tree)}, expected "
-            f"{structure_in_words(expected.tree)}"
+            f"the argument {name} has the structure {describe_structure(given.tree)}, expected "
+            f"{describe_structure(expected.tree)}"
         ]
     found = []
     for number, (wanted, leaf) in enumerate(zip(expected.leaves, given.leaves, strict=True)):
@@ -93,7 +93,7 @@ def _differences(name: str, expected: Flat, given: Flat) -> list[str]:
     return found
 
 
-def _leaf_text(name: str, flat: Flat, number: int) -> str:
+def _leaf_text(name: str, flat: FlatTree, number: int) -> str:
     return name + jax.tree_util.keystr(flat.paths[number])
 
 

@@ -16,15 +16,15 @@ from bellhop.base.source import PACKAGE
 from bellhop_runtime import set_tap_limit
 
 
-def number_of_environment(name: str, of: str) -> int | None:
+def read_environment_integer(name: str, unit: str) -> int | None:
     """Return the number that an environment variable is set to; None where it is not set.
 
     Raises:
-        ValueError: where that is no number ``of`` what it counts.
+        ValueError: where that is no number ``unit`` what it counts.
     """
     text = os.environ.get(name)
     if text is not None and not text.isdecimal():
-        raise ValueError(f"{name}={text!r} is not a number of {of}. Write digits only.")
+        raise ValueError(f"{name}={text!r} is not a number of {unit}. Write digits only.")
     return None if text is None else int(text)
 
 
@@ -34,7 +34,7 @@ def configure_taps() -> None:
     Raises:
         ValueError: where that is no number of bytes.
     """
-    limit = number_of_environment("BELLHOP_TAP_QUEUE_BYTES", "bytes")
+    limit = read_environment_integer("BELLHOP_TAP_QUEUE_BYTES", "bytes")
     if limit is not None:
         set_tap_limit(limit)
     tap_exit_seconds()  # so that a wrong one is an error here
@@ -46,7 +46,7 @@ def tap_exit_seconds() -> int:
     Raises:
         ValueError: where that is no number of seconds.
     """
-    seconds = number_of_environment("BELLHOP_TAP_EXIT_SECONDS", "seconds")
+    seconds = read_environment_integer("BELLHOP_TAP_EXIT_SECONDS", "seconds")
     return 60 if seconds is None else seconds
 
 
@@ -54,7 +54,7 @@ ENGINES = ("auto", "plugin")
 PRECISIONS = ("double", "single")
 
 
-def engine_of_environment() -> str:
+def read_environment_engine() -> str:
     """Return what runs circuits where qjit's option does not say: ``BELLHOP_ENGINE``.
 
     Raises:

@@ -9,15 +9,15 @@ import jax
 from bellhop_runtime import memory_for_process
 
 
-def memory_of(devices: Sequence[jax.Device]) -> int:
+def min_device_memory(devices: Sequence[jax.Device]) -> int:
     """Return the bytes that each of some devices has, the one with the least of them.
 
     The CPUs of a process share those of its machine.
     """
-    return min(_memory_of(device, devices) for device in devices)
+    return min(_single_device_memory(device, devices) for device in devices)
 
 
-def _memory_of(device: jax.Device, devices: Sequence[jax.Device]) -> int:
+def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> int:
     stats = device.memory_stats() if device.process_index == jax.process_index() else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"]
@@ -34,7 +34,7 @@ def memory_of_process() -> int:
     return sys.maxsize if math.isinf(memory) else int(memory)
 
 
-def memory_taken_by(compiled: jax.stages.Compiled) -> int:
+def required_memory(compiled: jax.stages.Compiled) -> int:
     """Return the bytes that a program takes of each of its devices; 0 where that is not known."""
     analysis = compiled.memory_analysis()
     if analysis is None:
@@ -47,12 +47,12 @@ def memory_taken_by(compiled: jax.stages.Compiled) -> int:
     )
 
 
-def devices_for(takes: int, there_is: int) -> int:
+def required_device_count(required: int, available: int) -> int:
     """Return how many devices have enough together, a power of two."""
-    return 1 << max(0, -(-takes // there_is) - 1).bit_length()
+    return 1 << max(0, -(-required // available) - 1).bit_length()
 
 
-def in_gib(size: int) -> str:
+def format_gib(size: int) -> str:
     """Return a number of bytes in words; of numbers that no float holds, too."""
     exponent = size.bit_length() - 1 - 30
     if exponent > 60:

@@ -9,7 +9,7 @@ import jax.extend
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-from bellhop._jax.private import default_device_of_user, raw_platform
+from bellhop._jax.private import raw_platform, user_default_device
 
 # Where a region runs: one device, or several under a sharding.
 Target: TypeAlias = jax.Device | Sharding
@@ -35,7 +35,7 @@ class StateAxes:
     axes: tuple[str, ...]
 
 
-def axes_of_states(dev: Any) -> StateAxes | None:
+def find_state_axes(dev: Any) -> StateAxes | None:
     """Return the axes over which a region on a user's ``dev`` partitions states; None for none.
 
     Of a mesh these are all, and of a sharding those over which it does not spread arguments.
@@ -66,7 +66,7 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
         TypeError: where ``dev`` is no device at all.
     """
     if dev is None:
-        default = default_device_of_user()
+        default = user_default_device()
         dev = jax.local_devices()[0] if default is None else default
     if isinstance(dev, jax.Device):
         if dev.process_index != jax.process_index():
@@ -88,13 +88,15 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
     if isinstance(dev, Mesh):
         return resolve_target(NamedSharding(dev, PartitionSpec(dev.axis_names)), where)
     if isinstance(dev, str):
-        return _device_of_name(dev, where)
+        return _parse_device_name(dev, where)
     if (
         isinstance(dev, Sequence | np.ndarray)
         and len(dev)
         and all(isinstance(device, jax.Device | str) for device in dev)
     ):
-        devices = [_device_of_name(each, where) if isinstance(each, str) else each for each in dev]
+        devices = [
+            _parse_device_name(each, where) if isinstance(each, str) else each for each in dev
+        ]
         if len(set(devices)) != len(devices):
             raise ValueError(f"{where}: {dev!r} names a device twice. Name each once.")
         if len(devices) == 1:
@@ -106,7 +108,7 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
     )
 
 
-def _device_of_name(name: str, where: str) -> jax.Device:
+def _parse_device_name(name: str, where: str) -> jax.Device:
     platform, has_number, number = name.partition(":")
     try:
         # JAX takes the empty name for its default.
@@ -140,7 +142,7 @@ def target_name(target: Target) -> str:
     """Return how programs name a target: ``platform:id``, ``device:0`` or ``sharding:number``."""
     if isinstance(target, jax.Device):
         name = device_name(target)
-        if _device_named(name) is target:
+        if _find_device(name) is target:
             return name
         if target not in _unnamed:
             _unnamed.append(target)
@@ -154,19 +156,19 @@ def target_name(target: Target) -> str:
     return f"sharding:{number}"
 
 
-def target_of_name(name: str) -> Target:
+def find_target(name: str) -> Target:
     """Return the target that ``target_name`` named."""
     kind, _, number = name.partition(":")
     if kind == "sharding":
         return _shardings[int(number)]
     if kind == "device":
         return _unnamed[int(number)]
-    device = _device_named(name)
+    device = _find_device(name)
     assert device is not None, f"{name} was named when there was such a device"
     return device
 
 
-def _device_named(name: str) -> jax.Device | None:
+def _find_device(name: str) -> jax.Device | None:
     kind, _, number = name.partition(":")
     try:
         devices = jax.devices(kind)
@@ -181,7 +183,7 @@ def target_platform(target: Target) -> str:
     return raw_platform(device)
 
 
-def number_of_devices(target: Target) -> int:
+def count_devices(target: Target) -> int:
     """Return how many devices a target has."""
     return 1 if isinstance(target, jax.Device) else len(target.device_set)
 
@@ -193,7 +195,7 @@ def describe_target(target: Target) -> str:
     return ", ".join(map(device_name, sorted(target.device_set, key=lambda d: d.id)))
 
 
-def sharding_for(target: Target, shape: tuple[int, ...]) -> Sharding:
+def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
     """Return how an argument of a region is laid out on its target.
 
     A sharding holds for the arguments that it fits, which are those of enough axes, each of

@@ -11,12 +11,12 @@ from jax.extend.core.primitives import cond_p, scan_p, while_p
 from bellhop._jax.jaxprs import scan_counts
 
 
-def equations_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     """Yield the equations of a jaxpr, and those of the jaxprs in their parameters."""
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in inner_jaxprs(eqn):
-            yield from equations_of(inner)
+            yield from iterate_equations(inner)
 
 
 def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
@@ -34,8 +34,8 @@ def has_tangent(variable: Any) -> bool:
     return bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
 
 
-def depending_on(
-    jaxpr: Jaxpr, inputs: Sequence[bool], by: Callable[[Any], bool] = lambda variable: True
+def find_dependents(
+    jaxpr: Jaxpr, inputs: Sequence[bool], is_counted: Callable[[Any], bool] = lambda variable: True
 ) -> tuple[list[bool], list[JaxprEqn]]:
     """Return which results of a jaxpr depend on some of its inputs, and which equations do.
 
@@ -52,12 +52,12 @@ def depending_on(
     Args:
         jaxpr: the jaxpr.
         inputs: for each input, whether it is one of these.
-        by: which variables count; what depends on the inputs by others alone does not.
+        is_counted: which variables count; what depends on the inputs by others alone does not.
 
     Returns:
         for each result whether it may depend on them, and the innermost equations that may.
     """
-    by_inputs: set[Any] = set(filter(by, itertools.compress(jaxpr.invars, inputs)))
+    by_inputs: set[Any] = set(filter(is_counted, itertools.compress(jaxpr.invars, inputs)))
     found: list[JaxprEqn] = []
 
     def depends(atom: Any) -> bool:
@@ -66,47 +66,49 @@ def depending_on(
     for eqn in jaxpr.eqns:
         given = list(map(depends, eqn.invars))
         if any(given):
-            results, equations = _depending(eqn, given, by)
-            by_inputs.update(filter(by, itertools.compress(eqn.outvars, results)))
+            results, equations = _find_dependent_results(eqn, given, is_counted)
+            by_inputs.update(filter(is_counted, itertools.compress(eqn.outvars, results)))
             found += equations
     return list(map(depends, jaxpr.outvars)), found
 
 
-def _depending(
-    eqn: JaxprEqn, given: list[bool], by: Callable[[Any], bool]
+def _find_dependent_results(
+    eqn: JaxprEqn, given: list[bool], is_counted: Callable[[Any], bool]
 ) -> tuple[list[bool], list[JaxprEqn]]:
     params, inner = eqn.params, list(inner_jaxprs(eqn))
     if eqn.primitive is scan_p:
-        return _depending_in_loop(inner[0], given, *scan_counts(params), by)
+        return _find_dependents_in_loop(inner[0], given, *scan_counts(params), is_counted)
     if eqn.primitive is while_p:
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         body = params["body_jaxpr"].jaxpr
-        carried, found = _depending_in_loop(body, given[n_cond:], n_body, len(eqn.outvars), by)
+        carried, found = _find_dependents_in_loop(
+            body, given[n_cond:], n_body, len(eqn.outvars), is_counted
+        )
         condition = params["cond_jaxpr"].jaxpr
-        (goes_on,), more = depending_on(condition, given[:n_cond] + carried, by)
+        (goes_on,), more = find_dependents(condition, given[:n_cond] + carried, is_counted)
         if not goes_on:
             return carried, found + more
     elif eqn.primitive is cond_p and not given[0]:
-        of_branches = [depending_on(branch, given[1:], by) for branch in inner]
+        of_branches = [find_dependents(branch, given[1:], is_counted) for branch in inner]
         results = [any(each) for each in zip(*(of for of, _ in of_branches), strict=True)]
         return results, [each for _, found in of_branches for each in found]
     elif len(inner) == 1 and len(inner[0].invars) == len(given):
-        return depending_on(inner[0], given, by)
+        return find_dependents(inner[0], given, is_counted)
     return [True] * len(eqn.outvars), [
         eqn,
-        *(each for part in inner for each in equations_of(part)),
+        *(each for part in inner for each in iterate_equations(part)),
     ]
 
 
-def _depending_in_loop(
+def _find_dependents_in_loop(
     body: Jaxpr,
     given: list[bool],
     n_consts: int,
     n_carried: int,
-    by: Callable[[Any], bool],
+    is_counted: Callable[[Any], bool],
 ) -> tuple[list[bool], list[JaxprEqn]]:
     while True:
-        results, found = depending_on(body, given, by)
+        results, found = find_dependents(body, given, is_counted)
         carried = given[n_consts : n_consts + n_carried]
         after = [was or now for was, now in zip(carried, results[:n_carried], strict=True)]
         if after == carried:
@@ -114,7 +116,7 @@ def _depending_in_loop(
         given = given[:n_consts] + after + given[n_consts + n_carried :]
 
 
-def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
+def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
     """Return an equation with other jaxprs in its parameters; itself where all are the same."""
 
     def part(value: object) -> Any:
@@ -133,7 +135,7 @@ def with_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr
     return eqn.replace(params=params)
 
 
-def changed_from_the_end(
+def map_equations_reversed(
     jaxpr: Jaxpr, change: Callable[[JaxprEqn, list[bool]], JaxprEqn | None]
 ) -> list[JaxprEqn]:
     """Return the equations of a jaxpr, each changed by what those after it use.
@@ -153,7 +155,7 @@ def changed_from_the_end(
     return equations[::-1]
 
 
-def inputs_of(equations: Sequence[Any]) -> Iterator[Any]:
+def external_inputs(equations: Sequence[Any]) -> Iterator[Any]:
     """Yield the variables that a run of equations reads and does not make."""
     made: set[Any] = set()
     for eqn in equations:

@@ -35,7 +35,7 @@ class ScopedState(Generic[S]):
         self.now = self._variable.get
 
     @contextlib.contextmanager
-    def changed(self, **changes: Any) -> Iterator[None]:
+    def override(self, **changes: Any) -> Iterator[None]:
         """Change attributes of the state for what runs inside."""
         token = self._set(changes)
         try:

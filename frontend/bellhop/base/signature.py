@@ -15,11 +15,11 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from bellhop.base.declared_types import ResultTypeError, result_avals
-from bellhop.base.flat import Flat
+from bellhop.base.flat_tree import FlatTree
 from bellhop.base.source import function_name
 from bellhop.base.static_arguments import POSITIONAL
-from bellhop.base.types import Args, Kwargs, PyTree, structs_of
-from bellhop.errors import shown
+from bellhop.base.types import Args, Kwargs, PyTree, to_structs
+from bellhop.errors import format_value
 
 
 class DeclaredSignature:
@@ -29,7 +29,7 @@ class DeclaredSignature:
         args: shapes and dtypes of the leaves of each argument.
     """
 
-    def __init__(self, name: str, signature: inspect.Signature, args: tuple[Flat, ...]) -> None:
+    def __init__(self, name: str, signature: inspect.Signature, args: tuple[FlatTree, ...]) -> None:
         self.args = args
         self._name = name
         self._signature = signature
@@ -37,9 +37,9 @@ class DeclaredSignature:
         self._trees = [arg.tree for arg in args]
 
     def __str__(self) -> str:
-        return describe(self._leaves)
+        return describe_leaves(self._leaves)
 
-    def is_of(self, types: Any) -> bool:
+    def matches(self, types: Any) -> bool:
         """Tell whether the types of arguments are those that are declared."""
         return jax.tree.flatten(types) == jax.tree.flatten((self.args, {}))
 
@@ -66,7 +66,7 @@ class DeclaredSignature:
         promoted = []
         for leaf, declared in zip(leaves, self._leaves, strict=True):
             if not _is_of_type(leaf, declared.dtype):
-                if not _promotes(leaf, declared.dtype):
+                if not _can_promote(leaf, declared.dtype):
                     return None
                 convert = jnp.asarray if isinstance(leaf, jax.Array) else np.asarray
                 leaf = convert(leaf, declared.dtype)
@@ -94,10 +94,12 @@ def _is_of_type(leaf: object, dtype: DTypeLike) -> bool:
 def _scalars(declared: Any) -> tuple[type[Any], ...]:
     if declared.shape or declared.dtype.kind not in "biufc":
         return ()
-    return tuple(kind for kind in (bool, int, float, complex) if _promotes(kind(), declared.dtype))
+    return tuple(
+        kind for kind in (bool, int, float, complex) if _can_promote(kind(), declared.dtype)
+    )
 
 
-def _promotes(leaf: object, dtype: DTypeLike) -> bool:
+def _can_promote(leaf: object, dtype: DTypeLike) -> bool:
     # What is no value is told where calls are checked; JAX takes some of it for a dtype.
     if isinstance(leaf, str | type | np.dtype):
         return False
@@ -128,8 +130,8 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
             avals, tree = result_avals(function, hints[parameter.name], narrows=True)
         except ResultTypeError:
             return None
-        specs = structs_of(avals)
-        args.append(Flat.of_structure(tree, specs))
+        specs = to_structs(avals)
+        args.append(FlatTree.from_structure(tree, specs))
     return DeclaredSignature(function_name(function), signature, tuple(args))
 
 
@@ -194,10 +196,10 @@ def check_arrays(
             type_ = jax.typeof(leaf)
         except OverflowError as error:
             named = f"{where}: the argument {_leaf_name(names, path)}"
-            raise _too_large(named, leaf, "Pass", error) from None
+            raise _integer_overflow_error(named, leaf, "Pass", error) from None
         except TypeError:
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is {_described(leaf)}. "
+                f"{where}: the argument {_leaf_name(names, path)} is {_describe_non_array(leaf)}. "
                 f"{_advice(leaf)}"
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
@@ -238,7 +240,7 @@ def _is_deleted(leaf: object) -> bool:
     return bool(leaf.is_deleted())
 
 
-def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
+def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
     """Return the leaves of what a traced function returned, as arrays, and its structure.
 
     Args:
@@ -256,12 +258,14 @@ def result_arrays(where: str, result: PyTree) -> tuple[list[Any], Any]:
             arrays.append(_as_array(leaf))
         except (OverflowError, ValueError) as error:
             part = jax.tree_util.keystr(path)
-            raise _too_large(f"{where}: the result{part}", leaf, "Return", error) from None
+            raise _integer_overflow_error(
+                f"{where}: the result{part}", leaf, "Return", error
+            ) from None
         except TypeError:
             part = jax.tree_util.keystr(path)
             raise TypeError(
-                f"{where}: the result{part} is {_described(leaf)}. "
-                f"A program returns arrays, numbers, and pytrees of them{or_call(leaf)}."
+                f"{where}: the result{part} is {_describe_non_array(leaf)}. "
+                f"A program returns arrays, numbers, and pytrees of them{uncalled_loop_hint(leaf)}."
             ) from None
     return arrays, structure
 
@@ -284,23 +288,24 @@ def as_array(value: object) -> Any:
     return jnp.asarray(value)
 
 
-def or_call(value: object) -> str:
+def uncalled_loop_hint(value: object) -> str:
     """Return what else to say of what is no array: that a loop, or another function, is called."""
     return "; if it is to be called, call it: f() in place of f" if callable(value) else ""
 
 
-def _too_large(named: str, leaf: object, advice: str, error: Exception) -> Exception:
+def _integer_overflow_error(named: str, leaf: object, advice: str, error: Exception) -> Exception:
     """Return the error for an integer that no type of JAX's holds; other errors are as they are."""
     if not isinstance(leaf, int):
         return error
     bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
     unsigned = ", or numpy.uint64 of it where that holds it" if bits == 64 else ""
     return OverflowError(
-        f"{named} is {shown(leaf)}, which does not fit in {bits} bits. {advice} a float{unsigned}."
+        f"{named} is {format_value(leaf)}, which does not fit in {bits} bits. {advice} a "
+        f"float{unsigned}."
     )
 
 
-def leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
+def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
     """Return the signature of a function of the leaves of arguments, each with a name of its own.
 
     Args:
@@ -332,21 +337,21 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
 
 
 def array_types(arguments: Any) -> Any:
-    """Return the shapes and dtypes of arrays, in the structure of what is a ``Flat``."""
+    """Return the shapes and dtypes of arrays, in the structure of what is a ``FlatTree``."""
 
-    def type_of(leaf: object) -> jax.ShapeDtypeStruct:
+    def to_struct(leaf: object) -> jax.ShapeDtypeStruct:
         aval = jax.typeof(leaf)
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
-    return jax.tree.map(type_of, arguments)
+    return jax.tree.map(to_struct, arguments)
 
 
-def describe(leaves: Iterable[Any]) -> str:
+def describe_leaves(leaves: Iterable[Any]) -> str:
     """Describe array arguments by dtype and shape."""
     return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)
 
 
-def _described(value: object) -> str:
+def _describe_non_array(value: object) -> str:
     """Return what a value is that JAX does not take for an array, after an "is"."""
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of dtype {value.dtype}, which JAX does not have"

@@ -23,13 +23,13 @@ _JAX = os.path.dirname(jax.__file__) + os.sep
 _generated: dict[str, dict[int, tuple[str, int]]] = {}
 
 
-def register_generated(file: str, lines: dict[int, tuple[str, int]]) -> None:
+def register_generated_file(file: str, lines: dict[int, tuple[str, int]]) -> None:
     """Make lines of a generated file known by the lines that they are from."""
     if lines:
         _generated[file] = lines
 
 
-def generated_line(file: str, line: int) -> str | None:
+def original_location(file: str, line: int) -> str | None:
     """Return ``file:line`` that a line of generated code is from; None for other code.
 
     What autograph put there itself is from the line that comes before it.
@@ -47,21 +47,21 @@ def user_site() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if _is_of_user(file):
-            return generated_line(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
+        if _is_user_file(file):
+            return original_location(file, frame.f_lineno) or f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
 
 
-def line_of(function: Callable[..., Any]) -> str:
+def callable_site(function: Callable[..., Any]) -> str:
     """Return ``file:line`` of a callable of the user's; of a library's, where it is used now."""
     site = definition_site(function)
     has_line = site.rpartition(":")[2].isdigit()
-    return site if has_line and _is_of_user(site) else user_site()
+    return site if has_line and _is_user_file(site) else user_site()
 
 
 @functools.lru_cache(maxsize=4096)
-def call_from(site: str) -> Callable[..., Any]:
+def make_call_from_site(site: str) -> Callable[..., Any]:
     """Return what calls a function as the user's line does, so that all who look find that line.
 
     Args:
@@ -78,25 +78,25 @@ def call_from(site: str) -> Callable[..., Any]:
     return call
 
 
-def site_of_error(error: BaseException) -> str:
+def error_site(error: BaseException) -> str:
     """Return ``file:line`` of the user's innermost frame that an exception came through."""
     site, traceback = "<unknown>", error.__traceback__
     while traceback is not None:
         file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-        if _is_of_user(file):
-            site = generated_line(file, line) or f"{file}:{line}"
+        if _is_user_file(file):
+            site = original_location(file, line) or f"{file}:{line}"
         traceback = traceback.tb_next
     return site
 
 
 # Asked for each frame around each gate.
 @functools.lru_cache(maxsize=1024)
-def _is_of_user(file: str) -> bool:
-    return not file.startswith(_of_libraries())
+def _is_user_file(file: str) -> bool:
+    return not file.startswith(_library_prefixes())
 
 
 @functools.cache
-def _of_libraries() -> tuple[str, ...]:
+def _library_prefixes() -> tuple[str, ...]:
     """Return what the names of files begin with that are not the user's.
 
     A folder of the user's may be called as a library is.
@@ -140,21 +140,21 @@ def definition_site(function: Callable[..., Any]) -> str:
     if code is None:
         return qualified_name(function)
     file, line = code.co_filename, code.co_firstlineno
-    return generated_line(file, line) or f"{file}:{line}"
+    return original_location(file, line) or f"{file}:{line}"
 
 
-def named_after(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
     """Let JAX's errors name a function where they would name ``run``, in which it is traced."""
     run.__name__ = function_name(function)
     run.__wrapped__ = function  # type: ignore[attr-defined]
     return run
 
 
-def named(function: Callable[..., Any]) -> str:
+def name_with_site(function: Callable[..., Any]) -> str:
     """Return how errors name a function of the user's, with its line."""
     return f"'{function_name(function)}' ({definition_site(function)})"
 
 
-def made_of(what: str, function: Callable[..., Any]) -> str:
+def describe_derived_function(label: str, function: Callable[..., Any]) -> str:
     """Return how errors name what is made of a function, such as a derivative."""
-    return f"{what} of {named(function)}"
+    return f"{label} of {name_with_site(function)}"

@@ -10,7 +10,7 @@ import jax
 
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs
-from bellhop.errors import shown
+from bellhop.errors import format_value
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -62,10 +62,10 @@ class StaticArguments:
     ) -> None:
         self._function = function
         self._where = f"'{function_name(function)}' ({definition_site(function)})"
-        self._positions = set(positions("static_argnums", argnums))
-        self._names = set(names("static_argnames", argnames))
+        self._positions = set(parse_positions("static_argnums", argnums))
+        self._names = set(parse_names("static_argnames", argnames))
         if self._positions or self._names:
-            self._complete(_parameters(function))
+            self._complete_names(_parameters(function))
 
     def __bool__(self) -> bool:
         return bool(self._positions or self._names)
@@ -111,7 +111,7 @@ class StaticArguments:
         return Donated(tuple(place - before(place) for place in chosen), chosen_names)
 
     def _chosen_names(self, option: str, given: Any) -> tuple[str, ...]:
-        chosen = names(option, given)
+        chosen = parse_names(option, given)
         self._check_names(option, chosen)
         for name in chosen:
             if name in self._names:
@@ -122,7 +122,7 @@ class StaticArguments:
         return chosen
 
     def _chosen_positions(self, option: str, given: Any) -> tuple[int, ...]:
-        chosen = positions(option, given)
+        chosen = parse_positions(option, given)
         if not chosen:
             return ()
         parameters = _parameters(self._function)
@@ -135,7 +135,7 @@ class StaticArguments:
                     "Name arguments of the program, from 0 on."
                 )
             if position >= count and not is_open:
-                raise ValueError(self._too_many(option, position, count))
+                raise ValueError(self._too_many_error(option, position, count))
             if chosen.count(position) > 1:
                 raise ValueError(
                     f"qjit of {self._where}: {option} has {position} twice. Name each argument "
@@ -143,18 +143,18 @@ class StaticArguments:
                 )
         return chosen
 
-    def names_of_others(self) -> list[str]:
+    def dynamic_names(self) -> list[str]:
         """Return the names of the arguments with a position that are not static."""
         positional = [p.name for p in _parameters(self._function) if p.kind in POSITIONAL]
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
-    def _complete(self, parameters: list[inspect.Parameter]) -> None:
+    def _complete_names(self, parameters: list[inspect.Parameter]) -> None:
         positional = [p for p in parameters if p.kind in POSITIONAL]
         kinds = {p.kind for p in parameters}
         for position in sorted(self._positions):
             index = position + len(positional) if position < 0 else position
             if index < 0 or (index >= len(positional) and _VARIADIC[0] not in kinds):
-                raise ValueError(self._too_many("static_argnums", position, len(positional)))
+                raise ValueError(self._too_many_error("static_argnums", position, len(positional)))
             self._positions ^= {position, index} if position != index else set()
             if index < len(positional) and positional[index].kind is not POSITIONAL[0]:
                 self._names.add(positional[index].name)
@@ -173,7 +173,7 @@ class StaticArguments:
                     f"of the function are {', '.join(known) or 'none'}."
                 )
 
-    def _too_many(self, option: str, position: int, count: int) -> str:
+    def _too_many_error(self, option: str, position: int, count: int) -> str:
         return (
             f"qjit of {self._where}: {option} has {position}, and the function has {count} "
             "arguments with a position."
@@ -206,7 +206,7 @@ class StaticArguments:
             ) from error
 
 
-def positions(option: str, given: Any) -> tuple[int, ...]:
+def parse_positions(option: str, given: Any) -> tuple[int, ...]:
     """Return the positions of arguments that an option of qjit names.
 
     Raises:
@@ -220,11 +220,12 @@ def positions(option: str, given: Any) -> tuple[int, ...]:
         return tuple(map(operator.index, given))
     except TypeError as error:
         raise TypeError(
-            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is {shown(given)}."
+            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is "
+            f"{format_value(given)}."
         ) from error
 
 
-def names(option: str, given: Any) -> tuple[str, ...]:
+def parse_names(option: str, given: Any) -> tuple[str, ...]:
     """Return the names of arguments that an option of qjit names.
 
     Raises:
@@ -237,7 +238,8 @@ def names(option: str, given: Any) -> tuple[str, ...]:
         if all(isinstance(name, str) for name in listed):
             return listed
     raise TypeError(
-        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is {shown(given)}."
+        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is "
+        f"{format_value(given)}."
     )
 
 

@@ -28,19 +28,19 @@ Kwargs: TypeAlias = Mapping[str, PyTree]
 Aval: TypeAlias = AbstractValue
 
 
-def aval_of(type_: ir.Type) -> jax.core.ShapedArray:
+def to_aval(type_: ir.Type) -> jax.core.ShapedArray:
     """Return the abstract value of a tensor type."""
     tensor = ir.RankedTensorType(type_)
     dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
     return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
 
 
-def structs_of(typed: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
+def to_structs(typed: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
     """Return shapes and dtypes of what has such, and nothing else of them."""
     return [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in typed]
 
 
-def as_words(value: Any) -> Any:
+def unwrap_key_data(value: Any) -> Any:
     """Return the words of a key, which is what it is to a program, and another value as it is."""
     if not isinstance(value, jax.Array):
         return value

@@ -77,10 +77,10 @@ class Workers:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._begin()
+        self._start_thread()
         _all.add(self)
 
-    def _begin(self) -> None:
+    def _start_thread(self) -> None:
         self._queue: queue.SimpleQueue[weakref.ref[Task]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
@@ -144,7 +144,7 @@ class Workers:
             raise raised[min(raised)]
 
 
-class Startable:
+class StartableFunction:
     """A function that the runtime may start, for its result later.
 
     Args:
@@ -173,11 +173,11 @@ def _start(function: Callable[[], None]) -> None:
 _all: weakref.WeakSet[Workers] = weakref.WeakSet()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     """Forget the threads, which a child of a fork has not."""
     for workers in _all:
-        workers._begin()
+        workers._start_thread()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)

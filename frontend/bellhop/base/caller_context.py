@@ -11,16 +11,16 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_of_latest_call = contextvars.Context()
+_latest_context = contextvars.Context()
 
 
-def keep_context() -> None:
+def save_context() -> None:
     """Keep the context here for what the program that is called now prints."""
-    global _of_latest_call
-    _of_latest_call = contextvars.copy_context()
+    global _latest_context
+    _latest_context = contextvars.copy_context()
 
 
-def in_context_of_caller(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a function in the context of the caller of the program, the latest one.
 
     A thread of Python's keeps its own context: there the caller runs the program itself.  A thread
@@ -29,7 +29,7 @@ def in_context_of_caller(function: Callable[P, R], *args: P.args, **kwargs: P.kw
     if _is_thread_of_python():
         return function(*args, **kwargs)
     # A context is entered once at a time, and threads print at the same time.
-    return _of_latest_call.copy().run(function, *args, **kwargs)
+    return _latest_context.copy().run(function, *args, **kwargs)
 
 
 def _is_thread_of_python() -> bool:

@@ -10,7 +10,7 @@ from jax.typing import DTypeLike
 _STEPS = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 5e-4}
 
 
-def difference_step(dtype: DTypeLike, inner: int = 0) -> float:
+def finite_diff_step(dtype: DTypeLike, inner: int = 0) -> float:
     """Return the step of finite differences in a type of floats or complex numbers.
 
     It is about the root of the precision: what rounding takes from the difference of two values

@@ -8,7 +8,7 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop_mlir._bindings import make_context
-from bellhop_mlir.dialects.printing import text as printed
+from bellhop_mlir.dialects.printing import print_module as printed
 
 
 class ModuleText(str):

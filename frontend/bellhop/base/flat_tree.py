@@ -2,7 +2,7 @@
 
 A class of the user's is put together by its constructor, which may take nothing but arrays: it
 converts what it is given, or computes with it.  So types of arrays, zeros that stand for tangents,
-and whatever else is no array stays as ``Flat`` has it: leaves, beside the structure.
+and whatever else is no array stays as ``FlatTree`` has it: leaves, beside the structure.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ class _Path:
         return jax.tree_util.keystr(self._path)
 
 
-class Flat:
+class FlatTree:
     """The leaves of a pytree, or what stands for them, and its structure; itself a pytree.
 
     Attributes:
@@ -52,18 +52,18 @@ class Flat:
         self._structure = structure
 
     @classmethod
-    def of(cls, tree: PyTree) -> "Flat":
+    def flatten(cls, tree: PyTree) -> "FlatTree":
         """Return a pytree taken apart."""
         found, structure = jax.tree_util.tree_flatten_with_path(tree)
         paths = tuple(path for path, _ in found)
         return cls(_Structure(structure, paths), [leaf for _, leaf in found])
 
-    def with_leaves(self, leaves: Sequence[Any]) -> "Flat":
+    def replace_leaves(self, leaves: Sequence[Any]) -> "FlatTree":
         """Return other leaves in this structure."""
-        return Flat(self._structure, leaves)
+        return FlatTree(self._structure, leaves)
 
     @classmethod
-    def of_structure(cls, tree: PyTree, leaves: Sequence[Any]) -> "Flat":
+    def from_structure(cls, tree: PyTree, leaves: Sequence[Any]) -> "FlatTree":
         """Return leaves in a structure, whose places have no names."""
         return cls(_Structure(tree, ((),) * tree.num_leaves), leaves)
 
@@ -77,7 +77,7 @@ class Flat:
         """What JAX calls the places of the leaves."""
         return self._structure.paths
 
-    def restored(self) -> Any:
+    def unflatten(self) -> Any:
         """Return the pytree, of leaves that are arrays or tracers."""
         return jax.tree.unflatten(self.tree, self.leaves)
 
@@ -87,15 +87,15 @@ class Flat:
 
 
 jax.tree_util.register_pytree_with_keys(
-    Flat, Flat._with_keys, Flat, lambda flat: (flat.leaves, flat._structure)
+    FlatTree, FlatTree._with_keys, FlatTree, lambda flat: (flat.leaves, flat._structure)
 )
 
 
-def structure_in_words(tree: Any) -> str:
+def describe_structure(tree: Any) -> str:
     """Describe a pytree structure in the syntax of Python, as in ``(array, {'a': array})``.
 
     Args:
-        tree: ``PyTreeDef``; a ``Flat`` in it is described as the pytree that it holds.
+        tree: ``PyTreeDef``; a ``FlatTree`` in it is described as the pytree that it holds.
 
     Returns:
         the text, in which a node of a registered class is ``Class(array, array)``.
@@ -106,9 +106,9 @@ def structure_in_words(tree: Any) -> str:
     kind, metadata = data
     if kind is type(None):
         return "None"
-    if kind is Flat:
-        return structure_in_words(metadata.tree)
-    parts = [structure_in_words(child) for child in tree.children()]
+    if kind is FlatTree:
+        return describe_structure(metadata.tree)
+    parts = [describe_structure(child) for child in tree.children()]
     if kind is tuple:
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     if kind is list:
@@ -123,16 +123,16 @@ def structure_in_words(tree: Any) -> str:
     return f"{kind.__name__}({', '.join(parts)})"
 
 
-def flat_arguments(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """Return arguments, each taken apart where it was not."""
-    flat = lambda value: value if isinstance(value, Flat) else Flat.of(value)
+    flat = lambda value: value if isinstance(value, FlatTree) else FlatTree.flatten(value)
     return tuple(map(flat, args)), {name: flat(value) for name, value in kwargs.items()}
 
 
-def restored_arguments(args: Sequence[Flat], kwargs: dict[str, Flat]) -> tuple[Any, Any]:
-    """Return what ``flat_arguments`` took apart, of leaves that are arrays or tracers."""
-    return tuple(arg.restored() for arg in args), {
-        name: value.restored() for name, value in kwargs.items()
+def unflatten_call(args: Sequence[FlatTree], kwargs: dict[str, FlatTree]) -> tuple[Any, Any]:
+    """Return what ``flatten_call`` took apart, of leaves that are arrays or tracers."""
+    return tuple(arg.unflatten() for arg in args), {
+        name: value.unflatten() for name, value in kwargs.items()
     }
 
 
@@ -158,20 +158,22 @@ def split_leaves(
     return places, [leaves[place] for place in places], filled
 
 
-def deeply_restored(tree: PyTree) -> Any:
+def unflatten_deep(tree: PyTree) -> Any:
     """Return a pytree with what was taken apart in it put together again."""
-    is_flat = lambda node: isinstance(node, Flat)
+    is_flat = lambda node: isinstance(node, FlatTree)
 
     def restored(node: Any) -> Any:
         if not is_flat(node):
             return node
-        return node.with_leaves(list(map(deeply_restored, node.leaves))).restored()
+        return node.replace_leaves(list(map(unflatten_deep, node.leaves))).unflatten()
 
     return jax.tree.map(restored, tree, is_leaf=is_flat)
 
 
-def flat_jaxpr(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[ClosedJaxpr, Flat]:
+def make_flat_jaxpr(
+    function: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[ClosedJaxpr, FlatTree]:
     """Return the jaxpr of a function, and the types of its result."""
-    flat = lambda *args, **kwargs: Flat.of(function(*args, **kwargs))
+    flat = lambda *args, **kwargs: FlatTree.flatten(function(*args, **kwargs))
     closed, types = jax.make_jaxpr(flat, return_shape=True)(*args, **kwargs)
     return closed, types

@@ -20,8 +20,8 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 
-from bellhop._jax.jaxprs import WithinEquation, bind_equation
-from bellhop.base.equations import with_inner_jaxprs
+from bellhop._jax.jaxprs import EquationContext, bind_equation
+from bellhop.base.equations import replace_inner_jaxprs
 from bellhop.base.types import Operand
 
 # Takes an equation and the values of its operands; returns the values of its results.
@@ -37,10 +37,10 @@ def interpret(closed: ClosedJaxpr, rules: Rules, *inputs: Operand) -> list[Any]:
         rules: by the primitive of an equation.
         inputs: values.
     """
-    return interpret_by(closed, lambda eqn: rules.get(eqn.primitive, bind_equation), *inputs)
+    return interpret_with(closed, lambda eqn: rules.get(eqn.primitive, bind_equation), *inputs)
 
 
-def interpret_by(
+def interpret_with(
     closed: ClosedJaxpr, rule_of: Callable[[JaxprEqn], Rule], *inputs: Operand
 ) -> list[Any]:
     """Evaluate a jaxpr by a rule for each of its equations.
@@ -57,7 +57,7 @@ def interpret_by(
         return atom.val if isinstance(atom, Literal) else values[atom]
 
     for eqn in jaxpr.eqns:
-        with WithinEquation(eqn):
+        with EquationContext(eqn):
             results = rule_of(eqn)(eqn, *map(read, eqn.invars))
         values.update(zip(eqn.outvars, results, strict=True))
     return list(map(read, jaxpr.outvars))
@@ -74,7 +74,9 @@ def rewrite(closed: ClosedJaxpr, rules: Rules) -> ClosedJaxpr:
         the new jaxpr; ``closed`` itself where no rule applies.
     """
     jaxpr = closed.jaxpr
-    equations = [with_inner_jaxprs(eqn, lambda inner: rewrite(inner, rules)) for eqn in jaxpr.eqns]
+    equations = [
+        replace_inner_jaxprs(eqn, lambda inner: rewrite(inner, rules)) for eqn in jaxpr.eqns
+    ]
     if any(eqn.primitive in rules for eqn in equations):
         changed = ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
         run = lambda *inputs: interpret(changed, rules, *inputs)

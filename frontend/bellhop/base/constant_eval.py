@@ -20,8 +20,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 from jax.typing import DTypeLike
 
-from bellhop._jax.jaxprs import bind_equation, equation_of, without_wrapping
-from bellhop.base.rewriting import interpret_by
+from bellhop._jax.jaxprs import bind_equation, find_equation, unwrap_tracer
+from bellhop.base.jaxpr_interpreter import interpret_with
 from bellhop.base.types import Operand
 
 # A wire is computed by fewer equations, and from smaller arrays; to look at more takes time.
@@ -35,13 +35,13 @@ class _UnknownError(Exception):
     """A value depends on what is not known, or is computed in a way that is not."""
 
 
-def known(value: object) -> np.ndarray | None:
+def evaluate_constant(value: object) -> np.ndarray | None:
     """Return a value that is computed from nothing but constants; else None."""
-    values = known_at(value, (), [()])
+    values = evaluate_static(value, (), [()])
     return None if values is None else values[0]
 
 
-def known_at(
+def evaluate_static(
     value: object, numbers: Sequence[Any], at: Sequence[tuple[int, ...]]
 ) -> list[np.ndarray] | None:
     """Return a value for each of some tuples of numbers, if they and constants decide it.
@@ -58,7 +58,7 @@ def known_at(
         return None
 
 
-def deciding(value: object, numbers: Sequence[Any]) -> list[int]:
+def find_deciding_inputs(value: object, numbers: Sequence[Any]) -> list[int]:
     """Return which numbers decide a value; none where anything but they and constants does.
 
     Args:
@@ -71,19 +71,23 @@ def deciding(value: object, numbers: Sequence[Any]) -> list[int]:
         return []
 
 
-def known_or_traced(value: object) -> Any:
+def fold_constant(value: object) -> Any:
     """Return a value that is computed from nothing but constants as an array of NumPy's."""
-    found = known(value) if isinstance(value, Tracer) and _is_integral(value.dtype) else None
+    found = (
+        evaluate_constant(value)
+        if isinstance(value, Tracer) and _is_integral(value.dtype)
+        else None
+    )
     return value if found is None else found
 
 
-def known_or_bound(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation: by NumPy, where arrays of NumPy's are given that decide the results."""
     is_known = [isinstance(operand, _NUMPY) for operand in operands]
     if any(is_known):
         is_traced = any(isinstance(operand, Tracer) for operand in operands)
         if is_traced and eqn.primitive is lax.dynamic_slice_p and all(is_known[1:]):
-            return [_sliced(eqn, *operands)]
+            return [_slice_constant(eqn, *operands)]
         if not is_traced and _is_computable(eqn):
             dtypes = (atom.aval.dtype for atom in eqn.invars)
             try:
@@ -93,7 +97,7 @@ def known_or_bound(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     return bind_equation(eqn, *operands)
 
 
-def known_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
     """Evaluate an equation by NumPy; its results are None where an operand is, or NumPy cannot."""
     try:
         if any(operand is None for operand in operands) or not _is_computable(eqn):
@@ -104,7 +108,7 @@ def known_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         return [None] * len(eqn.outvars)
 
 
-def _sliced(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
+def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
     return lax.slice(array, first, np.add(first, sizes).tolist())
@@ -141,7 +145,7 @@ class _Computation:
 
     def _reach(self, value: object) -> int:
         """Note the equations that make a value, those before others first; return its key."""
-        value = without_wrapping(value)
+        value = unwrap_tracer(value)
         key = id(value)
         self._used.add(key)
         if key in self._constants or key in self._known_later:
@@ -150,7 +154,7 @@ class _Computation:
         if not isinstance(value, Tracer):
             self._constants[key] = _constant(value)
             return key
-        eqn, place = equation_of(value)
+        eqn, place = find_equation(value)
         self._n_seen += 1
         if eqn is None or self._n_seen > _MOST_EQUATIONS or not _is_computable(eqn):
             raise _UnknownError
@@ -209,7 +213,7 @@ def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list
         return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
 
     numbers = ClosedJaxpr(closed.jaxpr, list(map(_constant, closed.consts)))
-    results = interpret_by(numbers, lambda _: of_numbers, *operands)
+    results = interpret_with(numbers, lambda _: of_numbers, *operands)
     return list(map(np.asarray, results, (aval.dtype for aval in closed.out_avals)))
 
 
@@ -226,7 +230,7 @@ def _rem(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.fmod(x, y)
 
 
-def _shifted(shift: Callable[..., Any], *, is_logical: bool = False) -> Callable[..., Any]:
+def _shift_rule(shift: Callable[..., Any], *, is_logical: bool = False) -> Callable[..., Any]:
     def rule(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         if np.any((y < 0) | (y >= 8 * x.dtype.itemsize)):
             raise _UnknownError
@@ -288,36 +292,43 @@ def _unstack(params: Mapping[str, Any], x: np.ndarray) -> list[np.ndarray]:
     return list(np.moveaxis(x, params["axis"], 0))
 
 
-def _of(function: Callable[..., Any]) -> Callable[..., Any]:
+def _elementwise_rule(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _, *operands: function(*operands)
 
 
-def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
+def _reduction_rule(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda params, x: np.asarray(function(x, axis=tuple(params["axes"]))).astype(x.dtype)
 
 
 # fmt: off
 _NAMED: dict[str, Callable[..., Any]] = {
-    "add": _of(np.add), "sub": _of(np.subtract), "mul": _of(np.multiply), "div": _div, "rem": _rem,
-    "neg": _of(np.negative), "abs": _of(np.abs), "sign": _of(np.sign),
-    "max": _of(np.maximum), "min": _of(np.minimum),
-    "and": _of(np.bitwise_and), "or": _of(np.bitwise_or), "xor": _of(np.bitwise_xor),
-    "not": _of(np.invert),
-    "eq": _of(np.equal), "ne": _of(np.not_equal), "lt": _of(np.less), "le": _of(np.less_equal),
-    "gt": _of(np.greater), "ge": _of(np.greater_equal),
-    "shift_left": _shifted(np.left_shift),
-    "shift_right_arithmetic": _shifted(np.right_shift),
-    "shift_right_logical": _shifted(np.right_shift, is_logical=True),
-    "select_n": _select, "clamp": _of(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
+    "add": _elementwise_rule(np.add), "sub": _elementwise_rule(np.subtract),
+    "mul": _elementwise_rule(np.multiply), "div": _div, "rem": _rem,
+    "neg": _elementwise_rule(np.negative), "abs": _elementwise_rule(np.abs),
+    "sign": _elementwise_rule(np.sign),
+    "max": _elementwise_rule(np.maximum), "min": _elementwise_rule(np.minimum),
+    "and": _elementwise_rule(np.bitwise_and), "or": _elementwise_rule(np.bitwise_or),
+    "xor": _elementwise_rule(np.bitwise_xor),
+    "not": _elementwise_rule(np.invert),
+    "eq": _elementwise_rule(np.equal), "ne": _elementwise_rule(np.not_equal),
+    "lt": _elementwise_rule(np.less), "le": _elementwise_rule(np.less_equal),
+    "gt": _elementwise_rule(np.greater), "ge": _elementwise_rule(np.greater_equal),
+    "shift_left": _shift_rule(np.left_shift),
+    "shift_right_arithmetic": _shift_rule(np.right_shift),
+    "shift_right_logical": _shift_rule(np.right_shift, is_logical=True),
+    "select_n": _select,
+    "clamp": _elementwise_rule(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
     "convert_element_type": lambda params, x: x.astype(params["new_dtype"]),
-    "copy": _of(np.copy), "broadcast_in_dim": _broadcast, "reshape": _reshape, "iota": _iota,
+    "copy": _elementwise_rule(np.copy), "broadcast_in_dim": _broadcast, "reshape": _reshape,
+    "iota": _iota,
     "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
     "stack": lambda params, *operands: np.stack(operands, params["axis"]),
     "slice": _slice, "dynamic_slice": _dynamic_slice, "split": _split, "unstack": _unstack,
     "rev": lambda params, x: np.flip(x, tuple(params["dimensions"])),
     "transpose": lambda params, x: np.transpose(x, params["permutation"]),
     "concatenate": lambda params, *operands: np.concatenate(operands, params["dimension"]),
-    "reduce_sum": _reduced(np.sum), "reduce_max": _reduced(np.max), "reduce_min": _reduced(np.min),
+    "reduce_sum": _reduction_rule(np.sum), "reduce_max": _reduction_rule(np.max),
+    "reduce_min": _reduction_rule(np.min),
 }
 # fmt: on
 # Not each release of JAX has all of them.
