@@ -6,12 +6,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bellhop.base.source import made_of, named
+from bellhop.base.source import describe_derived_function, name_with_site
 from bellhop.base.types import Args, Kwargs
-from bellhop.control_flow.interpretation import is_outcome
-from bellhop.control_flow.operator_arguments import dequeue_arguments
-from bellhop.control_flow.predicates import as_predicate
-from bellhop.control_flow.steps import run_branch
+from bellhop.control_flow.eager_mode import is_outcome
+from bellhop.control_flow.operator_args import dequeue_arguments
+from bellhop.control_flow.scalars import as_predicate
+from bellhop.control_flow.trace_body import run_branch
 from bellhop.tracing.state import is_tracing
 
 Function = Callable[..., Any]
@@ -115,9 +115,9 @@ class Conditional:
         functions: list[Function] = []
         final: tuple[str, Function] | None = None
         for number, (value, function) in enumerate(self._branches):
-            pred = as_predicate(made_of("cond", function), value)
+            pred = as_predicate(describe_derived_function("cond", function), value)
             which = "the first branch" if number == 0 else f"branch {number + 1} (else_if)"
-            name = f"{which} {named(function)}"
+            name = f"{which} {name_with_site(function)}"
             if pred is True:
                 final = name, function
                 break
@@ -127,7 +127,7 @@ class Conditional:
                 functions.append(function)
         else:
             other = self._otherwise
-            final = (f"otherwise {named(other)}", other) if other is not None else None
+            final = (f"otherwise {name_with_site(other)}", other) if other is not None else None
         if not preds:
             return None if final is None else final[1](*args, **kwargs)
         # Without an else there is a branch that does nothing, and returns nothing.

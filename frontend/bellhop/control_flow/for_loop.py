@@ -6,14 +6,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.source import made_of
+from bellhop.base.source import describe_derived_function
 from bellhop.base.types import Operand
-from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
-from bellhop.control_flow.interpretation import is_interpreted, is_unrolling
-from bellhop.control_flow.predicates import as_integer
-from bellhop.control_flow.shown import decorated_loop, loop_progress
-from bellhop.control_flow.steps import TracedStep, traced_step
-from bellhop.tracing.state import taker_of_gates
+from bellhop.control_flow.eager_mode import is_interpreted, is_unrolling
+from bellhop.control_flow.loop_carry import (
+    as_carry_arrays,
+    as_carry_values,
+    check_no_resizing,
+    unwrap_carry,
+)
+from bellhop.control_flow.loop_progress_option import make_loop_progress, wrap_loop
+from bellhop.control_flow.scalars import as_integer
+from bellhop.control_flow.trace_body import TracedStep, trace_step
+from bellhop.tracing.state import current_gate_recorder
 
 Bounds = tuple[Any, Any, Any]
 
@@ -61,7 +66,7 @@ def for_loop(
 
     The interface is that of PennyLane's and Catalyst's ``for_loop``.
     """
-    refuse_resizing("for_loop", allow_array_resizing)
+    check_no_resizing("for_loop", allow_array_resizing)
     if upper_bound is None:
         lower_bound, upper_bound = 0, lower_bound
     bounds = (
@@ -74,24 +79,24 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        what = made_of("for_loop", body)
+        what = describe_derived_function("for_loop", body)
 
         def loop(*init: Any) -> Any:
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):
-                    carried = as_values(what, body(index, *carried), init)
-                return unwrap(carried)
+                    carried = as_carry_values(what, body(index, *carried), init)
+                return unwrap_carry(carried)
 
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
-                return as_carried(what, body(_index_at(iteration, bounds), *carried), init)
+                return as_carry_arrays(what, body(_loop_index(iteration, bounds), *carried), init)
 
-            circuit = taker_of_gates()
-            count = len(range(*bounds)) if is_static else n_iterations(bounds)
-            run = repeat if circuit is None else circuit.for_loop
-            bar = loop_progress(progress)
+            circuit = current_gate_recorder()
+            count = len(range(*bounds)) if is_static else count_iterations(bounds)
+            run = run_for_loop if circuit is None else circuit.for_loop
+            bar = make_loop_progress(progress)
             if bar is None:
-                return unwrap(run(count, run_body, init))
+                return unwrap_carry(run(count, run_body, init))
 
             def run_and_show(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 after = run_body(carried, iteration)
@@ -101,25 +106,25 @@ def for_loop(
             bar.begin(count)
             last = run(count, run_and_show, init)
             bar.end(count)
-            return unwrap(last)
+            return unwrap_carry(last)
 
-        return decorated_loop("for_loop", loop, progress)
+        return wrap_loop("for_loop", loop, progress)
 
     return decorate
 
 
-def _index_at(iteration: Operand, bounds: Bounds) -> Any:
+def _loop_index(iteration: Operand, bounds: Bounds) -> Any:
     lower, _, step = bounds
-    return element_of_range(iteration, lower, step)
+    return range_element(iteration, lower, step)
 
 
-def element_of_range(iteration: Operand, lower: Any, step: Any) -> Any:
+def range_element(iteration: Operand, lower: Any, step: Any) -> Any:
     """Return an element of a range by its number, with no equations where that is the number."""
     stride = iteration if isinstance(step, int) and step == 1 else iteration * step
     return stride if isinstance(lower, int) and lower == 0 else lower + stride
 
 
-def n_iterations(bounds: Bounds) -> Any:
+def count_iterations(bounds: Bounds) -> Any:
     """Return how long a range is; none, for a step of 0.
 
     Args:
@@ -140,16 +145,16 @@ def n_iterations(bounds: Bounds) -> Any:
     return jnp.where(is_empty, 0, count.astype(lower.dtype))
 
 
-def scanned(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+def run_scan(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     """Run so many iterations; a scan, unlike a while loop, has a derivative in reverse."""
     return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
 
 
-def repeat(
+def run_for_loop(
     count: Any,
     body: Callable[..., Any],
     carried: tuple[Any, ...],
-    run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = scanned,
+    run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = run_scan,
 ) -> tuple[Any, ...]:
     """Run a loop that is not part of a circuit; the first arguments are those of a circuit's.
 
@@ -159,9 +164,7 @@ def repeat(
         carried: what the first one takes.
         run: runs so many iterations as are known.
     """
-    carried, step = traced_step(
-        "for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0)
-    )
+    carried, step = trace_step("for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0))
     if isinstance(count, int):
         return run(step, carried, count)
     return jax.lax.fori_loop(0, count, lambda i, carried: step(carried, i)[0], carried)

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.control_flow.predicates import as_integer
-from bellhop.control_flow.shown import construct_of
+from bellhop.control_flow.loop_progress_option import find_construct
+from bellhop.control_flow.scalars import as_integer
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Tracked(Iterable[T]):
+class TrackedIterable(Iterable[T]):
     """What a loop goes over that autograph compiles, and that is to have a bar.
 
     Attributes:
@@ -79,22 +79,22 @@ def progress(over: Any, desc: str = "") -> Any:
     return _progress(over, desc, _tqdm)
 
 
-def tracked(over: Any, desc: str = "") -> Any:
+def track_progress(over: Any, desc: str = "") -> Any:
     """Return what ``progress`` is in code that autograph has converted."""
-    return _progress(over, desc, Tracked)
+    return _progress(over, desc, TrackedIterable)
 
 
 def _progress(over: Any, desc: str, of_iterable: Callable[[Any, str], Any]) -> Any:
     if not isinstance(desc, str):
         raise TypeError(f"progress: the description is a string, got {desc!r}.")
     if not isinstance(over, str) and np.ndim(over) == 0 and not isinstance(over, Iterable):
-        return _of_body(over, desc)
+        return _decorate_body(over, desc)
     if isinstance(over, jax.Array | np.ndarray) and jnp.ndim(over) == 0:
-        return _of_body(over, desc)
+        return _decorate_body(over, desc)
     return of_iterable(over, desc)
 
 
-def _of_body(over: Any, desc: str) -> Callable[[F], F]:
+def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
     if over is None or isinstance(over, bool) or not hasattr(over, "__index__"):
         raise TypeError(
             f"progress takes a number of iterations or an iterable, got {over!r}. A loop of "
@@ -109,7 +109,7 @@ def _of_body(over: Any, desc: str) -> Callable[[F], F]:
     loop = LoopProgress(desc)
 
     def decorate(body: F) -> F:
-        if construct := construct_of(body):
+        if construct := find_construct(body):
             raise TypeError(
                 f"progress({over!r}) is given a loop, and it counts the calls of a body. "
                 f"Give the loop a description instead: bellhop.{construct}(..., progress={desc!r})."

@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.source import named
-from bellhop.control_flow.predicates import as_integer
-from bellhop.control_flow.steps import run_branch
+from bellhop.base.source import name_with_site
+from bellhop.control_flow.scalars import as_integer
+from bellhop.control_flow.trace_body import run_branch
 
 Function = Callable[..., Any]
 
@@ -82,6 +82,6 @@ class Switch:
             number = jnp.where(self._index == case, jnp.int32(position), number)
         functions = [*self._cases.values(), self._default]
         which = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
-        names = [f"{what} {named(of)}" for what, of in zip(which, functions, strict=True)]
+        names = [f"{what} {name_with_site(of)}" for what, of in zip(which, functions, strict=True)]
         branches = [partial(function, *args, **kwargs) for function in functions]
         return run_branch("switch", number, names, branches)

@@ -6,13 +6,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.source import made_of
-from bellhop.control_flow.carried import as_carried, as_values, refuse_resizing, unwrap
-from bellhop.control_flow.interpretation import is_interpreted
-from bellhop.control_flow.predicates import as_predicate
-from bellhop.control_flow.shown import decorated_loop, loop_progress
-from bellhop.control_flow.steps import traced_step
-from bellhop.tracing.state import taker_of_gates
+from bellhop.base.source import describe_derived_function
+from bellhop.control_flow.eager_mode import is_interpreted
+from bellhop.control_flow.loop_carry import (
+    as_carry_arrays,
+    as_carry_values,
+    check_no_resizing,
+    unwrap_carry,
+)
+from bellhop.control_flow.loop_progress_option import make_loop_progress, wrap_loop
+from bellhop.control_flow.scalars import as_predicate
+from bellhop.control_flow.trace_body import trace_step
+from bellhop.tracing.state import current_gate_recorder
 
 
 def while_loop(
@@ -51,28 +56,30 @@ def while_loop(
 
     The interface is that of PennyLane's and Catalyst's ``while_loop``.
     """
-    refuse_resizing("while_loop", allow_array_resizing)
+    check_no_resizing("while_loop", allow_array_resizing)
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        what = made_of("while_loop", body)
+        what = describe_derived_function("while_loop", body)
 
         def loop(*init: Any) -> Any:
             def condition(carried: tuple[Any, ...]) -> Any:
-                return as_predicate(made_of("while_loop", cond_fn), cond_fn(*carried))
+                return as_predicate(
+                    describe_derived_function("while_loop", cond_fn), cond_fn(*carried)
+                )
 
             def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-                return as_carried(what, body(*carried), init)
+                return as_carry_arrays(what, body(*carried), init)
 
             if is_interpreted():
                 carried = init
                 while condition(carried):
-                    carried = as_values(what, body(*carried), init)
-                return unwrap(carried)
-            circuit = taker_of_gates()
-            run = repeat_while if circuit is None else circuit.while_loop
-            bar = loop_progress(progress)
+                    carried = as_carry_values(what, body(*carried), init)
+                return unwrap_carry(carried)
+            circuit = current_gate_recorder()
+            run = run_while_loop if circuit is None else circuit.while_loop
+            bar = make_loop_progress(progress)
             if bar is None:
-                return unwrap(run(condition, run_body, init))
+                return unwrap_carry(run(condition, run_body, init))
 
             def run_and_show(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 count, *before = carried
@@ -83,18 +90,18 @@ def while_loop(
             bar.begin()
             count, *last = run(lambda carried: condition(carried[1:]), run_and_show, (0, *init))
             bar.end(count)
-            return unwrap(tuple(last))
+            return unwrap_carry(tuple(last))
 
-        return decorated_loop("while_loop", loop, progress)
+        return wrap_loop("while_loop", loop, progress)
 
     return decorate
 
 
-def repeat_while(
+def run_while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
-    carried, step = traced_step("while_loop", lambda carried: (body(carried), ()), carried)
+    carried, step = trace_step("while_loop", lambda carried: (body(carried), ()), carried)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried
     )

@@ -2,26 +2,26 @@
 
 from typing import Any
 
-from bellhop.base.flat import Flat
+from bellhop.base.flat_tree import FlatTree
 from bellhop.base.types import PyTree
-from bellhop.control_flow.steps import check_same, classical_result
+from bellhop.control_flow.trace_body import check_same_structure, classical_result
 
 
-def as_carried(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a body returned as the tuple of arrays that it stands for.
 
     Raises:
         TypeError: where it stands for another number of values, one is no array, or is of another
             structure or shape than what was carried.
     """
-    values = as_values(construct, result, carried)
+    values = as_carry_values(construct, result, carried)
     arrays = tuple(classical_result(construct, "the body", value) for value in values)
-    before, after = map(Flat.of, map(unwrap, (carried, arrays)))
-    check_same(construct, "it carries", before, "returns", after)
+    before, after = map(FlatTree.flatten, map(unwrap_carry, (carried, arrays)))
+    check_same_structure(construct, "it carries", before, "returns", after)
     return arrays
 
 
-def as_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
+def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return what a body returned as the tuple of carried values that it stands for.
 
     Raises:
@@ -39,14 +39,14 @@ def as_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple
     return (result,) if len(carried) == 1 else tuple(result)
 
 
-def unwrap(carried: tuple[Any, ...]) -> Any:
+def unwrap_carry(carried: tuple[Any, ...]) -> Any:
     """Return carried values as a loop returns them."""
     if len(carried) == 0:
         return None
     return carried[0] if len(carried) == 1 else carried
 
 
-def refuse_resizing(construct: str, allow_array_resizing: bool) -> None:
+def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
     """Refuse an option that PennyLane passes on to compilers."""
     if allow_array_resizing:
         raise NotImplementedError(

@@ -4,7 +4,7 @@ import sys
 from contextlib import AbstractContextManager
 
 from bellhop._jax.private import trace_state_clean
-from bellhop.tracing.state import is_tracing, trace_state, tracing_with
+from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
 def is_interpreted() -> bool:
@@ -23,9 +23,9 @@ def is_unrolling() -> bool:
     return trace_state().unrolls
 
 
-def unrolling() -> AbstractContextManager[None]:
+def force_unrolling() -> AbstractContextManager[None]:
     """Let Python run the loops of known length inside, of any values."""
-    return tracing_with(unrolls=True)
+    return override_trace_state(unrolls=True)
 
 
 def is_outcome(value: object) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CONSTRUCT = "__bellhop_loop__"
 
 
-def loop_progress(description: str | None) -> "LoopProgress | None":
+def make_loop_progress(description: str | None) -> "LoopProgress | None":
     """Return what a loop says how far it is to, or None without a description.
 
     Raises:
@@ -30,9 +30,7 @@ def loop_progress(description: str | None) -> "LoopProgress | None":
     return LoopProgress(description)
 
 
-def decorated_loop(
-    construct: str, loop: Callable[..., Any], progress: str | None
-) -> Callable[..., Any]:
+def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) -> Callable[..., Any]:
     """Return a loop as the decorator of a body returns it.
 
     Args:
@@ -40,17 +38,17 @@ def decorated_loop(
         loop: a function of what is carried.
         progress: the description of its bar; None for no bar.
     """
-    decorated = loop if progress is None else _in_one_program(loop)
+    decorated = loop if progress is None else _compile_as_one_program(loop)
     setattr(decorated, _CONSTRUCT, construct)
     return decorated
 
 
-def construct_of(function: Callable[..., Any]) -> str | None:
+def find_construct(function: Callable[..., Any]) -> str | None:
     """Return what the user called to make a loop; None for other functions."""
     return getattr(function, _CONSTRUCT, None)
 
 
-def _in_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
+def _compile_as_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loop that is one program where it is none of a program's: one run, one bar."""
 
     def run(*init: Any) -> Any:

@@ -11,10 +11,10 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
-from bellhop.base.flat import Flat, structure_in_words
-from bellhop.base.signature import as_array, or_call
+from bellhop.base.flat_tree import FlatTree, describe_structure
+from bellhop.base.signature import as_array, uncalled_loop_hint
 from bellhop.base.types import Operand, PyTree
-from bellhop.tracing.state import current_circuit, taker_of_gates
+from bellhop.tracing.state import current_circuit, current_gate_recorder
 
 Step = Callable[..., tuple[Any, Any]]
 
@@ -38,7 +38,9 @@ class Branches(NamedTuple):
     names: Sequence[str]
     functions: Sequence[Callable[..., Any]]
 
-    def changed(self, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> "Branches":
+    def map_functions(
+        self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> "Branches":
         """Return the conditional of the changed branches."""
         return self._replace(functions=list(map(change, self.functions)))
 
@@ -65,7 +67,7 @@ class TracedStep:
         result, rest = jax.tree.unflatten(
             self._out_tree, eval_jaxpr(self.closed.jaxpr, self.closed.consts, *leaves)
         )
-        return _changed(_cast, result, Flat.of(carried)).restored(), rest
+        return _map_leaves(_cast, result, FlatTree.flatten(carried)).unflatten(), rest
 
     def with_equations(self, equations: list[JaxprEqn]) -> "TracedStep":
         """Return the step with other equations, of the same variables."""
@@ -73,7 +75,7 @@ class TracedStep:
         return TracedStep(ClosedJaxpr(changed, self.closed.consts), self._out_tree)
 
 
-def traced_step(
+def trace_step(
     construct: str,
     step: Step,
     carried: tuple[Any, ...],
@@ -96,20 +98,20 @@ def traced_step(
         TypeError: where the iteration changes the structure or a shape, or a carried value is no
             array.
     """
-    first = _changed(functools.partial(_first, construct), Flat.of(carried))
+    first = _map_leaves(functools.partial(_first, construct), FlatTree.flatten(carried))
     while True:
-        closed, (result, rest) = _traced(step, first.restored(), *others)
-        widened = _changed(_widened, first, result)
+        closed, (result, rest) = _trace_flat(step, first.unflatten(), *others)
+        widened = _map_leaves(_promote, first, result)
         if all(map(_same_dtype, first.leaves, widened.leaves)):
             break
         # Python decides by types, and leaves no trace of it: the jnp.floor of an integer is no
         # equation. So the body is traced again with the wider ones, as by JAX's loops.
         first = widened
-    first = _changed(_cast, first, first)
-    return first.restored(), TracedStep(closed, jax.tree.structure((result, rest)))
+    first = _map_leaves(_cast, first, first)
+    return first.unflatten(), TracedStep(closed, jax.tree.structure((result, rest)))
 
 
-def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[Any]]:
+def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[Any]]:
     """Trace the branches of a conditional.
 
     Args:
@@ -124,21 +126,23 @@ def traced_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[
         TypeError: where structures or shapes of the results differ.
     """
     names = branches.names
-    traced = [_traced(branch, *others) for branch in branches.functions]
+    traced = [_trace_flat(branch, *others) for branch in branches.functions]
     results = [types[0] for _, types in traced]
     # PennyLane's functions of gates return one thing and another, an empty list for example.
     are_gates = not jax.tree.leaves(results) and len({result.tree for result in results}) > 1
     if are_gates:
-        results = [Flat.of(None)] * len(results)
+        results = [FlatTree.flatten(None)] * len(results)
     for name, result in zip(names, results, strict=True):
-        check_same(branches.construct, f"{names[0]} has", results[0], f"{name} returns", result)
-    common = _changed(_common_dtype, *results)
+        check_same_structure(
+            branches.construct, f"{names[0]} has", results[0], f"{name} returns", result
+        )
+    common = _map_leaves(_common_dtype, *results)
 
     def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
         def run(*others: Any) -> tuple[Any, Any]:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
             result, rest = jax.tree.unflatten(out_tree, leaves)
-            return None if are_gates else _changed(_cast, result, common).restored(), rest
+            return None if are_gates else _map_leaves(_cast, result, common).unflatten(), rest
 
         return run
 
@@ -159,23 +163,23 @@ def run_branch(
         return lambda: classical_result(construct, name, branch())
 
     checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
-    circuit = taker_of_gates()
-    run = choose if circuit is None else circuit.branch
+    circuit = current_gate_recorder()
+    run = run_chosen_branch if circuit is None else circuit.branch
     return run(Branches(construct, index, names, checked))
 
 
-def choose(branches: Branches) -> Any:
+def run_chosen_branch(branches: Branches) -> Any:
     """Run one branch of a conditional that applies no gates; return its result."""
-    runners, _ = traced_branches(branches.changed(lambda branch: lambda: (branch(), ())))
+    runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
 
 
-def _traced(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[Flat, Any]]:
+def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, Any]]:
     """Trace a function; return the types of its result, and of what else it returns."""
 
-    def flat(*args: Any) -> tuple[Flat, Any]:
+    def flat(*args: Any) -> tuple[FlatTree, Any]:
         result, rest = step(*args)
-        return Flat.of(result), rest
+        return FlatTree.flatten(result), rest
 
     closed, types = jax.make_jaxpr(flat, return_shape=True)(*args)
     return closed, types
@@ -191,10 +195,10 @@ def _first(construct: str, value: object) -> Any:
         ) from None
 
 
-def _changed(change: Callable[..., Any], first: Flat, *others: Flat) -> Flat:
+def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) -> FlatTree:
     """Return what becomes of each leaf, with those of others in its place."""
     columns = zip(first.leaves, *(other.leaves for other in others), strict=True)
-    return first.with_leaves([change(*column) for column in columns])
+    return first.replace_leaves([change(*column) for column in columns])
 
 
 def classical_result(construct: str, name: str, result: PyTree) -> Any:
@@ -227,7 +231,7 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
         except TypeError:
             raise TypeError(
                 f"{construct}: {name} returns a {type(leaf).__name__}, and only arrays and numbers "
-                f"can be returned{or_call(leaf)}."
+                f"can be returned{uncalled_loop_hint(leaf)}."
             ) from None
 
     leaves, tree = jax.tree.flatten(result, is_leaf=lambda leaf: isinstance(leaf, quantum))
@@ -237,7 +241,9 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     return None if is_only_gates else jax.tree.unflatten(tree, checked)
 
 
-def check_same(construct: str, first: str, one: Flat, second: str, other: Flat) -> None:
+def check_same_structure(
+    construct: str, first: str, one: FlatTree, second: str, other: FlatTree
+) -> None:
     """Check that two values are of one structure, and of the same shapes.
 
     Args:
@@ -252,17 +258,17 @@ def check_same(construct: str, first: str, one: Flat, second: str, other: Flat) 
     """
     if one.tree != other.tree:
         raise TypeError(
-            f"{construct}: the structures differ: {first} {structure_in_words(one.tree)}, and "
-            f"{second} {structure_in_words(other.tree)}. Return the same structure."
+            f"{construct}: the structures differ: {first} {describe_structure(one.tree)}, and "
+            f"{second} {describe_structure(other.tree)}. Return the same structure."
         )
     if list(map(jnp.shape, one.leaves)) != list(map(jnp.shape, other.leaves)):
         raise TypeError(
-            f"{construct}: the shapes differ: {first} {_listed(one)}, and {second} "
-            f"{_listed(other)}. Return arrays of the same shapes."
+            f"{construct}: the shapes differ: {first} {_format_leaves(one)}, and {second} "
+            f"{_format_leaves(other)}. Return arrays of the same shapes."
         )
 
 
-def _listed(flat: Flat) -> str:
+def _format_leaves(flat: FlatTree) -> str:
     return ", ".join(f"{jnp.result_type(x)}{list(jnp.shape(x))}" for x in flat.leaves)
 
 
@@ -276,7 +282,7 @@ def _common_dtype(*leaves: Operand) -> Any:
     return jax.ShapeDtypeStruct(first.shape, jnp.result_type(*types))
 
 
-def _widened(value: object, returned: Any) -> Any:
+def _promote(value: object, returned: Any) -> Any:
     common = _common_dtype(value, returned)
     return value if _same_dtype(value, common) else _cast(value, common)
 

@@ -12,7 +12,7 @@ the second computes the values of the first again::
         in (z, z_dot) }
     ] x x_dot
 
-What ``without_repeated(second, first, where)`` returns prints nothing.
+What ``remove_duplicate_effects(second, first, where)`` returns prints nothing.
 """
 
 from jax.extend.core import ClosedJaxpr
@@ -33,31 +33,35 @@ def repeated_effects_error(where: str) -> DifferentiableCompileError:
     return error
 
 
-def without_repeated(again: ClosedJaxpr, first: ClosedJaxpr, where: str) -> ClosedJaxpr:
+def remove_duplicate_effects(
+    recomputed: ClosedJaxpr, first: ClosedJaxpr, where: str
+) -> ClosedJaxpr:
     """Return a jaxpr without the effects that another one has.
 
     Args:
-        again: computes values of ``first`` again.
+        recomputed: computes values of ``first`` again.
         first: runs before it.
         where: what is differentiated, for errors.
 
     Raises:
         DifferentiableCompileError: where a result of such an effect is needed again.
     """
-    if not again.effects:
-        return again
+    if not recomputed.effects:
+        return recomputed
     made = call_keys(first)
-    return without_calls(again, lambda eqn: call_key(eqn) in made, repeated_effects_error(where))
+    return without_calls(
+        recomputed, lambda eqn: call_key(eqn) in made, repeated_effects_error(where)
+    )
 
 
-def without_effects(again: ClosedJaxpr, where: str) -> ClosedJaxpr:
+def remove_effects(recomputed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     """Return a jaxpr, all of whose effects were made before, without effects.
 
     Args:
-        again: computes values again.
+        recomputed: computes values again.
         where: what is differentiated, for errors.
 
     Raises:
         DifferentiableCompileError: where a result of an effect is needed again.
     """
-    return without_calls(again, lambda _: True, repeated_effects_error(where))
+    return without_calls(recomputed, lambda _: True, repeated_effects_error(where))

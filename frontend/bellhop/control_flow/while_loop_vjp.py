@@ -43,15 +43,15 @@ from jax.extend.core.primitives import while_p
 from jax.interpreters import ad
 
 from bellhop._jax.jaxprs import bind_equation, partial_eval_jaxpr_nounits, transpose_jaxpr
-from bellhop._jax.patches.conditions_of_batches import of_elements_that_go_on
-from bellhop._jax.patches.reverse_mode_of_loops import transpose_loops_by
-from bellhop.base.equations import equations_of
-from bellhop.base.rewriting import rewrite
+from bellhop._jax.patches.batched_while_cond import select_active_elements
+from bellhop._jax.patches.while_transpose import patch_while_transpose
+from bellhop.base.equations import iterate_equations
+from bellhop.base.jaxpr_interpreter import rewrite
 from bellhop.base.types import Aval, Operand
-from bellhop.control_flow.marks import Mark, has_mark, marked
-from bellhop.control_flow.repeated_effects import without_effects
-from bellhop.tracing.state import trace_state, tracing_with
-from bellhop.tracing.unused_values import needed_values, without_unused
+from bellhop.control_flow.rematerialized_effects import remove_effects
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.tracing.dce import eliminate_dead_code, prune_loop_body
+from bellhop.tracing.state import override_trace_state, trace_state
 
 # The bytes that checkpoints may take; and the least and the greatest number of checkpoints.
 _CHECKPOINT_BYTES = 1 << 22
@@ -59,22 +59,22 @@ _FEWEST, _MOST = 32, 1024
 
 
 @contextlib.contextmanager
-def reverse_mode_of_loops(where: str) -> Iterator[None]:
+def enable_while_transpose(where: str) -> Iterator[None]:
     """Let JAX transpose ``while`` inside of the ``with`` block.
 
     Outside, the transpose still raises JAX's own error, as JAX documents for ``jax.grad``, but for
-    loops ``with_reverse_mode``: those of circuits.
+    loops ``make_loops_reversible``: those of circuits.
 
     Args:
         where: what is differentiated, for errors.
     """
-    transpose_loops_by(_transpose_or)
-    with tracing_with(transposing=where):
+    patch_while_transpose(_transpose_with_fallback)
+    with override_trace_state(transposing=where):
         yield
 
 
 @dataclass(frozen=True)
-class _Reversible(Mark):
+class _ReversibleTag(ValueTag):
     """The mark of what a loop carries that has a reverse mode, whoever asks for it.
 
     Attributes:
@@ -84,14 +84,14 @@ class _Reversible(Mark):
     where: str
 
 
-def with_reverse_mode(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
+def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     """Return a jaxpr whose loops of computed length have a reverse mode, whoever asks for it.
 
     Args:
         closed: the jaxpr.
         where: whose loops they are, for errors.
     """
-    transpose_loops_by(_transpose_or)
+    patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
@@ -99,7 +99,9 @@ def with_reverse_mode(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
         def step(*args: Any) -> list[Any]:
             consts, carried = _split(args, n_consts)
             is_moved = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
-            carried = [marked(x, mark=_Reversible(where)) if is_moved(x) else x for x in carried]
+            carried = [
+                tag_value(x, mark=_ReversibleTag(where)) if is_moved(x) else x for x in carried
+            ]
             return eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
 
         changed = eqn.replace(
@@ -110,15 +112,17 @@ def with_reverse_mode(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
     return rewrite(closed, {while_p: loop})
 
 
-def _whose(body: ClosedJaxpr) -> str | None:
+def _reversible_site(body: ClosedJaxpr) -> str | None:
     """Return whose loop it is; None where only our own derivatives have a reverse mode of it."""
-    marks = (eqn.params["mark"] for eqn in equations_of(body.jaxpr) if has_mark(eqn, _Reversible))
+    marks = (
+        eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if has_tag(eqn, _ReversibleTag)
+    )
     return next((mark.where for mark in marks), None)
 
 
-def has_loop_of_unknown_length(closed: ClosedJaxpr) -> bool:
+def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
     """Tell whether a jaxpr has a ``while``, at any depth."""
-    return any(eqn.primitive is while_p for eqn in equations_of(closed.jaxpr))
+    return any(eqn.primitive is while_p for eqn in iterate_equations(closed.jaxpr))
 
 
 @dataclass(frozen=True)
@@ -141,13 +145,13 @@ class _SplitLoop:
     reverse: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
 
 
-def _transpose_or(by_jax: Callable[..., Any]) -> Callable[..., Any]:
+def _transpose_with_fallback(by_jax: Callable[..., Any]) -> Callable[..., Any]:
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        where = trace_state().transposing or _whose(params["body_jaxpr"])
+        where = trace_state().transposing or _reversible_site(params["body_jaxpr"])
         if where is None:
             return list(by_jax(cotangents, *args, **params))
         # Loops in it too.
-        with tracing_with(transposing=where):
+        with override_trace_state(transposing=where):
             return _transpose(where, cotangents, *args, **params)
 
     return transpose
@@ -160,34 +164,34 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     cond, n_cond = params["cond_jaxpr"], params["cond_nconsts"]
     body, n_consts = params["body_jaxpr"], params["body_nconsts"]
     if cond.out_avals[0].shape:
-        body, n_consts = _body_of_a_batch(cond, n_cond, body), n_cond + n_consts
+        body, n_consts = _make_batched_body(cond, n_cond, body), n_cond + n_consts
         args = (*args[:n_cond], *args)
     cond_consts, consts, init = _split(args, n_cond, n_consts)
     are_linear_consts = [ad.is_undefined_primal(const) for const in consts]
     known, linear, are_linear = _split_body(
         body, are_linear_consts, [ad.is_undefined_primal(value) for value in init]
     )
-    is_known_const, is_known = _inverted(are_linear_consts), _inverted(are_linear)
+    is_known_const, is_known = _invert_flags(are_linear_consts), _invert_flags(are_linear)
     n_linear = sum(are_linear_consts) + sum(are_linear)
 
-    known, cond = without_effects(known, where), without_effects(cond, where)
+    known, cond = remove_effects(known, where), remove_effects(cond, where)
     # DCE comes first, so that nothing is computed again that the linear part does not need; the
     # gates of a circuit, for example, must not be applied again.
     n_residuals = len(linear.in_avals) - n_linear
-    linear, used = without_unused(
+    linear, used = eliminate_dead_code(
         linear, [True] * len(linear.out_avals), [False] * n_residuals + [True] * n_linear
     )
-    _, by_cond = without_unused(cond, [True])
+    _, by_cond = eliminate_dead_code(cond, [True])
     needed = _where(is_known, by_cond[n_cond:])
-    known, used_consts, needed = needed_values(
+    known, used_consts, needed = prune_loop_body(
         known, sum(is_known_const), needed, used[:n_residuals]
     )
     is_needed = _flags(needed, is_known)
-    cond, used = without_unused(cond, [True], [False] * n_cond + is_needed)
+    cond, used = eliminate_dead_code(cond, [True], [False] * n_cond + is_needed)
     known_consts = _where(used_consts, _where(is_known_const, consts))
     known_cond_consts = _where(used[:n_cond], cond_consts)
 
-    def goes_on(values: list[Any]) -> Any:
+    def is_unfinished(values: list[Any]) -> Any:
         return jnp.any(eval_jaxpr(cond.jaxpr, cond.consts, *known_cond_consts, *values)[0])
 
     def forward(values: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -197,14 +201,16 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     def reverse(residuals: list[Any], after: list[Any]) -> tuple[list[Any], list[Any]]:
         undefined = [ad.UndefinedPrimal(aval) for aval in linear.in_avals[len(residuals) :]]
         found = transpose_jaxpr(linear, [*residuals, *undefined], after)[len(residuals) :]
-        before = [_instantiated(ct, x.aval) for ct, x in zip(found, undefined, strict=True)]
+        before = [_instantiate(ct, x.aval) for ct, x in zip(found, undefined, strict=True)]
         return before[: sum(are_linear_consts)], before[sum(are_linear_consts) :]
 
-    of_consts, of_carried = _reversed(
-        _SplitLoop(list(map(jnp.asarray, _where(is_needed, init))), goes_on, forward, reverse),
+    of_consts, of_carried = _run_reversed(
+        _SplitLoop(
+            list(map(jnp.asarray, _where(is_needed, init))), is_unfinished, forward, reverse
+        ),
         [_zeros(const.aval) for const in _where(are_linear_consts, consts)],
         [
-            _instantiated(ct, aval)
+            _instantiate(ct, aval)
             for ct, aval in zip(
                 _where(are_linear, cotangents), _where(are_linear, body.out_avals), strict=True
             )
@@ -213,8 +219,8 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     # The tangent of a carried value may be a known zero before the loop.  Such an argument gets no
     # cotangent.
     of_args = [
-        *_filled(of_consts, are_linear_consts),
-        *_filled(of_carried, are_linear),
+        *_scatter_values(of_consts, are_linear_consts),
+        *_scatter_values(of_carried, are_linear),
     ]
     n_args = len(args) - len(of_args)
     results = [*[None] * n_args, *of_args]
@@ -229,7 +235,7 @@ def _count(params: dict[str, Any]) -> int:
     return len(params["cond_jaxpr"].in_avals) + params["body_nconsts"]
 
 
-def _reversed(
+def _run_reversed(
     loop: _SplitLoop, of_consts: list[Any], of_carried: list[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Return the cotangents of linear constants and of the carried values before the loop.
@@ -244,16 +250,16 @@ def _reversed(
         return loop.forward(values)[0]
 
     # A checkpoint is the number of an iteration, and the carried values before it.
-    def at(top: Any, checkpoints: list[Any]) -> list[Any]:
+    def find_state(top: Any, checkpoints: list[Any]) -> list[Any]:
         return [
             lax.dynamic_index_in_dim(stack, top, keepdims=False, allow_negative_indices=False)
             for stack in checkpoints
         ]
 
-    def nearer(last: Any, kept: Any) -> Any:
+    def advance_checkpoint(last: Any, kept: Any) -> Any:
         """Go from the last checkpoint towards iteration ``last``, and put one checkpoint there."""
         top, checkpoints = kept
-        number, *values = at(top, checkpoints)
+        number, *values = find_state(top, checkpoints)
         distance = last - number
         free = places - 1 - top
         half = jnp.maximum(lax.div(free, jnp.int32(2)), 1)
@@ -269,9 +275,11 @@ def _reversed(
         n_left, kept, of_consts, of_carried = state
         last = n_left - 1
         top, checkpoints = lax.while_loop(
-            lambda kept: at(*kept)[0] < last, lambda kept: nearer(last, kept), kept
+            lambda kept: find_state(*kept)[0] < last,
+            lambda kept: advance_checkpoint(last, kept),
+            kept,
         )
-        _, residuals = loop.forward(at(top, checkpoints)[1:])
+        _, residuals = loop.forward(find_state(top, checkpoints)[1:])
         more, of_carried = loop.reverse(residuals, of_carried)
         of_consts = [total + one for total, one in zip(of_consts, more, strict=True)]
         return last, (jnp.maximum(top - 1, 0), checkpoints), of_consts, of_carried
@@ -281,7 +289,7 @@ def _reversed(
         lambda state: (state[0] + 1, advance(state[1])),
         (jnp.int32(0), loop.first),
     )
-    places = _places(loop.first)
+    places = _count_checkpoints(loop.first)
     first = [jnp.int32(0), *loop.first]
     kept = jnp.int32(0), [jnp.broadcast_to(value, (places, *value.shape)) for value in first]
     state = lax.while_loop(
@@ -290,7 +298,7 @@ def _reversed(
     return state[2:]
 
 
-def _places(values: Sequence[Any]) -> int:
+def _count_checkpoints(values: Sequence[Any]) -> int:
     """Return the number of checkpoints."""
     size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
@@ -314,7 +322,7 @@ def _split_body(
         are_linear = [a or b for a, b in zip(are_linear, found, strict=True)]
 
 
-def _body_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
+def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
     """Return the body of a loop with a mapped condition: elements that have ended do not change."""
     n_consts = len(body.in_avals) - len(body.out_avals)
 
@@ -322,7 +330,7 @@ def _body_of_a_batch(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> Close
         cond_consts, consts, carried = _split(args, n_cond, n_consts)
         (goes_on,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
         after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
-        return of_elements_that_go_on(goes_on, after, carried)
+        return select_active_elements(goes_on, after, carried)
 
     return jax.make_jaxpr(step)(*cond.in_avals[:n_cond], *body.in_avals)
 
@@ -336,17 +344,17 @@ def _where(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
     return [value for value, yes in zip(values, chosen, strict=True) if yes]
 
 
-def _filled(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
+def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
     """Return the values in the chosen places, and None in the others."""
     rest = iter(values)
     return [next(rest) if yes else None for yes in places]
 
 
 def _flags(chosen: Iterable[bool], places: Sequence[bool]) -> list[bool]:
-    return [bool(yes) for yes in _filled(chosen, places)]
+    return [bool(yes) for yes in _scatter_values(chosen, places)]
 
 
-def _inverted(flags: Iterable[bool]) -> list[bool]:
+def _invert_flags(flags: Iterable[bool]) -> list[bool]:
     return [not flag for flag in flags]
 
 
@@ -354,6 +362,6 @@ def _zeros(aval: Aval) -> Any:
     return jnp.zeros(aval.shape, aval.dtype)
 
 
-def _instantiated(cotangent: Operand, aval: Aval) -> Any:
+def _instantiate(cotangent: Operand, aval: Aval) -> Any:
     is_zero = cotangent is None or type(cotangent) is ad.Zero
     return _zeros(aval) if is_zero else cotangent
