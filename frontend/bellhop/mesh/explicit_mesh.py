@@ -17,7 +17,7 @@ from bellhop.base.types import Operand
 
 
 @contextlib.contextmanager
-def apart_from_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
+def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
     """Trace as where there is no mesh, if there is one that types tell of.
 
     Yields:
@@ -35,7 +35,7 @@ def apart_from_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
         ]
 
 
-def replicated(array: Operand) -> Any:
+def replicate(array: Operand) -> Any:
     """Return an array of which each device has all elements, in the terms of its type."""
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())

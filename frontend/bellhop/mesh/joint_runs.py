@@ -9,7 +9,8 @@ device until XLA ends the process.  So the runtime (``runtime/ffi/joint_runs.h``
 return zeros, makes no more calls in that run, and the exception is raised here when all devices
 have finished.  A program without collectives still stops where its callback raises.
 
-Where JAX makes the calls (``compiler/delegation.py``), ``Delegated`` does the same in Python.
+Where JAX makes the calls (``compiler/jax_callback_lowering.py``), ``Delegated`` does the same in
+Python.
 """
 
 import contextlib

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import jax
 
-from bellhop._jax.private import over_axes, varying_axes
+from bellhop._jax.private import make_varying, varying_axes
 
 Tree = TypeVar("Tree")
 
 
-def varying_as(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+def vary_types_like(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Return the types of results that differ over every axis over which an operand does.
 
     Args:
@@ -22,10 +22,10 @@ def varying_as(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         results: those of the results, which say nothing of it.
     """
     axes, mesh = _axes(operands)
-    return [over_axes(aval, axes, mesh) for aval in results] if axes else list(results)
+    return [make_varying(aval, axes, mesh) for aval in results] if axes else list(results)
 
 
-def vary_with(operands: Any, tree: Tree) -> Tree:
+def vary_like(operands: Any, tree: Tree) -> Tree:
     """Return a pytree of arrays that differ over every axis over which one of the operands does.
 
     Args:
@@ -44,7 +44,7 @@ def vary_with(operands: Any, tree: Tree) -> Tree:
     return jax.tree.map(vary, tree) if axes else tree
 
 
-def differ(arrays: Any) -> bool:
+def has_varying(arrays: Any) -> bool:
     """Tell whether an array in a pytree differs between devices inside ``jax.shard_map``."""
     axes, _ = _axes([jax.typeof(leaf) for leaf in jax.tree.leaves(arrays)])
     return bool(axes)

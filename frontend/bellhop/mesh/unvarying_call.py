@@ -22,15 +22,15 @@ from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.jaxprs import dce, jvp_jaxpr
-from bellhop.base.types import Aval, Operand, structs_of
-from bellhop.mesh.explicit_mesh import apart_from_mesh
-from bellhop.mesh.manual_axes import differ, vary_with, varying_as
+from bellhop.base.types import Aval, Operand, to_structs
+from bellhop.mesh.explicit_mesh import leave_mesh
+from bellhop.mesh.manual_axes import has_varying, vary_like, vary_types_like
 
 _call_p = Primitive("bellhop_apart_from_axes")
 _call_p.multiple_results = True
 
 
-def apart_from_axes(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
+def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
     """Return a function that is called as one equation where its arguments differ between devices.
 
     Args:
@@ -38,23 +38,23 @@ def apart_from_axes(function: Callable[..., Sequence[Any]]) -> Callable[..., lis
     """
 
     def call(*args: Any) -> list[Any]:
-        if not differ(args):
+        if not has_varying(args):
             return list(function(*args))
         leaves, tree = jax.tree.flatten(args)
         types = list(map(jax.typeof, leaves))
         # XLA of JAX 0.11 ends the process where jax.shard_map splits what has no elements.
         operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
 
-        def of_operands(*operands: Any) -> Sequence[Any]:
+        def evaluate_operands(*operands: Any) -> Sequence[Any]:
             rest = iter(operands)
             all_leaves = [
                 next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types
             ]
             return function(*tree.unflatten(all_leaves))
 
-        with apart_from_mesh(operands) as plain:
-            closed = jax.make_jaxpr(of_operands)(*plain)
-        return _call_p.bind(*vary_with(operands, operands), closed=closed)
+        with leave_mesh(operands) as plain:
+            closed = jax.make_jaxpr(evaluate_operands)(*plain)
+        return _call_p.bind(*vary_like(operands, operands), closed=closed)
 
     return call
 
@@ -66,7 +66,7 @@ def _evaluate(*operands: Operand, closed: ClosedJaxpr) -> list[Any]:
 
 @_call_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, closed: ClosedJaxpr) -> list[Any]:
-    return varying_as(avals, closed.out_avals)
+    return vary_types_like(avals, closed.out_avals)
 
 
 def _jvp(
@@ -88,7 +88,7 @@ def _jvp(
 
 def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxpr) -> list[Any]:
     linear = list(map(ad.is_undefined_primal, operands))
-    likes = structs_of(itertools.compress(closed.in_avals, linear))
+    likes = to_structs(itertools.compress(closed.in_avals, linear))
 
     def pulled_back(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
         def along(*moving: Any) -> list[Any]:
@@ -99,14 +99,14 @@ def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxp
         return jax.linear_transpose(along, *likes)(list(cotangents))
 
     known = [operand for operand, yes in zip(operands, linear, strict=True) if not yes]
-    found = iter(apart_from_axes(pulled_back)(known, list(map(ad.instantiate_zeros, cotangents))))
+    found = iter(wrap_unvarying(pulled_back)(known, list(map(ad.instantiate_zeros, cotangents))))
     return [next(found) if yes else None for yes in linear]
 
 
 def _batch(
     operands: Sequence[Any], dims: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[int]]:
-    results = apart_from_axes(jax.vmap(jaxpr_as_fun(closed), tuple(dims)))(*operands)
+    results = wrap_unvarying(jax.vmap(jaxpr_as_fun(closed), tuple(dims)))(*operands)
     return results, [0] * len(results)
 
 

@@ -36,7 +36,7 @@ def is_partitioned(context: mlir.ModuleContext) -> bool:
     return kind is Partitioning.AUTOMATIC
 
 
-def on_first_device(
+def lower_on_first_device(
     ctx: mlir.LoweringRuleContext,
     function: Callable[..., Sequence[Any]],
     operands: Sequence[ir.Value],

@@ -18,11 +18,11 @@ from bellhop.base.source import user_site
 from bellhop.base.types import Operand
 
 
-def specs_of_results(what: str, declared: Any) -> list[NamedSharding]:
+def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
     """Return how the results of a partitioned callback are spread.
 
     Args:
-        what: the callback, for errors.
+        label: the callback, for errors.
         declared: a pytree of types or arrays, with shardings.
 
     Raises:
@@ -32,15 +32,15 @@ def specs_of_results(what: str, declared: Any) -> list[NamedSharding]:
     for leaf in leaves:
         if not isinstance(getattr(leaf, "sharding", None), NamedSharding):
             raise ResultTypeError(
-                f"{what} has partitioned=True, and the result type {leaf!r} does not say which "
+                f"{label} has partitioned=True, and the result type {leaf!r} does not say which "
                 "part each device returns. Declare jax.ShapeDtypeStruct(shape, dtype, "
                 "sharding=jax.NamedSharding(mesh, spec)), of the whole array."
             )
     return [leaf.sharding for leaf in leaves]
 
 
-def call_with_own_parts(
-    what: str,
+def call_per_shard(
+    label: str,
     leaves: Sequence[Any],
     results: tuple[tuple[Any, ...], Any],
     spread: Sequence[NamedSharding],
@@ -49,7 +49,7 @@ def call_with_own_parts(
     """Call on each device with its part of the arguments; outside of meshes, once.
 
     Args:
-        what: the callback, for errors.
+        label: the callback, for errors.
         leaves: the arguments.
         results: the types of the leaves of the whole result, and their structure.
         spread: how these are spread.
@@ -58,21 +58,21 @@ def call_with_own_parts(
     if AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types:
         # Each device calls for itself there already, with arrays that are its own.
         return call(leaves, results)
-    shardings = [_sharding(leaf) for leaf in leaves]
+    shardings = [_find_sharding(leaf) for leaf in leaves]
     meshes = [sharding.mesh for sharding in (*spread, *shardings) if sharding is not None]
     if not meshes:
         return call(leaves, results)
     for number, (leaf, sharding) in enumerate(zip(leaves, shardings, strict=True)):
         if sharding is None and isinstance(leaf, Tracer) and leaf.ndim > 0:
             raise ValueError(
-                f"{what} (called from {user_site()}) has partitioned=True, and the type of its "
+                f"{label} (called from {user_site()}) has partitioned=True, and the type of its "
                 f"argument {number}, {jax.typeof(leaf).str_short()}, does not say how that is "
                 "spread over devices. Make the mesh with jax.make_mesh, whose axes are explicit, "
                 "and put the array on it with jax.device_put, or call it in jax.shard_map."
             )
     if len({mesh.abstract_mesh for mesh in meshes}) > 1:
         raise ValueError(
-            f"{what} (called from {user_site()}) has partitioned=True, and its arguments and "
+            f"{label} (called from {user_site()}) has partitioned=True, and its arguments and "
             "results are spread over different meshes. Put them on one, with jax.device_put or "
             "jax.sharding.reshard."
         )
@@ -84,11 +84,11 @@ def call_with_own_parts(
         for aval, sharding in zip(avals, spread, strict=True)
     )
 
-    def on_each(*leaves: Operand) -> list[Any]:
+    def call_shard(*leaves: Operand) -> list[Any]:
         return jax.tree.leaves(call(leaves, (parts, tree)))
 
     mapped = jax.shard_map(
-        on_each,
+        call_shard,
         mesh=mesh,
         in_specs=tuple(PartitionSpec() if s is None else s.spec for s in shardings),
         out_specs=[sharding.spec for sharding in spread],
@@ -97,7 +97,7 @@ def call_with_own_parts(
     return jax.tree.unflatten(tree, jax.jit(mapped)(*leaves))
 
 
-def _sharding(leaf: object) -> NamedSharding | None:
+def _find_sharding(leaf: object) -> NamedSharding | None:
     """Return how an array is spread over a mesh; None where it is on none or nothing says so."""
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)
