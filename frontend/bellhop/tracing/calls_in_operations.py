@@ -3,8 +3,8 @@
 from jax.extend.core import Jaxpr
 
 from bellhop._jax.patches.functions_in_operations import check_functions_in_operations
-from bellhop._jax.private import CALLBACKS_OF_JAX, site_of_equation
-from bellhop.base.equations import equations_of
+from bellhop._jax.private import CALLBACKS_OF_JAX, equation_site
+from bellhop.base.equations import iterate_equations
 from bellhop.errors import CompileError
 
 # How the names of our primitives begin that call the runtime, or hold what does.
@@ -26,7 +26,7 @@ def _check(operation: str, jaxpr: Jaxpr) -> None:
     Raises:
         CompileError: naming the operation, its line, and the callback or circuit.
     """
-    for eqn in equations_of(jaxpr):
+    for eqn in iterate_equations(jaxpr):
         if eqn.primitive in CALLBACKS_OF_JAX:
             called = f"jax.{eqn.primitive}"
         elif eqn.primitive.name.startswith(_OURS):
@@ -34,7 +34,7 @@ def _check(operation: str, jaxpr: Jaxpr) -> None:
         else:
             continue
         raise CompileError(
-            f"{operation} ({site_of_equation() or '<unknown>'}): its function calls {called}, "
+            f"{operation} ({equation_site() or '<unknown>'}): its function calls {called}, "
             "expected operations of XLA alone, since XLA applies it inside of one operation. Loop "
             "over the elements instead, with jax.lax.scan, jax.lax.fori_loop or bellhop.for_loop."
         )

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Any, TextIO, TypedDict
 
 from bellhop.base.config import ENGINES, PRECISIONS
-from bellhop.errors import shown
+from bellhop.errors import format_value
 from bellhop.passes import pass_names
-from bellhop.tracing.foreign import check_foreign_option
+from bellhop.tracing.catalyst_compat import check_catalyst_option
 
 TARGETS = ("binary", "mlir", "jaxpr")
 
@@ -113,7 +113,8 @@ class CompileOptions:
         if self.seed is not None and not (is_integer and 0 <= operator.index(self.seed) < 2**64):
             error = ValueError if is_integer else TypeError
             raise error(
-                f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is {shown(self.seed)}."
+                f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is "
+                f"{format_value(self.seed)}."
             )
         if self.engine not in (None, *ENGINES):
             raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
@@ -125,14 +126,14 @@ class CompileOptions:
         if isinstance(n, bool) or not hasattr(n, "__index__") or operator.index(n) < 1:
             raise ValueError(
                 "qjit: concurrent_callbacks is how many callbacks run at once, an integer from 1 "
-                f"on, not {shown(n)}. Give 1 to call one after another."
+                f"on, not {format_value(n)}. Give 1 to call one after another."
             )
         if self.target not in TARGETS:
             raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
         is_binary = isinstance(self.logfile, io.RawIOBase | io.BufferedIOBase)
         if self.logfile is not None and (is_binary or not hasattr(self.logfile, "write")):
             raise TypeError(
-                f"qjit: logfile is where text is written to, not {shown(self.logfile)}. "
+                f"qjit: logfile is where text is written to, not {format_value(self.logfile)}. "
                 "Give an open text file, as open('qjit.log', 'w'), or None for standard error."
             )
         check_modules("qjit: autograph_include", self.autograph_include)
@@ -142,7 +143,7 @@ class CompileOptions:
         ):
             raise TypeError(
                 "qjit: compiler_options takes XLA options by name, as "
-                f"{{'xla_cpu_enable_fast_min_max': True}}, and is {shown(options)}."
+                f"{{'xla_cpu_enable_fast_min_max': True}}, and is {format_value(options)}."
             )
         self.intermediate_level  # noqa: B018
         self.circuit_passes  # noqa: B018
@@ -165,11 +166,11 @@ class CompileOptions:
         return number
 
 
-def check_modules(what: str, modules: Any) -> None:
+def check_modules(label: str, modules: Any) -> None:
     """Refuse what are no modules for autograph to convert.
 
     Args:
-        what: is given them, for errors.
+        label: is given them, for errors.
         modules: a sequence of modules and names of modules.
 
     Raises:
@@ -178,8 +179,8 @@ def check_modules(what: str, modules: Any) -> None:
     listed = () if isinstance(modules, str) or not isinstance(modules, Iterable) else (*modules,)
     if (modules and not listed) or not all(isinstance(m, str | ModuleType) for m in listed):
         raise TypeError(
-            f"{what} takes modules and names of modules, as ['package.module'], and is "
-            f"{shown(modules)}."
+            f"{label} takes modules and names of modules, as ['package.module'], and is "
+            f"{format_value(modules)}."
         )
 
 
@@ -223,6 +224,6 @@ def compile_options(options: Mapping[str, Any]) -> CompileOptions:
     for name, value in options.items():
         if name in names:
             known[name] = value
-        elif not check_foreign_option(name, value):
+        elif not check_catalyst_option(name, value):
             raise TypeError(f"qjit has no option '{name}'; there are {', '.join(names)}.")
     return CompileOptions(**known)

@@ -21,12 +21,12 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.patches.effects_of_split_loops import split_loops_by
-from bellhop._jax.private import calls_python, is_ours
+from bellhop._jax.private import is_bellhop_effect, is_callback_effect
 from bellhop.base.equations import (
-    changed_from_the_end,
-    equations_of,
     inner_jaxprs,
-    with_inner_jaxprs,
+    iterate_equations,
+    map_equations_reversed,
+    replace_inner_jaxprs,
 )
 from bellhop.tracing.state import is_tracing
 
@@ -38,7 +38,7 @@ def call_key(eqn: JaxprEqn) -> Any:
 
 def call_keys(closed: ClosedJaxpr) -> set[Any]:
     """Return the keys of all equations with effects of a jaxpr, at any depth."""
-    return {call_key(eqn) for eqn in equations_of(closed.jaxpr) if eqn.effects}
+    return {call_key(eqn) for eqn in iterate_equations(closed.jaxpr) if eqn.effects}
 
 
 def without_calls(
@@ -59,7 +59,7 @@ def without_calls(
 
     def without(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
         if eqn.effects and any(inner_jaxprs(eqn)):
-            changed = with_inner_jaxprs(eqn, lambda inner: without_calls(inner, is_made, error))
+            changed = replace_inner_jaxprs(eqn, lambda inner: without_calls(inner, is_made, error))
             return changed.replace(effects=eqn.effects - (_inner(eqn) - _inner(changed)))
         if not (eqn.effects and is_made(eqn)):
             return eqn
@@ -69,7 +69,7 @@ def without_calls(
             return eqn
         raise error
 
-    equations = changed_from_the_end(closed.jaxpr, without)
+    equations = map_equations_reversed(closed.jaxpr, without)
     lost = _union(closed.jaxpr.eqns) - _union(equations)
     effects = closed.effects - lost
     return ClosedJaxpr(closed.jaxpr.replace(eqns=equations, effects=effects), closed.consts)
@@ -92,7 +92,7 @@ def _without_known(again: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
     """Remove calls for effect from a jaxpr whose known part has made them."""
     keys = call_keys(known)
     # JAX's own callbacks outside of our programs are not our concern.
-    is_meant = calls_python if is_tracing() else is_ours
+    is_meant = is_callback_effect if is_tracing() else is_bellhop_effect
     return without_calls(
         again, lambda eqn: call_key(eqn) in keys and all(map(is_meant, eqn.effects))
     )

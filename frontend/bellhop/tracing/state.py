@@ -77,7 +77,7 @@ class TraceState:
 
 _state = ScopedState("bellhop_trace_state", TraceState())
 trace_state = _state.now
-tracing_with = _state.changed
+override_trace_state = _state.override
 
 
 def is_tracing() -> bool:
@@ -109,18 +109,18 @@ def offer_seed(draw: Callable[[], int]) -> None:
 
 
 @contextlib.contextmanager
-def compiling(options: "CompileOptions") -> Iterator[list[int]]:
+def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
     """Trace what runs inside with these options; yield the seeds that it offers."""
     seeds: list[int] = []
-    with tracing_with(options=options, seeds=seeds, print_options=np.get_printoptions()):
+    with override_trace_state(options=options, seeds=seeds, print_options=np.get_printoptions()):
         yield seeds
 
 
 @contextlib.contextmanager
-def outside_of_tracing() -> Iterator[None]:
+def suspend_tracing() -> Iterator[None]:
     """Run what is inside as Python does when no program is being traced."""
     outside = {field.name: field.default for field in dataclasses.fields(TraceState)}
-    with tracing_with(**outside), jax.ensure_compile_time_eval():
+    with override_trace_state(**outside), jax.ensure_compile_time_eval():
         yield
 
 
@@ -129,7 +129,7 @@ def current_circuit() -> Any:
     return trace_state().circuit
 
 
-def taker_of_gates() -> Any:
+def current_gate_recorder() -> Any:
     """Return what control flow with gates belongs to, or None outside of circuits."""
     circuit = trace_state().circuit
     return None if circuit is None else circuit.for_control_flow()
@@ -137,4 +137,4 @@ def taker_of_gates() -> Any:
 
 def circuit_scope(circuit: Any) -> contextlib.AbstractContextManager[None]:
     """Make ``circuit`` the one that gates belong to."""
-    return tracing_with(circuit=circuit)
+    return override_trace_state(circuit=circuit)

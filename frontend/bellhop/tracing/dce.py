@@ -5,7 +5,7 @@ whole or not at all::
 
     a b = while[body={ lambda ; a b. let c = sin a    d = cos b in (c, d) } ...] x y
 
-``without_unused`` makes of it ::
+``eliminate_dead_code`` makes of it ::
 
     a = while[body={ lambda ; a. let c = sin a in (c,) } ...] x
 
@@ -22,12 +22,12 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import scan_p, while_p
 
 from bellhop._jax.jaxprs import dce, scan_counts
-from bellhop.base.equations import changed_from_the_end, equations_of, with_inner_jaxprs
+from bellhop.base.equations import iterate_equations, map_equations_reversed, replace_inner_jaxprs
 
 _dropped_by_us: set[Primitive] = set()
 
 
-def drop_where_unused(primitive: Primitive) -> None:
+def register_droppable(primitive: Primitive) -> None:
     """Drop equations of a primitive whose results nobody uses, as XLA may not with their calls.
 
     Those with effects stay.
@@ -35,22 +35,22 @@ def drop_where_unused(primitive: Primitive) -> None:
     _dropped_by_us.add(primitive)
 
 
-def without_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
+def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr without calls that nobody uses and XLA would run; itself where there are none.
 
     It takes the same arguments.
     """
-    if not _calls(closed):
+    if not _count_calls(closed):
         return closed
-    pruned, _ = without_unused(closed, [True] * len(closed.out_avals), keep=True)
-    return closed if _calls(pruned) == _calls(closed) else pruned
+    pruned, _ = eliminate_dead_code(closed, [True] * len(closed.out_avals), keep=True)
+    return closed if _count_calls(pruned) == _count_calls(closed) else pruned
 
 
-def _calls(closed: ClosedJaxpr) -> int:
-    return sum(eqn.primitive in _dropped_by_us for eqn in equations_of(closed.jaxpr))
+def _count_calls(closed: ClosedJaxpr) -> int:
+    return sum(eqn.primitive in _dropped_by_us for eqn in iterate_equations(closed.jaxpr))
 
 
-def without_unused(
+def eliminate_dead_code(
     closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
     """Eliminate dead code: return the jaxpr of the used results, and which inputs it still takes.
@@ -60,7 +60,7 @@ def without_unused(
     keep = [keep] * len(closed.in_avals) if isinstance(keep, bool) else keep
     closed, needed = dce(closed, used, keep)
     # A loop that needs less may leave more unused before it, and around it.
-    while (pruned := _with_pruned_loops(closed)) is not closed:
+    while (pruned := _prune_loops(closed)) is not closed:
         kept = [keeps for keeps, yes in zip(keep, needed, strict=True) if yes]
         closed, still = dce(pruned, [True] * len(pruned.out_avals), kept)
         rest = iter(still)
@@ -68,7 +68,7 @@ def without_unused(
     return closed, needed
 
 
-def needed_values(
+def prune_loop_body(
     body: ClosedJaxpr, n_consts: int, carried: Sequence[bool], others: Sequence[bool] = ()
 ) -> tuple[ClosedJaxpr, list[bool], list[bool]]:
     """Eliminate dead code of a loop's body, to a fixpoint of the carried values that are needed.
@@ -87,35 +87,35 @@ def needed_values(
     n_others = len(body.in_avals) - end
     while True:
         keep = [False] * n_consts + carried + [False] * n_others
-        pruned, inputs = without_unused(body, [*carried, *others], keep)
+        pruned, inputs = eliminate_dead_code(body, [*carried, *others], keep)
         if inputs[n_consts:end] == carried:
             return pruned, inputs[:n_consts], carried
         carried = inputs[n_consts:end]
 
 
-def _with_pruned_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
+def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr whose loops, at any depth, compute what is used; itself where all do."""
     jaxpr = closed.jaxpr
 
     def pruned(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
-        eqn = with_inner_jaxprs(eqn, _with_pruned_loops)
+        eqn = replace_inner_jaxprs(eqn, _prune_loops)
         if eqn.primitive in _PRUNED and not eqn.effects:
             return _PRUNED[eqn.primitive](eqn, used)
         return eqn
 
-    equations = changed_from_the_end(jaxpr, pruned)
+    equations = map_equations_reversed(jaxpr, pruned)
     if all(new is old for new, old in zip(equations, jaxpr.eqns, strict=True)):
         return closed
     return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
 
 
-def _pruned_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Return a loop of the carried values that are used; itself where all are needed."""
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    _, by_condition = without_unused(eqn.params["cond_jaxpr"], [True])
+    _, by_condition = eliminate_dead_code(eqn.params["cond_jaxpr"], [True])
     carried = [a or b for a, b in zip(used, by_condition[n_cond:], strict=True)]
-    body, by_body, carried = needed_values(eqn.params["body_jaxpr"], n_body, carried)
-    condition, by_condition = without_unused(
+    body, by_body, carried = prune_loop_body(eqn.params["body_jaxpr"], n_body, carried)
+    condition, by_condition = eliminate_dead_code(
         eqn.params["cond_jaxpr"], [True], [False] * n_cond + carried
     )
     needed = [*by_condition[:n_cond], *by_body, *carried]
@@ -134,18 +134,18 @@ def _pruned_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     )
 
 
-def _pruned_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
+def _prune_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     """Return a loop that passes on the carried values that are not needed; itself where it does."""
     n_consts, n_carried = scan_counts(eqn.params)
     body = eqn.params["jaxpr"]
     results, others = list(body.jaxpr.outvars[:n_carried]), body.jaxpr.outvars[n_carried:]
     before = body.jaxpr.invars[n_consts : n_consts + n_carried]
-    pruned, _, needed = needed_values(body, n_consts, used[:n_carried], [True] * len(others))
+    pruned, _, needed = prune_loop_body(body, n_consts, used[:n_carried], [True] * len(others))
     after = [new if yes else old for old, new, yes in zip(before, results, needed, strict=True)]
     if after == results:
         return eqn
     jaxpr = body.jaxpr.replace(eqns=pruned.jaxpr.eqns, outvars=[*after, *others])
-    return with_inner_jaxprs(eqn, lambda _: ClosedJaxpr(jaxpr, body.consts))
+    return replace_inner_jaxprs(eqn, lambda _: ClosedJaxpr(jaxpr, body.consts))
 
 
-_PRUNED = {while_p: _pruned_while, scan_p: _pruned_scan}
+_PRUNED = {while_p: _prune_while, scan_p: _prune_scan}

@@ -45,18 +45,18 @@ def as_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    number = lambda value: _number(value, tracer_type)
+    number = lambda value: _as_number(value, tracer_type)
     # PennyLane recognizes JAX's values by the module of their type.
     methods: dict[str, Any] = {"__slots__": (), "__module__": tracer_type.__module__}
     for function in _ARITHMETIC:
         name = function.__name__
-        methods[f"__{name}__"] = _arithmetic(function, number)
-        methods[f"__r{name}__"] = _arithmetic(_swapped(function), number)
+        methods[f"__{name}__"] = _make_arithmetic(function, number)
+        methods[f"__r{name}__"] = _make_arithmetic(_swap_operands(function), number)
     for name, function in _LOGIC.items():
-        methods[f"__{name}__"] = _logic(function, tracer_type)
-        methods[f"__r{name}__"] = _logic(_swapped(function), tracer_type)
+        methods[f"__{name}__"] = _make_logic(function, tracer_type)
+        methods[f"__r{name}__"] = _make_logic(_swap_operands(function), tracer_type)
     for function in _COMPARISONS:
-        methods[f"__{function.__name__}__"] = _comparison(function, number)
+        methods[f"__{function.__name__}__"] = _make_comparison(function, number)
     # A class with a comparison of its own has no hash otherwise; wires are looked up by it.
     # Tracers have one only where PennyLane has been imported.
     methods["__hash__"] = object.__hash__
@@ -67,23 +67,23 @@ def _outcome_type(tracer_type: Any) -> Any:
     return type("MidCircuitOutcome", (tracer_type,), methods)
 
 
-def _number(value: object, tracer_type: Any) -> Any:
+def _as_number(value: object, tracer_type: Any) -> Any:
     return jnp.asarray(value, int) if type(value) is _outcome_type(tracer_type) else value
 
 
-def _arithmetic(
+def _make_arithmetic(
     function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     return lambda self, other: function(number(self), number(other))
 
 
-def _comparison(
+def _make_comparison(
     function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     return lambda self, other: as_outcome(function(number(self), number(other)))
 
 
-def _logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
+def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
     def method(self: Any, other: object) -> Any:
         result = function(self, other)
         is_outcome = result.dtype == bool and result.ndim == 0 and type(result) is tracer_type
@@ -92,7 +92,7 @@ def _logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..
     return method
 
 
-def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _swap_operands(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda one, other: function(other, one)
 
 

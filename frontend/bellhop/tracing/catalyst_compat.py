@@ -57,7 +57,7 @@ _ATTRIBUTES = {
 }
 
 
-def check_foreign_option(name: str, value: object) -> bool:
+def check_catalyst_option(name: str, value: object) -> bool:
     """Refuse, or ignore, an option that only Catalyst's ``qjit`` or only ``jax.jit`` has.
 
     Args:
@@ -97,7 +97,7 @@ _ATTRIBUTES_OF_QNODES = (
 )
 
 
-def missing_attribute(owner: object, name: str) -> AttributeError:
+def missing_attribute_error(owner: object, name: str) -> AttributeError:
     """Return the error for an attribute that a qjit function has not, Catalyst's by name."""
     message = f"'{type(owner).__name__}' object has no attribute '{name}'"
     if name in _ATTRIBUTES:
