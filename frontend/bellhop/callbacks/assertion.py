@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.flavour import Report
-from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.target import describe, is_array_like
+from bellhop.callbacks.callback_type import Report
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.tracing.state import current_options
 
 ASSERTION = Report("debug_assert")
@@ -53,19 +53,19 @@ def assert_statement(condition: Any, *message: str) -> None:
     _check(condition, _Statement(*message))
 
 
-def _check(condition: Any, assertion: OwnFunction) -> None:
+def _check(condition: Any, assertion: BuiltinFunction) -> None:
     for leaf in jax.tree.leaves(condition, is_leaf=lambda leaf: leaf is None):
         if not is_array_like(leaf):
             raise TypeError(
                 f"debug_assert takes a condition first, a bool, a number or an array; got "
-                f"{describe(leaf)}."
+                f"{describe_value(leaf)}."
             )
     options = current_options()
     if options is None or not options.disable_assertions:
         call_for_effect(assertion, (condition,), {}, ASSERTION)
 
 
-class _Assertion(OwnFunction):
+class _Assertion(BuiltinFunction):
     """Checks a condition; it is made of the error."""
 
     __name__ = "debug_assert"

@@ -43,7 +43,7 @@ def barrier_wait() -> None:
     # Programs that are dispatched asynchronously may still be on their way to their taps.
     jax.effects_barrier()
     wait_for_taps()
-    if (failure := _failure()) is not None:
+    if (failure := _take_failure()) is not None:
         raise failure
 
 
@@ -78,7 +78,7 @@ def tap_queue_limit(bytes: int | None = None) -> int:
     return tap_limit() if bytes is None else set_tap_limit(bytes)
 
 
-def _failure() -> CallbackException | None:
+def _take_failure() -> CallbackException | None:
     """Return what is to be raised, if anything; it is forgotten then."""
     exceptions, dropped = take_tap_failures()
     if not exceptions:
@@ -93,7 +93,7 @@ def _failure() -> CallbackException | None:
 
 
 @atexit.register
-def _at_exit() -> None:
+def _flush_at_exit() -> None:
     """Let little be lost: what waits is called, and what nobody waited for is reported.
 
     Programs without effects that still run then are not waited for: they fail where they would
@@ -105,12 +105,12 @@ def _at_exit() -> None:
         try:
             close_taps(tap_exit_seconds())
         finally:
-            _report()
+            _report_failures()
             close_calls()
 
 
-def _report() -> None:
-    if (failure := _failure()) is not None:
+def _report_failures() -> None:
+    if (failure := _take_failure()) is not None:
         print(f"bellhop: nobody waited for taps, and {failure}", file=sys.stderr)
         for exception in failure.exceptions:
             traceback.print_exception(exception, file=sys.stderr)

@@ -9,14 +9,14 @@ from jax.core import ShapedArray
 
 from bellhop.base.declared_types import result_avals
 from bellhop.base.source import function_name
-from bellhop.callbacks.flavour import Pure, SideEffects
+from bellhop.callbacks.callback_type import Pure, SideEffects
 from bellhop.callbacks.vmap_method import AT_ONCE, ONE_BY_ONE, check_vmap_method
-from bellhop.compiler.buffer_target import BufferTarget
-from bellhop.compiler.target import ON_THREADS, describe, flatten_arguments
+from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
+from bellhop.compiler.callback_target import ON_THREADS, describe_value, flatten_arguments
 
-BUFFER = Pure("buffer_callback", target_type=BufferTarget)
+BUFFER = Pure("buffer_callback", target_type=BufferCallbackTarget)
 BUFFER_WITH_EFFECTS = SideEffects(
-    "buffer_callback", primitive="buffer_callback_with_effects", target_type=BufferTarget
+    "buffer_callback", primitive="buffer_callback_with_effects", target_type=BufferCallbackTarget
 )
 
 
@@ -105,7 +105,7 @@ def buffer_callback(
             in_tree,
             results,
             vmap_method=vmap_method,
-            aliases=_checked_aliases(what, input_output_aliases or {}, leaves, results[0]),
+            aliases=_check_aliases(what, input_output_aliases or {}, leaves, results[0]),
             command_buffer_compatible=command_buffer_compatible,
             in_place=in_place,
         )
@@ -116,15 +116,15 @@ def buffer_callback(
     return call
 
 
-def _checked_aliases(
-    what: str,
+def _check_aliases(
+    label: str,
     aliases: Mapping[int, int],
     arguments: Sequence[Any],
     results: Sequence[ShapedArray],
 ) -> tuple[tuple[int, int], ...]:
     pairs = tuple(sorted((int(argument), int(result)) for argument, result in aliases.items()))
     for argument, result in pairs:
-        where = f"{what} has input_output_aliases with {argument}: {result}"
+        where = f"{label} has input_output_aliases with {argument}: {result}"
         if not 0 <= argument < len(arguments):
             raise ValueError(f"{where}, and its arguments are numbered in [0, {len(arguments)}).")
         if not 0 <= result < len(results):
@@ -132,12 +132,12 @@ def _checked_aliases(
         aval = jax.typeof(arguments[argument])
         if (aval.shape, aval.dtype) != (results[result].shape, results[result].dtype):
             raise ValueError(
-                f"{where}: that argument is {describe(aval)} and that result "
-                f"{describe(results[result])}, and what shares memory is of one type."
+                f"{where}: that argument is {describe_value(aval)} and that result "
+                f"{describe_value(results[result])}, and what shares memory is of one type."
             )
     if len({result for _, result in pairs}) < len(pairs):
         raise ValueError(
-            f"{what} has input_output_aliases {dict(pairs)}, two for one result. Give each result "
+            f"{label} has input_output_aliases {dict(pairs)}, two for one result. Give each result "
             "one argument at most."
         )
     return pairs

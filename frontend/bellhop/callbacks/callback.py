@@ -10,9 +10,9 @@ from bellhop.base.declared_types import MISSING
 from bellhop.base.signature import check_call
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Operand, PyTree
-from bellhop.callbacks.flavour import Report
-from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.target import is_array_like
+from bellhop.callbacks.callback_type import Report
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import is_array_like
 
 CALLBACK = Report("callback")
 
@@ -21,7 +21,7 @@ def call_for_effect(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    flavour: Report,
+    callback_type: Report,
     *,
     asynchronous: bool = False,
     partitioned: bool = False,
@@ -30,28 +30,30 @@ def call_for_effect(
 
     Arguments that are no arrays are known when the program is traced, and stay as they are.
     """
-    function, leaves, in_tree = _with_static_arguments(flavour.name, function, args, kwargs)
-    target = flavour.target(function, in_tree, asynchronous=asynchronous, partitioned=partitioned)
-    flavour.bind(target, leaves)
+    function, leaves, in_tree = _bind_static_arguments(callback_type.name, function, args, kwargs)
+    target = callback_type.target(
+        function, in_tree, asynchronous=asynchronous, partitioned=partitioned
+    )
+    callback_type.bind(target, leaves)
 
 
-def _with_static_arguments(
-    flavour: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+def _bind_static_arguments(
+    callback_name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], list[Any], Any]:
     """Return a function of the arrays among the arguments, these, and their structure."""
     leaves, in_tree = jax.tree.flatten((args, kwargs))
     static = tuple((i, leaf) for i, leaf in enumerate(leaves) if not is_array_like(leaf))
     if not static:
         return function, leaves, in_tree
-    if not isinstance(function, OwnFunction):
-        called = f"{flavour} '{function_name(function)}' (called from {user_site()})"
+    if not isinstance(function, BuiltinFunction):
+        called = f"{callback_name} '{function_name(function)}' (called from {user_site()})"
         check_call(called, function, len(args), kwargs)
     arrays = [leaf for leaf in leaves if is_array_like(leaf)]
     structure = jax.tree.structure((tuple(arrays), {}))
-    return _WithStaticArguments(function, in_tree, static), arrays, structure
+    return _StaticArgumentsFunction(function, in_tree, static), arrays, structure
 
 
-class _WithStaticArguments:
+class _StaticArgumentsFunction:
     """A function some of whose arguments are no arrays; equal ones are equal callbacks."""
 
     def __init__(
@@ -75,7 +77,7 @@ class _WithStaticArguments:
         return self._function, self._tree, tuple((i, id(value)) for i, value in self._static)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _WithStaticArguments) and self._key() == other._key()
+        return isinstance(other, _StaticArgumentsFunction) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())

@@ -17,11 +17,11 @@ from jax.core import ShapedArray
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.flavour import Report
+from bellhop.callbacks.callback_type import Report
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.callbacks.print import print as print_when_run
-from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.target import describe, is_array_like
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import describe_value, is_array_like
 
 _CHECK = Report("debug.cotangent")
 
@@ -61,7 +61,8 @@ def cotangent(x: PyTree, show: str | Callable[[Any], Any] | None = None) -> Any:
     for leaf in leaves:
         if not is_array_like(leaf):
             raise TypeError(
-                f"debug.cotangent: got {describe(leaf)}, expected a pytree of arrays. Pass the "
+                f"debug.cotangent: got {describe_value(leaf)}, expected a pytree of arrays. Pass "
+                f"the "
                 "arrays alone."
             )
     give = _make_observer(show, user_site())
@@ -98,7 +99,7 @@ def _make_observer(show: Any, site: str) -> Callable[[Any], Any]:
     )
 
 
-class _NanCheck(OwnFunction):
+class _NanCheck(BuiltinFunction):
     """Raises the error with its message if an array holds NaN."""
 
     __name__ = "debug.cotangent"

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.compiler.batching import elements
-from bellhop.compiler.target import CallbackTarget
-from bellhop.tracing.state import is_tracing, outside_of_tracing
+from bellhop.compiler.batching import iterate_elements
+from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.tracing.state import is_tracing, suspend_tracing
 from bellhop_runtime import Callback
 
 
@@ -31,16 +31,16 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
 
     arguments = [_host_array(leaf) for leaf in leaves]
     if target.takes_device:
-        arguments.append(np.array(_device_ordinal(leaves), np.int32))
+        arguments.append(np.array(_find_device_index(leaves), np.int32))
     # Under ``jax.disable_jit`` a program is run while it is traced.
-    with outside_of_tracing() if is_tracing() else contextlib.nullcontext():
-        for of_element in elements(arguments, results, target.loops_of_program):
+    with suspend_tracing() if is_tracing() else contextlib.nullcontext():
+        for of_element in iterate_elements(arguments, results, target.program_loops):
             call(*of_element)
-    refuse_what_is_debugged(target.called, results)
+    check_debug_flags(target.name_and_site, results)
     return results
 
 
-def refuse_what_is_debugged(called: str, results: Sequence[Any]) -> None:
+def check_debug_flags(called: str, results: Sequence[Any]) -> None:
     """Say that a call returned what ``jax.debug_nans`` or ``jax.debug_infs`` look for.
 
     Args:
@@ -62,7 +62,7 @@ def refuse_what_is_debugged(called: str, results: Sequence[Any]) -> None:
             )
 
 
-def _device_ordinal(leaves: Sequence[Any]) -> int:
+def _find_device_index(leaves: Sequence[Any]) -> int:
     """Return the number of the CPU device that holds the arguments; elsewhere, of the first."""
     for leaf in leaves:
         if isinstance(leaf, jax.Array):

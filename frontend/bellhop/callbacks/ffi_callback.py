@@ -8,7 +8,7 @@ import jax
 
 from bellhop.base.declared_types import MISSING, ResultTypeError
 from bellhop.callbacks.pure_callback import PureCallback
-from bellhop.compiler.target import flatten_arguments
+from bellhop.compiler.callback_target import flatten_arguments
 
 _numbers = itertools.count()
 # By the capsule's id; the capsule is kept, as XLA has no way to unregister a handler.

@@ -16,36 +16,36 @@ import numpy as np
 from bellhop.base.declared_types import ResultTypeError, array_type
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Aval, PyTree
-from bellhop.callbacks.flavour import Results
-from bellhop.compiler.gates_in_callbacks import circuit_here, without_gates
-from bellhop.compiler.target import describe, flatten_arguments
-from bellhop.tracing.state import outside_of_tracing
+from bellhop.callbacks.callback_type import Results
+from bellhop.compiler.callback_target import describe_value, flatten_arguments
+from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
+from bellhop.tracing.state import suspend_tracing
 from bellhop_runtime import DTYPES
 
 # By function; of methods, by instance, since one is made anew each time that it is looked up.
 _known: weakref.WeakKeyDictionary[Any, dict[Any, Results]] = weakref.WeakKeyDictionary()
 
 
-def inferred_results(
-    flavour: str,
+def infer_results(
+    callback_name: str,
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    kept: dict[Any, Results],
+    cache: dict[Any, Results],
 ) -> Results:
     """Return what a function returns for arguments of such types; call it if that is not known.
 
     Args:
-        flavour: what the user called, for errors.
+        callback_name: what the user called, for errors.
         function: the user's; it is called outside of the trace that is under way.
         args: traced or concrete.
         kwargs: as ``args``.
-        kept: keeps what is known of a function that nothing can refer to weakly.
+        cache: keeps what is known of a function that nothing can refer to weakly.
 
     Raises:
         ResultTypeError: where it returns what is no array.
     """
-    leaves, tree = flatten_arguments(flavour, function, args, kwargs)
+    leaves, tree = flatten_arguments(callback_name, function, args, kwargs)
     avals = tuple(jax.typeof(leaf) for leaf in leaves)
     owner: Any = function
     method: Any = None
@@ -54,7 +54,7 @@ def inferred_results(
     try:
         known = _known.setdefault(owner, {})
     except TypeError:
-        known = kept
+        known = cache
     key = (
         method,
         tree,
@@ -62,22 +62,22 @@ def inferred_results(
         jax.config.jax_enable_x64,
     )
     if key not in known:
-        known[key] = _call_with_zeros(flavour, function, avals, tree)
+        known[key] = _call_with_zeros(callback_name, function, avals, tree)
     return known[key]
 
 
 def _call_with_zeros(
-    flavour: str, function: Callable[..., Any], avals: Sequence[Any], tree: PyTree
+    callback_name: str, function: Callable[..., Any], avals: Sequence[Any], tree: PyTree
 ) -> Results:
-    types_of_arguments = ", ".join(map(describe, avals))
+    types_of_arguments = ", ".join(map(describe_value, avals))
     called = (
-        f"{flavour} '{function_name(function)}' (called from {user_site()}) has "
+        f"{callback_name} '{function_name(function)}' (called from {user_site()}) has "
         f"result_type=bellhop.infer, and was called with zeros ({types_of_arguments}) while the "
         "program was traced"
     )
-    quiet = without_gates(function, circuit_here())
-    with outside_of_tracing():
-        args, kwargs = jax.tree.unflatten(tree, map(zeros_of, avals))
+    quiet = forbid_gates(function, current_circuit_name())
+    with suspend_tracing():
+        args, kwargs = jax.tree.unflatten(tree, map(make_zeros, avals))
         try:
             leaves, out_tree = jax.tree.flatten(quiet(*args, **kwargs))
         except Exception as error:
@@ -86,16 +86,17 @@ def _call_with_zeros(
                 "take zeros."
             )
             raise
-        results = tuple(_type_of(leaf, called) for leaf in leaves)
+        results = tuple(_leaf_type(leaf, called) for leaf in leaves)
     if any(0 in aval.shape for aval in results) and not any(0 in aval.shape for aval in avals):
         raise ResultTypeError(
-            f"{called}. It returned an empty array ({', '.join(map(describe, results))}), so its "
+            f"{called}. It returned an empty array ({', '.join(map(describe_value, results))}), "
+            f"so its "
             "size may depend on values. Declare what it returns, of one shape for all values."
         )
     return results, out_tree
 
 
-def zeros_of(aval: Aval) -> np.ndarray:
+def make_zeros(aval: Aval) -> np.ndarray:
     """Return zeros as a callback gets an array of such a type."""
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         # Of a random key, callbacks get the words.
@@ -105,11 +106,12 @@ def zeros_of(aval: Aval) -> np.ndarray:
     return zeros
 
 
-def _type_of(leaf: object, called: str) -> Any:
+def _leaf_type(leaf: object, called: str) -> Any:
     array = None if isinstance(leaf, type) else np.asarray(leaf)
     if array is None or array.dtype not in DTYPES:
         raise ResultTypeError(
-            f"{called}. It returned {describe(leaf)}, which is no array. Return arrays, numbers "
+            f"{called}. It returned {describe_value(leaf)}, which is no array. Return arrays, "
+            f"numbers "
             "and pytrees of these."
         )
     return array_type(called, array.shape, jax.dtypes.canonicalize_dtype(array.dtype))

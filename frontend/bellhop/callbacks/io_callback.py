@@ -6,12 +6,12 @@ from typing import Any
 
 from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.source import function_name
-from bellhop.callbacks.calling_style import calling_style
-from bellhop.callbacks.flavour import Ordered, Results, SideEffects
-from bellhop.callbacks.methods import Caller
+from bellhop.callbacks.bound_methods import Caller
+from bellhop.callbacks.call_signature import parse_call
+from bellhop.callbacks.callback_type import Ordered, Results, SideEffects
 from bellhop.callbacks.vmap_method import ONE_BY_ONE, check_vmap_method
-from bellhop.compiler.target import flatten_arguments, is_left_to_python
-from bellhop.mesh.own_parts import call_with_own_parts, specs_of_results
+from bellhop.compiler.callback_target import flatten_arguments, must_run_in_python
+from bellhop.mesh.per_shard_callbacks import call_per_shard, result_shardings
 
 IO = SideEffects("io_callback")
 ORDERED_IO = Ordered("io_callback", primitive="ordered_io_callback")
@@ -78,7 +78,7 @@ def io_callback(
         >>> f(100), f(100)
         (Array(108, dtype=int64), Array(106, dtype=int64))
     """
-    style = calling_style("io_callback", callback_fn, result_type, args, kwargs, sharding)
+    style = parse_call("io_callback", callback_fn, result_type, args, kwargs, sharding)
     callback_fn = style.function
     if callback_fn is None:
         return functools.partial(
@@ -103,12 +103,12 @@ def io_callback(
     # Most of what is called for its effect returns nothing, and says nothing of it.
     declared = None if style.result_type is MISSING else style.result_type
     results = result_avals(fn, declared)
-    spread = specs_of_results(what, declared) if partitioned else []
+    spread = result_shardings(what, declared) if partitioned else []
     flavour = ORDERED_IO if ordered else IO
 
     def caller_of(fn: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if is_left_to_python(args, kwargs):
+            if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)
             if not partitioned:
                 return flavour.call(fn, args, kwargs, results, vmap_method=method)
@@ -118,8 +118,8 @@ def io_callback(
                 target = flavour.target(fn, in_tree, results, vmap_method=method, partitioned=True)
                 return flavour.bind(target, parts)
 
-            return call_with_own_parts(what, leaves, results, spread, call_parts)
+            return call_per_shard(what, leaves, results, spread, call_parts)
 
         return call
 
-    return style.called(Caller(fn, caller_of, what))
+    return style.apply(Caller(fn, caller_of, what))

@@ -17,13 +17,13 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 
-from bellhop.base.flat import Flat
+from bellhop.base.flat_tree import FlatTree
 from bellhop.base.signature import array_types
 from bellhop.base.types import Args
-from bellhop.callbacks.checked_rules import checked_cotangents, rule_of
 from bellhop.callbacks.linear_map import LinearMap
-from bellhop.compiler.target import describe
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.callbacks.rule_checks import check_cotangents, describe_rule
+from bellhop.compiler.callback_target import describe_value
+from bellhop.mesh.manual_axes import vary_like
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LinearCall:
             self._check_inexact(arg, f"linear argument {position}")
         saved, saved_tree = jax.tree.flatten(fixed)
         tangents, tangent_tree = jax.tree.flatten(linear)
-        types = tuple(array_types(Flat.of(arg)) for arg in linear)
+        types = tuple(array_types(FlatTree.flatten(arg)) for arg in linear)
         in_avals = tuple(_to_aval(leaf) for leaf in tangents)
         result_tree: list[Any] = []
 
@@ -80,8 +80,8 @@ class LinearCall:
                 return evaluate(saved, cotangents)
             fixed = jax.tree.unflatten(saved_tree, saved)
             found = self.rule(*fixed, jax.tree.unflatten(result_tree[0], cotangents))
-            what = rule_of("transpose", self.described, self.rule)
-            return vary_with(cotangents, checked_cotangents(found, what, types))
+            what = describe_rule("transpose", self.described, self.rule)
+            return vary_like(cotangents, check_cotangents(found, what, types))
 
         out_avals = tuple(map(_to_aval, jax.eval_shape(evaluate, saved, tangents)))
         self._check_inexact(out_avals, "the result")
@@ -121,7 +121,8 @@ class LinearCall:
             aval = _to_aval(leaf)
             if not jnp.issubdtype(aval.dtype, jnp.inexact):
                 raise TypeError(
-                    f"{self.described} is declared linear: {where} has type {describe(aval)}, "
+                    f"{self.described} is declared linear: {where} has type "
+                    f"{describe_value(aval)}, "
                     "expected a floating-point or complex type. Cast it, or leave it out of "
                     "argnums."
                 )
@@ -133,4 +134,4 @@ def _to_aval(leaf: Any) -> ShapedArray:
 
 
 def _describe(avals: Sequence[ShapedArray]) -> str:
-    return ", ".join(map(describe, avals))
+    return ", ".join(map(describe_value, avals))

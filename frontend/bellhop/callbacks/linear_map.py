@@ -22,7 +22,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand, PyTree
-from bellhop.mesh.manual_axes import varying_as
+from bellhop.mesh.manual_axes import vary_types_like
 
 Leaves = Sequence[Any]
 
@@ -39,9 +39,10 @@ class LinearMap:
         saved: how many leaves are saved.
         result_avals: the tangents of the results.
         callback: name and kind of the callback that it calls, if any, for pictures.
-        of: the parameters of the circuit that it is the derivative of, if any, for pictures.
+        circuit_params: the parameters of the circuit that it is the derivative of, if any, for
+            pictures.
         as_matrix: the same by a matrix that the saved leaves alone decide, if there is such.
-        many: how many tangents at one point are to be brought through that.
+        n_tangents: how many tangents at one point are to be brought through that.
     """
 
     transpose: Callable[[Leaves, Leaves], list[Any]]
@@ -49,9 +50,9 @@ class LinearMap:
     saved: int
     result_avals: tuple[ShapedArray, ...]
     callback: tuple[str, ...] = ()
-    of: Any = field(default=None, repr=False)
+    circuit_params: Any = field(default=None, repr=False)
     as_matrix: "LinearMap | None" = field(default=None, repr=False)
-    many: int = 0
+    n_tangents: int = 0
 
     def __call__(self, saved: Leaves, tangents: Leaves) -> list[Any]:
         """Return the tangents of the results, as what can be transposed."""
@@ -75,7 +76,7 @@ def _evaluate(*operands: Operand, linear: LinearMap) -> list[Any]:
 
 @linear_map_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, linear: LinearMap) -> Sequence[Any]:
-    return varying_as(avals, linear.result_avals)
+    return vary_types_like(avals, linear.result_avals)
 
 
 def _transpose(cotangents: Leaves, *operands: Operand, linear: LinearMap) -> list[Any]:
@@ -128,7 +129,7 @@ def _batch(
         return results, [None] * len(results)
     in_saved, in_tangents = linear.split(dims)
     at_one_point = all(dim is None for dim in in_saved)
-    if linear.as_matrix is not None and at_one_point and axis.size >= linear.many:
+    if linear.as_matrix is not None and at_one_point and axis.size >= linear.n_tangents:
         linear = linear.as_matrix
     mapped = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
 

@@ -12,9 +12,10 @@ from jax.core import ShapedArray
 
 from bellhop.base.declared_types import MISSING, ResultTypeError
 from bellhop.base.types import Operand
+from bellhop.callbacks.callback_type import CallbackType, Pure, SideEffects
 from bellhop.callbacks.ffi_callback import FfiCallback, is_capsule
-from bellhop.callbacks.flavour import Flavour, Pure, SideEffects
 from bellhop.callbacks.pure_callback import PureCallback, Rule
+from bellhop.compiler.callback_target import describe_value, flatten_arguments
 from bellhop.compiler.native_target import (
     ARRAY_FORMS,
     NativeSymbol,
@@ -23,7 +24,6 @@ from bellhop.compiler.native_target import (
     is_passed_by_value,
     list_parameters,
 )
-from bellhop.compiler.target import describe, flatten_arguments
 
 
 class _NativePure(Pure):
@@ -81,21 +81,23 @@ class NativeCallback(PureCallback):
         self._arrays = arrays
         self._elementwise = elementwise
         self._thread_safe = thread_safe
-        self._kind: Flavour = NATIVE_EFFECT if has_side_effect else NATIVE
+        self._kind: CallbackType = NATIVE_EFFECT if has_side_effect else NATIVE
         assert self._declared is not None
         avals, _ = self._declared
         is_scalar = len(avals) == 1 and is_passed_by_value(avals[0])
         if returns_value and not is_scalar:
             raise ResultTypeError(
                 f"{self._described}: returns_value=True, and the result is "
-                f"{', '.join(map(describe, avals))}, expected one real scalar. Results of other "
+                f"{', '.join(map(describe_value, avals))}, expected one real scalar. Results of "
+                f"other "
                 "types are written where pointers lead."
             )
         self._returns_value = is_scalar if returns_value is None else returns_value
         if elementwise and any(aval.shape != () for aval in avals):
             raise ResultTypeError(
                 f"{self._described}: elementwise=True, and the result is "
-                f"{', '.join(map(describe, avals))}, expected scalars. Declare the result of one "
+                f"{', '.join(map(describe_value, avals))}, expected scalars. Declare the result "
+                f"of one "
                 "element."
             )
         if self._returns_value:
@@ -191,8 +193,8 @@ class NativeCallback(PureCallback):
             if expected is not None:
                 if aval.dtype != expected and not _converts(aval, expected):
                     raise TypeError(
-                        f"{where} has type {describe(aval)}, expected {expected.name}. Cast it: "
-                        f"C functions do not convert arguments."
+                        f"{where} has type {describe_value(aval)}, expected {expected.name}. "
+                        f"Cast it: C functions do not convert arguments."
                     )
                 leaf = jnp.asarray(leaf, expected)
             elif shape == ():
@@ -267,7 +269,11 @@ def _in_words(parameters: Sequence[Any], avals: Sequence[Any]) -> str:
     words = {"constant": "a size", "constants": "the address of sizes"}
     return ", ".join(
         words.get(kind)
-        or (describe(avals[i]) if kind == "value" else f"the address of {describe(avals[i])}")
+        or (
+            describe_value(avals[i])
+            if kind == "value"
+            else f"the address of {describe_value(avals[i])}"
+        )
         for kind, i, _ in parameters
     )
 
@@ -378,7 +384,8 @@ def _find_function(
     ctypes_function = getattr(function, "ctypes", function)
     if not isinstance(ctypes_function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
         raise TypeError(
-            f"native_callback: got {describe(function)}, expected a ctypes function or a cfunc of "
+            f"native_callback: got {describe_value(function)}, expected a ctypes function or a "
+            f"cfunc of "
             "Numba. Pass one of them, or library= and symbol=; for a Python function use "
             "bellhop.pure_callback."
         )

@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.callers_context import in_context_of_caller
+from bellhop.base.caller_context import call_in_caller_context
 from bellhop.base.declared_types import MISSING
 from bellhop.base.source import user_site
 from bellhop.callbacks.callback import call_for_effect
-from bellhop.callbacks.flavour import Report
-from bellhop.callbacks.infer import zeros_of
-from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.target import describe, is_array_like
+from bellhop.callbacks.callback_type import Report
+from bellhop.callbacks.infer import make_zeros
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import describe_value, is_array_like
 from bellhop.tracing.state import trace_state
 
 PRINT = Report("print")
@@ -88,12 +88,12 @@ def print(
     elif kwargs:
         raise ValueError(
             f"print takes keyword arguments ({', '.join(kwargs)}) for a format string only, and "
-            f"its first argument is {describe(fmt)}. Put a format string first."
+            f"its first argument is {describe_value(fmt)}. Put a format string first."
         )
     else:
         fmt, args = " ".join(["{}"] * (1 + len(args))), (fmt, *args)
     call_for_effect(
-        _formatter(fmt, _options_of_program(), user_site()),
+        _make_formatter(fmt, _options_of_program(), user_site()),
         args,
         kwargs,
         PRINT,
@@ -126,7 +126,7 @@ def print_memref(x: Any) -> None:
     call_for_effect(_MemrefPrinter(), (x,), {}, PRINT_MEMREF)
 
 
-class _MemrefPrinter(OwnFunction):
+class _MemrefPrinter(BuiltinFunction):
     """Prints an array, and how it lies in memory."""
 
     __name__ = "print_memref"
@@ -134,14 +134,14 @@ class _MemrefPrinter(OwnFunction):
 
     def __call__(self, x: Any) -> None:
         strides = [stride // x.itemsize for stride in x.strides]
-        data = in_context_of_caller(str, x)
+        data = call_in_caller_context(str, x)
         _print_line(
             f"MemRef: dtype = {x.dtype} rank = {x.ndim} offset = 0 sizes = {list(x.shape)} "
             f"strides = {strides} data =\n{data}"
         )
 
 
-class _Formatter(OwnFunction):
+class _Formatter(BuiltinFunction):
     """Prints through a format string, with print options of NumPy as JSON if there are any."""
 
     __name__ = "print"
@@ -151,7 +151,7 @@ class _Formatter(OwnFunction):
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         fmt, *options = self.arguments
         show = fmt.format if not options else functools.partial(_format, fmt, options[0])
-        _print_line(in_context_of_caller(show, *args, **kwargs))
+        _print_line(call_in_caller_context(show, *args, **kwargs))
 
 
 def _format(fmt: str, options: str, *args: Any, **kwargs: Any) -> str:
@@ -165,7 +165,7 @@ def _print_line(text: str) -> None:
 
 
 @functools.lru_cache(maxsize=16)
-def _formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
+def _make_formatter(fmt: str, options: tuple[str, ...], site: str) -> _Formatter:
     """Return what prints at a line: for a loop that Python unrolls, one function in the program."""
     del site
     return _Formatter(fmt, *options)
@@ -198,7 +198,7 @@ def _options_of_program() -> tuple[str, ...]:
 
 def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     try:
-        fields = list(_fields(fmt))
+        fields = list(_field_names(fmt))
     except ValueError as error:
         raise ValueError(
             f"print({fmt!r}) is not a format string: {error}. Write '{{{{' for a brace."
@@ -236,20 +236,20 @@ def _check_formats(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         # What a field in a field asks for depends on its value.
         return
     sample = jax.tree.map(
-        lambda leaf: zeros_of(jax.typeof(leaf)) if is_array_like(leaf) else leaf, (args, kwargs)
+        lambda leaf: make_zeros(jax.typeof(leaf)) if is_array_like(leaf) else leaf, (args, kwargs)
     )
     try:
         fmt.format(*sample[0], **sample[1])
     except Exception as error:
         # Of whatever kind: what a field asks for, of objects too, is the user's.
-        types = [describe(leaf) for leaf in jax.tree.leaves(sample)]
+        types = [describe_value(leaf) for leaf in jax.tree.leaves(sample)]
         raise ValueError(
             f"print({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
             "Use a format that they have, or convert them; {{}} shows everything."
         ) from error
 
 
-def _fields(fmt: str) -> Iterator[str]:
+def _field_names(fmt: str) -> Iterator[str]:
     """Yield the names of the fields, and of those in their format specifications."""
     for _, name, specification, conversion in string.Formatter().parse(fmt):
         if name is None:
@@ -257,4 +257,4 @@ def _fields(fmt: str) -> Iterator[str]:
         if conversion not in (None, "r", "s", "a"):
             raise ValueError(f"unknown conversion '{conversion}', expected 'r', 's' or 'a'")
         yield name.split(".")[0].split("[")[0]
-        yield from _fields(specification or "")
+        yield from _field_names(specification or "")

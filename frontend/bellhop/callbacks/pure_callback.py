@@ -12,22 +12,22 @@ from bellhop.base.declared_types import MISSING, annotated_result_type, infer, r
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import PyTree
-from bellhop.callbacks.calling_style import calling_style
-from bellhop.callbacks.checked_rules import (
-    checked_pair,
-    checked_result,
-    checked_rule,
-    checked_tangent,
-    rule_of,
-)
-from bellhop.callbacks.flavour import Pure, Results
-from bellhop.callbacks.infer import inferred_results
+from bellhop.callbacks.bound_methods import bind_method
+from bellhop.callbacks.call_signature import parse_call
+from bellhop.callbacks.callback_type import Pure, Results
+from bellhop.callbacks.custom_vjp_rule import CustomVjpRule
+from bellhop.callbacks.infer import infer_results
 from bellhop.callbacks.linear_call import LinearCall
-from bellhop.callbacks.methods import method_of
-from bellhop.callbacks.reverse_rule import ReverseRule
+from bellhop.callbacks.rule_checks import (
+    check_pair,
+    check_result,
+    check_tangent,
+    describe_rule,
+    wrap_rule,
+)
 from bellhop.callbacks.vmap_method import check_vmap_method
-from bellhop.compiler.target import flatten_arguments, is_left_to_python
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.compiler.callback_target import flatten_arguments, must_run_in_python
+from bellhop.mesh.manual_axes import vary_like
 
 PURE = Pure("pure_callback")
 
@@ -218,7 +218,7 @@ class PureCallback(PickledByName):
             return self
         if function is None:
             return functools.partial(self.transpose, argnums=argnums)
-        rule = checked_rule(function, "transpose", self._described)
+        rule = wrap_rule(function, "transpose", self._described)
         self._set_linear(argnums, rule)
         return function
 
@@ -232,7 +232,7 @@ class PureCallback(PickledByName):
     def _checked_rule(self, function: Rule, name: str) -> Rule:
         if self._linear is not None:
             raise TypeError(self._two_derivatives(name))
-        return cast(Rule, checked_rule(function, name, self._described))
+        return cast(Rule, wrap_rule(function, name, self._described))
 
     def _two_derivatives(self, name: str) -> str:
         return (
@@ -245,19 +245,19 @@ class PureCallback(PickledByName):
 
         Outside of tracing, with arguments that JAX does not know, it is the Python function.
         """
-        if is_left_to_python(args, kwargs):
+        if must_run_in_python(args, kwargs):
             return self._function(*args, **kwargs)
         if self._linear is not None:
-            args = self._by_position(args, kwargs)
+            args = self._order_arguments(args, kwargs)
             flatten_arguments(self._flavour.name, self._function, args, {})
             return self._linear(args, lambda *args: self._call(args, {}))
         has_half = (self._fwd is None) != (self._bwd is None)
         if has_half or (self._jvp is None and self._fwd is None):
             return self._call(args, kwargs)
-        args = self._by_position(args, kwargs)
+        args = self._order_arguments(args, kwargs)
         flatten_arguments(self._flavour.name, self._function, args, {})  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
-        args = vary_with(args, args)
+        args = vary_like(args, args)
         return self._differentiable(self._results(args, {}))(*args)
 
     def __get__(self, instance: object, owner: type | None = None) -> "PureCallback":
@@ -265,15 +265,15 @@ class PureCallback(PickledByName):
             return self
         method = self._duplicate()
         for name in ("_function", "_fwd", "_bwd", "_jvp"):
-            setattr(method, name, method_of(getattr(self, name), instance, owner))
+            setattr(method, name, bind_method(getattr(self, name), instance, owner))
         if self._linear is not None:
             rule: Any = self._linear.rule
-            bound = method_of(rule, instance, owner)
+            bound = bind_method(rule, instance, owner)
             method._linear = dataclasses.replace(self._linear, rule=bound)
         method._inferred = {}
         return method
 
-    def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _order_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the arguments in the order that the rules know them by."""
         if not kwargs:
             return args
@@ -291,7 +291,7 @@ class PureCallback(PickledByName):
         """Return the types of the result, as declared or as a call with zeros gives them."""
         if self._declared is not None:
             return self._declared
-        return inferred_results(self._flavour.name, self._function, args, kwargs, self._inferred)
+        return infer_results(self._flavour.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         options = {
@@ -315,7 +315,7 @@ class PureCallback(PickledByName):
         call = jax.custom_jvp(lambda *args: self._call(args, {}))
         user_rule: Any = self._jvp
         if self._fwd is not None and self._bwd is not None:
-            reverse = ReverseRule(
+            reverse = CustomVjpRule(
                 self.__name__,
                 self._described,
                 user_site(),
@@ -331,9 +331,9 @@ class PureCallback(PickledByName):
 
         def differentiate(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
             result, tangent = rule(primals, tangents)
-            what = rule_of(name, self._described, user_rule)
-            result = checked_result(result, what, tree, avals)
-            return vary_with(primals, result), vary_with(primals, tangent)
+            what = describe_rule(name, self._described, user_rule)
+            result = check_result(result, what, tree, avals)
+            return vary_like(primals, result), vary_like(primals, tangent)
 
         call.defjvp(differentiate, symbolic_zeros=name == "fwd")
         return call
@@ -341,9 +341,9 @@ class PureCallback(PickledByName):
     def _forward_rule(self, results: Results, primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
         avals, tree = results
         assert self._jvp is not None
-        what = rule_of("jvp", self._described, self._jvp)
-        result, tangent = checked_pair(self._jvp(primals, tangents), what, "tangent of it")
-        return result, checked_tangent(tangent, what, tree, avals)
+        what = describe_rule("jvp", self._described, self._jvp)
+        result, tangent = check_pair(self._jvp(primals, tangents), what, "tangent of it")
+        return result, check_tangent(tangent, what, tree, avals)
 
 
 @overload
@@ -440,7 +440,7 @@ def pure_callback(
     The design of ``fwd`` and ``bwd`` is that of Catalyst's ``pure_callback``, the call with
     arguments that of JAX's.
     """
-    style = calling_style("pure_callback", callback_fn, result_type, args, kwargs, sharding)
+    style = parse_call("pure_callback", callback_fn, result_type, args, kwargs, sharding)
     callback_fn = style.function
     if callback_fn is None:
         return functools.partial(
@@ -449,4 +449,4 @@ def pure_callback(
     if style.result_type is MISSING:
         style.result_type = annotated_result_type(callback_fn)
     method = "sequential" if vmap_method is None else vmap_method
-    return style.called(PureCallback(callback_fn, style.result_type, method))
+    return style.apply(PureCallback(callback_fn, style.result_type, method))

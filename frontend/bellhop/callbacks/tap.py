@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from bellhop.callbacks.tap_flavour import Tap
-from bellhop.compiler.target import is_left_to_python
+from bellhop.callbacks.tap_type import Tap
+from bellhop.compiler.callback_target import must_run_in_python
 
 
-class _Now(Tap):
+class _ImmediateTap(Tap):
     """Taps of the user's, who names the function and the values at once."""
 
     advice = (
@@ -15,7 +15,7 @@ class _Now(Tap):
     )
 
 
-TAP = _Now("tap")
+TAP = _ImmediateTap("tap")
 
 
 def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -59,7 +59,7 @@ def tap(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     if not callable(fn):
         raise TypeError(f"tap takes a function first, got {fn!r} of type {type(fn).__name__}.")
-    if is_left_to_python(args, kwargs):
+    if must_run_in_python(args, kwargs):
         fn(*args, **kwargs)
         return
     TAP.call(fn, args, kwargs)

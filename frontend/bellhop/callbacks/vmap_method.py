@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from bellhop.base.declared_types import array_type
 from bellhop.compiler.batching import for_each
-from bellhop.compiler.target import ON_THREADS, CallbackTarget
+from bellhop.compiler.callback_target import ON_THREADS, CallbackTarget
 
 # Methods that call once for each element, and those that call once for all.
 ONE_BY_ONE = ("sequential", "sequential_unrolled", ON_THREADS)
@@ -16,13 +16,13 @@ AT_ONCE = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
 
 def check_vmap_method(
-    method: Any, what: str, methods: Sequence[str] = ONE_BY_ONE + AT_ONCE
+    method: Any, label: str, methods: Sequence[str] = ONE_BY_ONE + AT_ONCE
 ) -> None:
     """Refuse what is no method, or none for a callback of this flavour.
 
     Args:
         method: what the user gave.
-        what: the callback, as errors name it.
+        label: the callback, as errors name it.
         methods: those that there are for it.
 
     Raises:
@@ -30,7 +30,7 @@ def check_vmap_method(
     """
     if method not in methods:
         raise ValueError(
-            f"{what} has vmap_method={method!r}; the methods are {', '.join(map(repr, methods))}."
+            f"{label} has vmap_method={method!r}; the methods are {', '.join(map(repr, methods))}."
         )
 
 
@@ -65,7 +65,7 @@ def call_with_batch(
         if dim is not None
     )
     # A batch of a batch is again such a call, with one more axis before the others.
-    where = f"{target.called}, mapped by vmap,"
+    where = f"{target.name_and_site}, mapped by vmap,"
     avals = tuple(
         array_type(where, (size, *aval.shape), aval.dtype) for aval in target.result_avals
     )
@@ -78,13 +78,15 @@ def call_with_batch(
         overwritten = {argument for argument, _ in target.aliases}
     batched = dataclasses.replace(target, result_avals=avals, loops=loops)
     args = [
-        _placed(operand, dim, size, "broadcast_all" if i in overwritten else target.vmap_method)
+        _move_batch_axis(
+            operand, dim, size, "broadcast_all" if i in overwritten else target.vmap_method
+        )
         for i, (operand, dim) in enumerate(zip(operands, dims, strict=True))
     ]
     return bind(*args, target=batched), [0] * len(avals)
 
 
-def _placed(operand: Any, dim: int | None, size: int, method: str) -> Any:
+def _move_batch_axis(operand: Any, dim: int | None, size: int, method: str) -> Any:
     if dim is not None:
         return jnp.moveaxis(operand, dim, 0)
     if method == "expand_dims":
@@ -100,7 +102,7 @@ def call_each(
     """Call once for each element of the mapped axes of a target, the first axis outermost."""
     if not target.loops:
         return bind(*operands, target=target)
-    element = target.of_one_element()
+    element = target.drop_batch_dim()
     return for_each(
         lambda *args: call_each(bind, args, element),
         operands,

@@ -8,7 +8,7 @@ from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name
 
 
-def method_of(function: Callable[..., Any], instance: object, owner: type | None) -> Any:
+def bind_method(function: Callable[..., Any], instance: object, owner: type | None) -> Any:
     """Return what a function that stands in a class is to an instance.
 
     A static method, and a callable without a method of Python's, is itself.
@@ -49,4 +49,4 @@ class Caller(PickledByName):
     def __get__(self, instance: object, owner: type | None = None) -> "Caller":
         if instance is None:
             return self
-        return Caller(method_of(self._function, instance, owner), self._caller_of, self._what)
+        return Caller(bind_method(self._function, instance, owner), self._caller_of, self._what)

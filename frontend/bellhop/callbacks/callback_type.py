@@ -24,8 +24,8 @@ from jax.interpreters import partial_eval as pe
 from jax.interpreters.mlir import ir
 from jax.tree_util import PyTreeDef
 
-from bellhop._jax.patches.conditions_of_batches import end_elements_of_batches
-from bellhop._jax.patches.effects_of_checkpoints import keep_effects_under_checkpoint
+from bellhop._jax.patches.batched_while_cond import patch_batched_while
+from bellhop._jax.patches.checkpoint_effects import keep_effects_under_checkpoint
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops, keep_rules_around
 from bellhop._jax.private import (
     InputOutputEffect,
@@ -38,15 +38,15 @@ from bellhop.base.source import user_site
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.eager import call_with_arrays
 from bellhop.callbacks.linear_map import is_perturbed
-from bellhop.callbacks.partitioned import attempted
+from bellhop.callbacks.spmd_errors import split_call
 from bellhop.callbacks.vmap_method import call_each, call_with_batch
-from bellhop.compiler.context import lowering_in_progress
-from bellhop.compiler.delegation import is_delegated, lower_by_jax
-from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.plain_jit import lower_callback, refuse_several_platforms
-from bellhop.compiler.target import CallbackTarget, flatten_arguments
-from bellhop.mesh.manual_axes import varying_as
-from bellhop.mesh.partitioning import is_partitioned, on_first_device
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import CallbackTarget, flatten_arguments
+from bellhop.compiler.jax_callback_lowering import is_delegated, lower_by_jax
+from bellhop.compiler.lower_in_jax_jit import check_single_platform, lower_callback
+from bellhop.compiler.lowering_context import current_lowering
+from bellhop.mesh.custom_call_sharding import is_partitioned, lower_on_first_device
+from bellhop.mesh.manual_axes import vary_types_like
 from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.program_order import register_ordered_form
 from bellhop.tracing.repeated_calls import forget_repeated_effects
@@ -70,7 +70,7 @@ Results = tuple[tuple[Any, ...], Any]
 NO_RESULTS: Results = (), jax.tree.structure(None)
 
 
-class Flavour:
+class CallbackType:
     """One flavour; a subclass has rules of its own.
 
     Attributes:
@@ -157,11 +157,11 @@ class Flavour:
             site=user_site() if site is None else site,
             **options,
         )
-        if not isinstance(function, OwnFunction):
+        if not isinstance(function, BuiltinFunction):
             args, kwargs = in_tree.children()
             count = target.n_first + len(args.children()) + (target.transforms is not None)
             names = [*kwargs.node_data()[1], *["device"] * target.takes_device]
-            check_call(target.called, function, count, names, self.advice)
+            check_call(target.name_and_site, function, count, names, self.advice)
         return target
 
     def bind(self, target: CallbackTarget, leaves: Sequence[Any]) -> Any:
@@ -182,9 +182,9 @@ class Flavour:
             keep_effects_under_checkpoint()
             forget_repeated_effects()
         if ordered_effect in self.effects:
-            end_elements_of_batches()
+            patch_batched_while()
         target.check_arguments(avals)
-        return varying_as(avals, target.result_avals), self.effects
+        return vary_types_like(avals, target.result_avals), self.effects
 
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
@@ -216,10 +216,10 @@ class Flavour:
         self, ctx: mlir.LoweringRuleContext, *operands: ir.Value, target: CallbackTarget
     ) -> Sequence[Any]:
         """Lower a call to our dialect, or in programs of JAX's own to what these can hold."""
-        lowering = lowering_in_progress()
+        lowering = current_lowering()
         kind = "tap" if target.asynchronous else self.kind
         if lowering is None:
-            refuse_several_platforms(ctx.module_context, str(target))
+            check_single_platform(ctx.module_context, str(target))
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
             # JAX's callback is one that XLA leaves to each device; there is no order among these.
             lower_by_jax(ctx, target, kind, operands, None)
@@ -228,27 +228,27 @@ class Flavour:
         delegates = lowering is None and is_delegated(ctx.module_context.platforms[0])
         if lowering is None and not delegates and is_partitioned(ctx.module_context):
             if not target.asynchronous:
-                call, combine = attempted(
+                call, combine = split_call(
                     self.primitive, _COMBINING.primitive, target, len(operands)
                 )
-                return on_first_device(ctx, call, operands, combine)
+                return lower_on_first_device(ctx, call, operands, combine)
             call = functools.partial(self.primitive.bind, target=target)
-            return on_first_device(ctx, call, operands)
-        if target.loops_of_program:
+            return lower_on_first_device(ctx, call, operands)
+        if target.program_loops:
             each = functools.partial(call_each, self.primitive.bind, target=target)
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
         is_ordered = ordered_effect in self.effects
         token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
         lower: Callable[..., Any] = lower_by_jax if delegates else lower_callback
         if lowering is not None:
-            lower = functools.partial(lowering.call, n_arguments=self.n_arguments)
+            lower = functools.partial(lowering.emit_call, n_arguments=self.n_arguments)
         results, token = lower(ctx, target, kind, operands, token)
         if token is not None:
             ctx.set_tokens_out(ctx.tokens_in.update_tokens(mlir.TokenSet({ordered_effect: token})))
         return results
 
 
-class Pure(Flavour):
+class Pure(CallbackType):
     """Calls that may be merged and dropped; derivatives are those of a rule around them."""
 
     kind = "pure"
@@ -264,7 +264,7 @@ class Pure(Flavour):
             raise target.derivative_error()
 
 
-class SideEffects(Flavour):
+class SideEffects(CallbackType):
     """Calls that are made exactly once; in a plain ``jax.jit`` they have no order."""
 
     effects = frozenset({input_output_effect})
@@ -276,7 +276,7 @@ class SideEffects(Flavour):
         register_ordered_form(self.primitive, ordered.primitive, ordered.effects)
 
 
-class _InProgramOrder(Flavour):
+class _InProgramOrder(CallbackType):
     """Calls that are made exactly once, in program order."""
 
     # By the ordered effect alone, JAX would run branches that are not taken.
@@ -294,7 +294,7 @@ class Ordered(_InProgramOrder):
         raise target.order_error()
 
 
-class Report(Flavour):
+class Report(CallbackType):
     """Calls without results that show values to Python: primal ones, in program order."""
 
     kind = "debug"
@@ -316,11 +316,11 @@ class Report(Flavour):
         """Report when the arguments are first known, and only then."""
         del saveable
         if any(unknown):
-            return None, eqn, [], [], uninstantiated(instantiated, eqn)
+            return None, eqn, [], [], checkpoint_residuals(instantiated, eqn)
         return eqn, None, [], [], []
 
 
-def uninstantiated(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[Any]:
+def checkpoint_residuals(instantiated: Sequence[bool], eqn: JaxprEqn) -> list[Any]:
     """Return the residuals that an equation under ``jax.checkpoint`` needs, which is unknown."""
     return [var for var, yes in zip(eqn.invars, instantiated, strict=True) if not yes]
 

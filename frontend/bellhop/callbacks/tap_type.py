@@ -11,14 +11,19 @@ from jax.interpreters import ad, mlir
 from jax.interpreters.mlir import ir
 
 from bellhop.base.types import Aval, Operand
-from bellhop.callbacks.flavour import Flavour, Report, ordered_effect, uninstantiated
-from bellhop.compiler.target import CallbackTarget
+from bellhop.callbacks.callback_type import (
+    CallbackType,
+    Report,
+    checkpoint_residuals,
+    ordered_effect,
+)
+from bellhop.compiler.callback_target import CallbackTarget
 
 # What a tap is lowered to.
 _WITHOUT_RESULTS = Report("tap_without_results")
 
 
-class Tap(Flavour):
+class Tap(CallbackType):
     """Calls whose results are their operands, so that what flows through has derivatives."""
 
     kind = "tap"
@@ -47,7 +52,7 @@ class Tap(Flavour):
     ) -> tuple[list[Any], Sequence[Any]]:
         """Tap the whole batch at once."""
         if target.transforms is not None:
-            target = _transformed(target, ("batch", {"batch_dims": tuple(dims)}))
+            target = _transform_target(target, ("batch", {"batch_dims": tuple(dims)}))
             return self.primitive.bind(*operands, target=target), list(dims)
         # Nobody tells this function where the batch is, so it always comes first.
         args = [
@@ -73,7 +78,7 @@ class Tap(Flavour):
             ad.instantiate_zeros(cotangent) if ad.is_undefined_primal(operand) else operand
             for cotangent, operand in zip(cotangents, operands, strict=True)
         ]
-        results = self.primitive.bind(*seen, target=_transformed(target, ("transpose", {})))
+        results = self.primitive.bind(*seen, target=_transform_target(target, ("transpose", {})))
         return [
             result if ad.is_undefined_primal(operand) else None
             for result, operand in zip(results, operands, strict=True)
@@ -83,7 +88,7 @@ class Tap(Flavour):
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
         """Under ``jax.checkpoint``, tap again where values are computed again."""
-        residuals = uninstantiated(instantiated, eqn)
+        residuals = checkpoint_residuals(instantiated, eqn)
         all_, none = [True] * len(eqn.outvars), [False] * len(eqn.outvars)
         if any(unknown):
             return None, eqn, all_, all_, residuals
@@ -103,5 +108,7 @@ class Tap(Flavour):
         return operands
 
 
-def _transformed(target: CallbackTarget, transform: tuple[str, dict[str, Any]]) -> CallbackTarget:
+def _transform_target(
+    target: CallbackTarget, transform: tuple[str, dict[str, Any]]
+) -> CallbackTarget:
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))

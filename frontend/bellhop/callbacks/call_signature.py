@@ -14,7 +14,7 @@ _JAX_NAME = "result_shape_dtypes"
 
 
 @dataclass
-class CallingStyle:
+class CallSignature:
     """How a function that makes callables was called.
 
     Attributes:
@@ -31,19 +31,19 @@ class CallingStyle:
     kwargs: dict[str, Any]
     is_call: bool
 
-    def called(self, function: Callable[..., Any]) -> Any:
+    def apply(self, function: Callable[..., Any]) -> Any:
         """Return the callable, or what it returns where it is to be called."""
         return function(*self.args, **self.kwargs) if self.is_call else function
 
 
-def calling_style(
+def parse_call(
     name: str,
     function: Callable[..., Any] | None,
     result_type: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     sharding: Any,
-) -> CallingStyle:
+) -> CallSignature:
     """Tell the two ways apart: arguments, or names that only JAX's has, ask for a call.
 
     Args:
@@ -79,7 +79,7 @@ def calling_style(
             f"{name} takes a function first and its result type second, got {function!r}. To "
             f"give the type to a decorator: @{name}(result_type=...)."
         )
-    return CallingStyle(function, result_type, args, kwargs, is_call and function is not None)
+    return CallSignature(function, result_type, args, kwargs, is_call and function is not None)
 
 
 def check_sharding(name: str, sharding: Any) -> None:

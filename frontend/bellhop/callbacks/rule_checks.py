@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.flat import Flat, structure_in_words
+from bellhop.base.flat_tree import FlatTree, describe_structure
 from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.callbacks.linear_map import zero_tangent
-from bellhop.compiler.target import describe, is_array_like
-from bellhop.errors import shown
+from bellhop.compiler.callback_target import describe_value, is_array_like
+from bellhop.errors import format_value
 from bellhop.tracing.state import NOT_TRACEABLE
 
 
-def rule_of(name: str, callback: str, function: Callable[..., Any]) -> str:
+def describe_rule(name: str, callback: str, function: Callable[..., Any]) -> str:
     """Return how errors name a rule: its name, its callback and its line.
 
     Args:
@@ -28,7 +28,7 @@ def rule_of(name: str, callback: str, function: Callable[..., Any]) -> str:
     return f"the {name} rule of {callback} ({definition_site(function)})"
 
 
-def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
+def wrap_rule(function: Callable[..., Any], name: str, callback: str) -> Callable[..., Any]:
     """Return a rule whose exceptions say whose it is.
 
     Args:
@@ -47,7 +47,7 @@ def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Call
         try:
             return function(*args)
         except Exception as error:
-            note = f"raised in {rule_of(name, callback, function)}"
+            note = f"raised in {describe_rule(name, callback, function)}"
             if isinstance(error, NOT_TRACEABLE):
                 note += (
                     ". A rule is traced: write it with jax.numpy, or let it call another "
@@ -59,7 +59,7 @@ def checked_rule(function: Callable[..., Any], name: str, callback: str) -> Call
     return rule
 
 
-def checked_pair(pair: Any, what: str, second: str) -> tuple[Any, Any]:
+def check_pair(pair: Any, label: str, second: str) -> tuple[Any, Any]:
     """Return the result and what else a rule returned with it.
 
     Raises:
@@ -67,13 +67,13 @@ def checked_pair(pair: Any, what: str, second: str) -> tuple[Any, Any]:
     """
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise TypeError(
-            f"{what} must return its result and the {second}, a tuple of two; it returned "
-            f"{shown(pair)}."
+            f"{label} must return its result and the {second}, a tuple of two; it returned "
+            f"{format_value(pair)}."
         )
     return pair
 
 
-def checked_result(result: PyTree, what: str, tree: PyTree, avals: Sequence[Any]) -> Any:
+def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
     """Return the result that a rule returned.
 
     Raises:
@@ -81,29 +81,30 @@ def checked_result(result: PyTree, what: str, tree: PyTree, avals: Sequence[Any]
     """
     if (observed := jax.tree.structure(result)) != tree:
         raise TypeError(
-            f"{what} returned a result of structure {structure_in_words(observed)}; the callback "
-            f"returns {structure_in_words(tree)}."
+            f"{label} returned a result of structure {describe_structure(observed)}; the callback "
+            f"returns {describe_structure(tree)}."
         )
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
-        if not _is_array(leaf) or not _is_like(leaf, aval):
+        if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{what} returned {describe(leaf)}, declared {describe(aval)}. Return what the "
+                f"{label} returned {describe_value(leaf)}, declared {describe_value(aval)}. "
+                f"Return what the "
                 "callback returns."
             )
     return result
 
 
-def checked_tangent(tangent: PyTree, what: str, tree: PyTree, avals: Sequence[Any]) -> Any:
+def check_tangent(tangent: PyTree, label: str, tree: PyTree, avals: Sequence[Any]) -> Any:
     """Return the tangent of the result that a rule returned, as JAX takes it.
 
     Raises:
         TypeError: where structure, shape or dtype are not those of the result.
     """
-    leaves = _checked(tangent, tree, avals, f"{what} returned as tangent", "the result")
+    leaves = _check_leaves(tangent, tree, avals, f"{label} returned as tangent", "the result")
     return jax.tree.unflatten(tree, leaves)
 
 
-def check_residuals(residuals: Any, what: str) -> None:
+def check_residuals(residuals: Any, label: str) -> None:
     """Refuse residuals that no program can keep.
 
     Raises:
@@ -112,42 +113,43 @@ def check_residuals(residuals: Any, what: str) -> None:
     for leaf in jax.tree.leaves(residuals):
         if not is_array_like(leaf):
             raise TypeError(
-                f"{what} returned residuals with {describe(leaf)}; they are arrays, numbers, None "
+                f"{label} returned residuals with {describe_value(leaf)}; they are arrays, "
+                f"numbers, None "
                 "and pytrees of these. What is known when the program is traced, the bwd rule may "
                 "take from around it."
             )
 
 
-def checked_cotangents(cotangents: PyTree, what: str, args: tuple[Flat, ...]) -> list[Any]:
+def check_cotangents(cotangents: PyTree, label: str, args: tuple[FlatTree, ...]) -> list[Any]:
     """Return the leaves of the cotangents of the arguments, each of its type.
 
     Args:
         cotangents: what the rule returned: a tuple or list, or the bare one of a single argument.
-        what: the rule, for errors.
+        label: the rule, for errors.
         args: shapes and dtypes of the arguments.
 
     Raises:
         TypeError: naming the argument.
     """
-    if len(args) == 1 and not _is_sequence_of(args[0], cotangents):
+    if len(args) == 1 and not _wraps_cotangent(args[0], cotangents):
         cotangents = (cotangents,)
     if not isinstance(cotangents, tuple | list):
         raise TypeError(
-            f"{what} must return a tuple of {len(args)} cotangents, one for each argument; "
-            f"it returned {describe(cotangents)}."
+            f"{label} must return a tuple of {len(args)} cotangents, one for each argument; "
+            f"it returned {describe_value(cotangents)}."
         )
     if len(cotangents) != len(args):
         raise TypeError(
-            f"{what} returned {len(cotangents)} cotangents for {len(args)} "
+            f"{label} returned {len(cotangents)} cotangents for {len(args)} "
             f"argument{'s' * (len(args) != 1)}. Return one for each, None for zero."
         )
 
-    def checked(index: int, cotangent: Operand, arg: Flat) -> list[Any]:
+    def checked(index: int, cotangent: Operand, arg: FlatTree) -> list[Any]:
         if cotangent is None:
             return list(map(zero_tangent, arg.leaves))
         of = f"argument {index}"
-        what_of = f"{what} returned as cotangent of {of}"
-        return _checked(cotangent, arg.tree, arg.leaves, what_of, of)
+        what_of = f"{label} returned as cotangent of {of}"
+        return _check_leaves(cotangent, arg.tree, arg.leaves, what_of, of)
 
     return [
         leaf
@@ -156,7 +158,7 @@ def checked_cotangents(cotangents: PyTree, what: str, args: tuple[Flat, ...]) ->
     ]
 
 
-def _is_sequence_of(arg: Flat, cotangents: PyTree) -> bool:
+def _wraps_cotangent(arg: FlatTree, cotangents: PyTree) -> bool:
     """Tell a sequence of the only cotangent from the cotangent of a sequence."""
     if not isinstance(cotangents, tuple | list):
         return False
@@ -165,14 +167,16 @@ def _is_sequence_of(arg: Flat, cotangents: PyTree) -> bool:
     return wrapped or not bare
 
 
-def _checked(tangent: PyTree, tree: PyTree, avals: Sequence[Any], what: str, of: str) -> list[Any]:
+def _check_leaves(
+    tangent: PyTree, tree: PyTree, avals: Sequence[Any], label: str, owner: str
+) -> list[Any]:
     """Return the leaves of a tangent or cotangent, of the types of what it belongs to."""
     try:
         leaves = tree.flatten_up_to(tangent)
     except ValueError as error:
         raise TypeError(
-            f"{what} a value of structure {structure_in_words(jax.tree.structure(tangent))}; {of} "
-            f"has {structure_in_words(tree)}."
+            f"{label} a value of structure {describe_structure(jax.tree.structure(tangent))}; "
+            f"{owner} has {describe_structure(tree)}."
         ) from error
 
     def checked(leaf: object, aval: Aval) -> Any:
@@ -180,9 +184,10 @@ def _checked(tangent: PyTree, tree: PyTree, avals: Sequence[Any], what: str, of:
             return zero_tangent(aval)
         if isinstance(leaf, bool | int | float | complex):
             leaf = jnp.asarray(leaf, aval.dtype)
-        if not _is_array(leaf) or not _is_like(leaf, aval):
+        if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{what} {describe(leaf)}; {of} is {describe(aval)}. Return one of its shape and "
+                f"{label} {describe_value(leaf)}; {owner} is {describe_value(aval)}. Return one "
+                f"of its shape and "
                 "dtype."
             )
         return leaf
@@ -194,5 +199,5 @@ def _is_array(leaf: object) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
 
 
-def _is_like(leaf: object, aval: Aval) -> bool:
+def _matches_aval(leaf: object, aval: Aval) -> bool:
     return (jnp.shape(leaf), jnp.result_type(leaf)) == (aval.shape, aval.dtype)

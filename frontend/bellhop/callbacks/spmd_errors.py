@@ -17,14 +17,14 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.base.types import Operand
 from bellhop.callbacks.eager import call_with_arrays
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_runtime import keep_failure, look_at_failure
 
 # A number as programs take it, whose integers may have 32 bits; zeros where there is none.
 _NUMBER = ShapedArray((2,), np.dtype(np.uint32))
 
 
-def _attempt(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
+def _call_and_record(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
     """Call a target; return the number of its exception, and the results."""
     try:
         return np.zeros(_NUMBER.shape, _NUMBER.dtype), *call_with_arrays(target, leaves)
@@ -33,13 +33,13 @@ def _attempt(target: CallbackTarget, *leaves: Operand) -> tuple[Any, ...]:
     return number, *[np.zeros(aval.shape, aval.dtype) for aval in target.result_avals]
 
 
-def _raise_kept(number: Any) -> None:
+def _raise_recorded(exception_id: Any) -> None:
     """Raise what was raised, if anything was."""
-    if number.any():
-        raise look_at_failure(int(number.view(np.uint64)[0]))
+    if exception_id.any():
+        raise look_at_failure(int(exception_id.view(np.uint64)[0]))
 
 
-def attempted(
+def split_call(
     primitive: Primitive, combining_p: Primitive, target: CallbackTarget, arity: int
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return a call of a target in two parts.
@@ -67,9 +67,9 @@ def attempted(
         )
 
     number_and_results = _NUMBER, *target.result_avals
-    attempt = functools.partial(_attempt, target)
+    attempt = functools.partial(_call_and_record, target)
     outcome = part(attempt, arity, (0,) * len(number_and_results), *number_and_results)
-    combining = part(functools.partial(_raise_kept), 1, None)
+    combining = part(functools.partial(_raise_recorded), 1, None)
 
     def combine(number: Any, *results: Any) -> Sequence[Any]:
         combining_p.bind(number, target=combining)
