@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.difference_step import difference_step
-from bellhop.base.flat import Flat
+from bellhop.base.finite_diff_step import finite_diff_step
+from bellhop.base.flat_tree import FlatTree
 from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 
@@ -51,7 +51,7 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 
 @contextlib.contextmanager
-def _counting() -> Iterator[_InnerDifferences]:
+def _count_differences() -> Iterator[_InnerDifferences]:
     """Count the differences that are traced inside, one in another, and this one for outer ones."""
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)
@@ -63,7 +63,7 @@ def _counting() -> Iterator[_InnerDifferences]:
             outer.order = max(outer.order, inner.order + 1)
 
 
-def by_finite_differences(function: Callable[..., Any], h: float | None) -> Callable[..., Any]:
+def with_finite_differences(function: Callable[..., Any], h: float | None) -> Callable[..., Any]:
     """Return ``function`` with a derivative of its own: ``(f(x + h t) - f(x)) / h``.
 
     The difference is no linear map that could be transposed, so this differentiates in
@@ -76,35 +76,35 @@ def by_finite_differences(function: Callable[..., Any], h: float | None) -> Call
             longer, since these are less exact.
     """
     # Tangents of integers are no arrays that a class of the user's could hold.
-    flat_function = lambda *args: Flat.of(function(*(arg.restored() for arg in args)))
+    flat_function = lambda *args: FlatTree.flatten(function(*(arg.unflatten() for arg in args)))
     approximated = jax.custom_jvp(flat_function)
 
     @approximated.defjvp
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
-        with _counting() as inner:
+        with _count_differences() as inner:
             value = flat_function(*primals)
 
-        def step_of(leaf: object) -> float:
+        def find_step(leaf: object) -> float:
             dtype = jnp.result_type(leaf)
             if not jnp.issubdtype(dtype, jnp.inexact):
                 return _NONE
-            return difference_step(dtype, inner.order) if h is None else h
+            return finite_diff_step(dtype, inner.order) if h is None else h
 
-        def steps_of(tree: PyTree) -> list[float]:
-            return sorted({step_of(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
+        def find_steps(tree: PyTree) -> list[float]:
+            return sorted({find_step(leaf) for leaf in jax.tree.leaves(tree)} - {_NONE})
 
         slope = jax.tree.map(zero_tangent, value)
-        for own in steps_of(primals):
-            for step in sorted({max(own, other) for other in steps_of(value)}):
+        for own in find_steps(primals):
+            for step in sorted({max(own, other) for other in find_steps(value)}):
 
                 def move(x: Any, tangent: PyTree, own: float = own, step: float = step) -> Any:
-                    return x + step * tangent if step_of(x) == own else x
+                    return x + step * tangent if find_step(x) == own else x
 
                 def add(slope: Any, to: Any, at: Any, own: float = own, step: float = step) -> Any:
-                    return slope + (to - at) / step if max(own, step_of(at)) == step else slope
+                    return slope + (to - at) / step if max(own, find_step(at)) == step else slope
 
                 moved = flat_function(*jax.tree.map(move, primals, tangents))
                 slope = jax.tree.map(add, slope, moved, value)
         return value, slope
 
-    return lambda *args: approximated(*map(Flat.of, args)).restored()
+    return lambda *args: approximated(*map(FlatTree.flatten, args)).unflatten()

@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.flat import Flat, deeply_restored
-from bellhop.base.source import function_name, made_of
+from bellhop.base.flat_tree import FlatTree, unflatten_deep
+from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
-from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
+from bellhop.control_flow.while_loop_vjp import enable_while_transpose
 from bellhop.errors import DifferentiableCompileError
-from bellhop.transformations.finite_differences import by_finite_differences, check_method
-from bellhop.transformations.traced import traced
+from bellhop.transformations.finite_differences import check_method, with_finite_differences
+from bellhop.transformations.inline_trace import trace_inline
 
 Argnums = int | Sequence[int]
 Function = Callable[..., Any]
@@ -126,24 +126,24 @@ def _derivative(
 
         tree: Any = None
 
-        def checked(*args: Flat) -> Any:
+        def checked(*args: FlatTree) -> Any:
             nonlocal tree
-            result = traced(fn)(*(arg.restored() for arg in args), **kwargs)
+            result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
             _check_result(name, fn, result, scalar=scalar)
             if not scalar:
-                return Flat.of(result)
+                return FlatTree.flatten(result)
             # One scalar may stand in a container, which the derivative stands in as well.
             (leaf,), tree = jax.tree.flatten(result)
             return leaf
 
         # JAX makes Jacobians in structures of None.
-        args = tuple(map(Flat.of, args))
+        args = tuple(map(FlatTree.flatten, args))
         if method == "fd":
-            derived = _forward(name, by_finite_differences(checked, h), differentiated, args)
+            derived = _forward(name, with_finite_differences(checked, h), differentiated, args)
         else:
-            with reverse_mode_of_loops(made_of(name, fn)):
+            with enable_while_transpose(describe_derived_function(name, fn)):
                 derived = _TRANSFORMS[name](checked, argnums=differentiated)(*args)
-        derived = deeply_restored(derived)
+        derived = unflatten_deep(derived)
         if not scalar:
             return derived
         if name == "value_and_grad":
@@ -169,13 +169,14 @@ def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[An
     for argnum in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= argnum < len(args):
             raise ValueError(
-                f"{made_of(name, fn)} differentiates argument {argnum}, and it is called with "
-                f"{len(args)}. Choose another one: argnums counts from 0."
+                f"{describe_derived_function(name, fn)} differentiates argument {argnum}, and it "
+                f"is called with {len(args)}. Choose another one: argnums counts from 0."
             )
         for leaf in jax.tree.leaves(args[argnum]):
             if not _is_inexact(leaf):
                 raise DifferentiableCompileError(
-                    f"{made_of(name, fn)}: argument {argnum} is of type {_type_name(leaf)}, which "
+                    f"{describe_derived_function(name, fn)}: argument {argnum} is of type "
+                    f"{_type_name(leaf)}, which "
                     "has no derivative. Pass floats (1.0, not 1), or choose other arguments with "
                     "argnums."
                 )
@@ -198,17 +199,19 @@ def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> N
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]
         raise DifferentiableCompileError(
-            f"{made_of(name, fn)}: the result must be one scalar, and it has the shapes "
-            f"{shapes}. Use jacobian for other results."
+            f"{describe_derived_function(name, fn)}: the result must be one scalar, and it has "
+            f"the shapes {shapes}. Use jacobian for other results."
         )
     for leaf in leaves:
         if not _is_inexact(leaf):
             raise DifferentiableCompileError(
-                f"{made_of(name, fn)}: the result is of type {_type_name(leaf)}, which has no "
+                f"{describe_derived_function(name, fn)}: the result is of type "
+                f"{_type_name(leaf)}, which has no "
                 "derivative. Return floats."
             )
         if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
             raise DifferentiableCompileError(
-                f"{made_of(name, fn)}: the result is of type {_type_name(leaf)}; only real "
+                f"{describe_derived_function(name, fn)}: the result is of type "
+                f"{_type_name(leaf)}; only real "
                 "results are differentiated. Take jnp.real or jnp.abs of it."
             )

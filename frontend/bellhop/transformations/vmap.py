@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from bellhop.base.source import made_of
-from bellhop.transformations.traced import traced
+from bellhop.base.source import describe_derived_function
+from bellhop.transformations.inline_trace import trace_inline
 
 
 def vmap(
@@ -62,7 +62,7 @@ def vmap(
         def element(*args: Any, **kwargs: Any) -> Any:
             nonlocal is_within
             is_within = True
-            result = traced(fn)(*args, **kwargs)
+            result = trace_inline(fn)(*args, **kwargs)
             is_within = False
             return result
 
@@ -72,7 +72,7 @@ def vmap(
             if is_within:
                 raise
             kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{made_of('vmap', fn)}: {error}") from None
+            raise kind(f"{describe_derived_function('vmap', fn)}: {error}") from None
 
     # The annotations are those of one element.
     call.__annotations__ = {}

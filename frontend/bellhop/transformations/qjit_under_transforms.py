@@ -13,16 +13,16 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from bellhop._jax.patches.transformed_jits import run_without_entries
-from bellhop.base.equations import equations_of
+from bellhop._jax.patches.reentrant_jit import patch_jit_evaluation
+from bellhop.base.equations import iterate_equations
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
-from bellhop.compiler.failures import python_failure
-from bellhop.compiler.placement import default_on_host, gathered
-from bellhop.compiler.plain_jit import calls_python
+from bellhop.compiler.failures import find_python_failure
+from bellhop.compiler.host_placement import default_to_host, gather
+from bellhop.compiler.lower_in_jax_jit import has_callbacks
 
 
-class Transformed:
+class TransformedJit:
     """The ``jax.jit`` that a function is where it is transformed outside of programs."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -40,10 +40,12 @@ class Transformed:
         self._is_used = True
         jit = self._jit
         if jit is None:
-            run_without_entries(_is_ours, calls_python, python_failure, gathered, default_on_host)
+            patch_jit_evaluation(
+                _is_bellhop_jit, has_callbacks, find_python_failure, gather, default_to_host
+            )
             jit = self._jit = self._make()
             _keep_in_view(self)
-        with default_on_host():
+        with default_to_host():
             return jit(static, *args, **kwargs)
 
     def forget_unless_used(self) -> None:
@@ -57,18 +59,18 @@ class Transformed:
 ON_HOST = " on the host"
 
 
-def _is_ours(name: str, jaxpr: Any) -> bool:
+def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
     """Tell whether a ``jit`` is one of a function's, or something of ours is in it."""
     ours = "bellhop_", "quantum_"
     return name.endswith(ON_HOST) or any(
-        eqn.primitive.name.startswith(ours) for eqn in equations_of(jaxpr)
+        eqn.primitive.name.startswith(ours) for eqn in iterate_equations(jaxpr)
     )
 
 
-_in_view: set[weakref.ref[Transformed]] = set()
+_in_view: set[weakref.ref[TransformedJit]] = set()
 
 
-def _keep_in_view(transformed: Transformed) -> None:
+def _keep_in_view(transformed: TransformedJit) -> None:
     _in_view.add(weakref.ref(transformed, _in_view.discard))
 
 
@@ -80,7 +82,7 @@ def _forget_unused(
     phase: str,
     info: dict[str, int],
     # At the end of the process modules have lost their names, and collections still come.
-    in_view: set[weakref.ref[Transformed]] = _in_view,
+    in_view: set[weakref.ref[TransformedJit]] = _in_view,
     only_full: bool = _ONLY_FULL,
 ) -> None:
     # At the start, so that this collection finds what is garbage then.

@@ -5,19 +5,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bellhop._jax.patches.callbacks_in_programs import change_functions_of_callbacks
+from bellhop._jax.patches.callbacks_in_programs import wrap_jax_callbacks
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop.compiler.callbacks_of_jax import known_in_programs
+from bellhop.compiler.jax_callbacks import wrap_for_programs
 from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.repeated_calls import forget_repeated_effects
-from bellhop.tracing.state import is_converting, tracing_with
+from bellhop.tracing.state import is_converting, override_trace_state
 
 
-def traced(function: Callable[..., Any]) -> Callable[..., Any]:
+def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``function``, traced when it runs: its QNodes are circuits of the program."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        with _prepared(), tracing_with(is_tracing=True):
+        with _install_patches(), override_trace_state(is_tracing=True):
             if not is_converting():
                 return function(*args, **kwargs)
             # Not before: it imports diastatic-malt.
@@ -28,18 +28,18 @@ def traced(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _prepared() -> contextlib.AbstractContextManager[None]:
+def _install_patches() -> contextlib.AbstractContextManager[None]:
     """Install the patches of JAX that tracing needs and, once it is imported, of PennyLane."""
     keep_effects_in_loops()
     forget_repeated_effects()
     refuse_calls_in_operations()
-    change_functions_of_callbacks(known_in_programs)
+    wrap_jax_callbacks(wrap_for_programs)
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
-    from bellhop._pennylane.patches.nested_lists import lists_of_tracers
+    from bellhop._pennylane.patches.nested_lists import allow_tracer_lists
     from bellhop._pennylane.patches.thread_queues import separate_threads
     from bellhop.circuits.qnode.interception import intercept_qnodes
 
     intercept_qnodes()
     separate_threads()
-    return lists_of_tracers()
+    return allow_tracer_lists()

@@ -6,14 +6,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.flat import structure_in_words
-from bellhop.base.source import made_of
+from bellhop.base.flat_tree import describe_structure
+from bellhop.base.source import describe_derived_function
 from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
-from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
-from bellhop.transformations.finite_differences import by_finite_differences, check_method
+from bellhop.control_flow.while_loop_vjp import enable_while_transpose
+from bellhop.transformations.finite_differences import check_method, with_finite_differences
 from bellhop.transformations.grad import Argnums, Function, check_arguments
-from bellhop.transformations.traced import traced
+from bellhop.transformations.inline_trace import trace_inline
 
 
 def jvp(
@@ -51,19 +51,24 @@ def jvp(
 
     The interface is that of PennyLane's and Catalyst's ``jvp``.
     """
-    positions = _positions("jvp", f, params, argnums)
+    positions = _resolve_positions("jvp", f, params, argnums)
     check_method("jvp", method, h)
     if not isinstance(tangents, Sequence) or len(tangents) != len(positions):
         raise TypeError(
-            f"{made_of('jvp', f)}: {len(positions)} arguments are differentiated (argnums), so "
+            f"{describe_derived_function('jvp', f)}: {len(positions)} arguments are "
+            f"differentiated (argnums), so "
             f"there must be a sequence of as many tangents; it is {tangents!r}."
         )
     for position, tangent in zip(positions, tangents, strict=True):
-        _check_like("jvp", f, f"the tangent of argument {position}", tangent, params[position])
-    function, primals = _of_differentiated(f, params, positions)
+        _check_same_shape(
+            "jvp", f, f"the tangent of argument {position}", tangent, params[position]
+        )
+    function, primals = _restrict_to_differentiated(f, params, positions)
     if method == "fd":
-        function = by_finite_differences(function, h)
-    return jax.jvp(function, primals, [_like(t, p) for t, p in zip(tangents, primals, strict=True)])
+        function = with_finite_differences(function, h)
+    return jax.jvp(
+        function, primals, [_cast_tangent(t, p) for t, p in zip(tangents, primals, strict=True)]
+    )
 
 
 def vjp(
@@ -102,39 +107,41 @@ def vjp(
 
     The interface is that of PennyLane's and Catalyst's ``vjp``.
     """
-    positions = _positions("vjp", f, params, argnums)
+    positions = _resolve_positions("vjp", f, params, argnums)
     check_method("vjp", method, h)
-    function, primals = _of_differentiated(f, params, positions)
+    function, primals = _restrict_to_differentiated(f, params, positions)
     if method == "fd":
         slopes: Any
         value = function(*primals)
-        checked = _checked_cotangents(f, cotangents, value)
-        approximated = by_finite_differences(function, h)
+        checked = _check_cotangents(f, cotangents, value)
+        approximated = with_finite_differences(function, h)
         slopes = jax.jacfwd(
-            lambda *args: _dot(approximated(*args), checked),
+            lambda *args: _inner_product(approximated(*args), checked),
             argnums=tuple(range(len(primals))),
         )(*primals)
     else:
-        with reverse_mode_of_loops(made_of("vjp", f)):
+        with enable_while_transpose(describe_derived_function("vjp", f)):
             value, pullback = jax.vjp(function, *primals)
-            slopes = pullback(_checked_cotangents(f, cotangents, value))
+            slopes = pullback(_check_cotangents(f, cotangents, value))
     return value, slopes if isinstance(argnums, Sequence) else slopes[0]
 
 
-def _positions(name: str, f: Function, params: Sequence[Any], argnums: Argnums | None) -> list[int]:
+def _resolve_positions(
+    name: str, f: Function, params: Sequence[Any], argnums: Argnums | None
+) -> list[int]:
     if not callable(f):
         raise TypeError(f"{name} takes a function, got {f!r} of type {type(f).__name__}.")
     if not isinstance(params, Sequence):
         raise TypeError(
-            f"{made_of(name, f)} takes the arguments of the function in a sequence, got "
-            f"{type(params).__name__}. Write [x] for one argument x."
+            f"{describe_derived_function(name, f)} takes the arguments of the function in a "
+            f"sequence, got {type(params).__name__}. Write [x] for one argument x."
         )
     positions = 0 if argnums is None else argnums
     check_arguments(name, f, positions, params)
     return [positions] if isinstance(positions, int) else list(positions)
 
 
-def _of_differentiated(
+def _restrict_to_differentiated(
     f: Function, params: Sequence[Any], positions: list[int]
 ) -> tuple[Function, list[Any]]:
     """Return ``f`` as a function of the differentiated arguments alone, and those."""
@@ -143,25 +150,27 @@ def _of_differentiated(
         args = list(params)
         for position, primal in zip(positions, primals, strict=True):
             args[position] = primal
-        return traced(f)(*args)
+        return trace_inline(f)(*args)
 
     return function, [jax.tree.map(jnp.asarray, params[position]) for position in positions]
 
 
-def _checked_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
+def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
     leaves, tree = jax.tree.flatten(value)
     given = jax.tree.leaves(cotangents)
     if len(given) != len(leaves):
         raise TypeError(
-            f"{made_of('vjp', f)}: the result has {len(leaves)} arrays, so there must be as many "
-            f"cotangents; there are {len(given)}."
+            f"{describe_derived_function('vjp', f)}: the result has {len(leaves)} arrays, so "
+            f"there must be as many cotangents; there are {len(given)}."
         )
     for index, (cotangent, leaf) in enumerate(zip(given, leaves, strict=True)):
-        _check_like("vjp", f, f"the cotangent of result {index}", cotangent, leaf)
-    return jax.tree.unflatten(tree, [_like(ct, v) for ct, v in zip(given, leaves, strict=True)])
+        _check_same_shape("vjp", f, f"the cotangent of result {index}", cotangent, leaf)
+    return jax.tree.unflatten(
+        tree, [_cast_tangent(ct, v) for ct, v in zip(given, leaves, strict=True)]
+    )
 
 
-def _dot(value: object, cotangents: PyTree) -> Any:
+def _inner_product(value: object, cotangents: PyTree) -> Any:
     return sum(
         jnp.sum(cotangent * leaf)
         for cotangent, leaf in zip(jax.tree.leaves(cotangents), jax.tree.leaves(value), strict=True)
@@ -169,7 +178,7 @@ def _dot(value: object, cotangents: PyTree) -> Any:
     )
 
 
-def _like(tangent: PyTree, primal: PyTree) -> Any:
+def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
     """Return a tangent in the dtype of its primal; integers have none that says anything."""
 
     def leaf(tangent: PyTree, primal: PyTree) -> Any:
@@ -180,22 +189,23 @@ def _like(tangent: PyTree, primal: PyTree) -> Any:
     return jax.tree.map(leaf, tangent, primal)
 
 
-def _check_like(name: str, f: Function, what: str, tangent: PyTree, primal: PyTree) -> None:
+def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, primal: PyTree) -> None:
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
         raise TypeError(
-            f"{made_of(name, f)}: {what} has the structure "
-            f"{structure_in_words(jax.tree.structure(tangent))}; it must be "
-            f"{structure_in_words(jax.tree.structure(primal))}."
+            f"{describe_derived_function(name, f)}: {label} has the structure "
+            f"{describe_structure(jax.tree.structure(tangent))}; it must be "
+            f"{describe_structure(jax.tree.structure(primal))}."
         )
     for one, other in zip(jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True):
         if jnp.shape(one) != jnp.shape(other):
             raise TypeError(
-                f"{made_of(name, f)}: {what} has the shape {jnp.shape(one)}; it must be "
-                f"{jnp.shape(other)}."
+                f"{describe_derived_function(name, f)}: {label} has the shape {jnp.shape(one)}; "
+                f"it must be {jnp.shape(other)}."
             )
         dtype = jnp.result_type(other)
         # A Python number takes the type of what it stands for.
         if jnp.issubdtype(dtype, jnp.inexact) and jnp.result_type(one, other) != dtype:
             raise TypeError(
-                f"{made_of(name, f)}: {what} is {jnp.result_type(one)}; it must be {dtype}."
+                f"{describe_derived_function(name, f)}: {label} is {jnp.result_type(one)}; it "
+                f"must be {dtype}."
             )
