@@ -24,7 +24,7 @@ def transform(node: ast.AST) -> Any:
 class _AssignmentExpressions(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         self.generic_visit(node)
-        if _first(node.test) is None:
+        if _find_first(node.test) is None:
             return node
         leave = ast.If(
             test=ast.UnaryOp(op=ast.Not(), operand=node.test), body=[ast.Break()], orelse=[]
@@ -37,26 +37,26 @@ class _AssignmentExpressions(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         for part in node.values:
-            _refuse_in(part, node, "'and' and 'or'")
+            _check_absent(part, node, "'and' and 'or'")
         return self.generic_visit(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         for part in (node.body, node.orelse):
-            _refuse_in(part, node, "a conditional expression")
+            _check_absent(part, node, "a conditional expression")
         return self.generic_visit(node)
 
 
-def _first(node: ast.AST) -> ast.NamedExpr | None:
+def _find_first(node: ast.AST) -> ast.NamedExpr | None:
     return next((part for part in ast.walk(node) if isinstance(part, ast.NamedExpr)), None)
 
 
-def _refuse_in(part: ast.AST, node: ast.AST, what: str) -> NoReturn | None:
-    found = _first(part)
+def _check_absent(part: ast.AST, node: ast.AST, label: str) -> NoReturn | None:
+    found = _find_first(part)
     if found is None:
         return None
     origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
     site = f" ({origin.loc.filename}:{origin.loc.lineno})" if origin is not None else ""
     raise AutoGraphError(
-        f"the assignment ({ast.unparse(found)}) in {what}{site} is not converted. Write it on a "
+        f"the assignment ({ast.unparse(found)}) in {label}{site} is not converted. Write it on a "
         "line of its own."
     )

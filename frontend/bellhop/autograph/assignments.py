@@ -36,12 +36,14 @@ _UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 def set_at(target: object, path: Sequence[Any], value: object) -> Any:
     """Assign to an element of an element of ...; return the target, or the array in its place."""
-    return _change(target, path, lambda container, key: _set_item(container, key, value))
+    return _change_element(target, path, lambda container, key: _set_item(container, key, value))
 
 
 def update_at(target: object, path: Sequence[Any], update: str, value: object) -> Any:
     """Change an element in place, by an operator that Python's ``ast`` names."""
-    return _change(target, path, lambda container, key: _update(container, key, update, value))
+    return _change_element(
+        target, path, lambda container, key: _update_item(container, key, update, value)
+    )
 
 
 def unchanged(name: str, before: Any, after: Any) -> None:
@@ -58,12 +60,12 @@ def unchanged(name: str, before: Any, after: Any) -> None:
         )
 
 
-def _change(target: Any, path: Sequence[Any], change: Callable[[Any, Any], Any]) -> Any:
+def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any], Any]) -> Any:
     key, *rest = path
     if not rest:
         return change(target, key)
     element = target[key]
-    changed = _change(element, rest, change)
+    changed = _change_element(element, rest, change)
     return target if changed is element else _set_item(target, key, changed)
 
 
@@ -74,7 +76,7 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
     return target
 
 
-def _update(target: Any, key: Any, update: str, value: Any) -> Any:
+def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
     in_place, python = _UPDATES[update]
     if not _is_program_array(target, key, value):
         target[key] = python(target[key], value)
@@ -123,7 +125,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         update = type(node.op).__name__.lower()
         if update not in _UPDATES or not isinstance(node.target, ast.Subscript):
             return node
-        base, path = _path(node.target)
+        base, path = _split_path(node.target)
         call = templates.replace_as_expression(
             f"ag__.update_at(base, path, '{update}', value)", base=base, path=path, value=node.value
         )
@@ -134,7 +136,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
             return self._assign_to_several(target, value)
         if not isinstance(target, ast.Subscript):
             return None
-        base, path = _path(target)
+        base, path = _split_path(target)
         call = templates.replace_as_expression(
             "ag__.set_at(base, path, value)", base=base, path=path, value=value
         )
@@ -173,19 +175,19 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return templates.replace("changed", changed=changed)
 
 
-def _path(target: object) -> tuple[Any, Any]:
+def _split_path(target: object) -> tuple[Any, Any]:
     """Return what is indexed, and a tuple of the indices."""
     keys: list[Any] = []
     while isinstance(target, ast.Subscript):
-        keys.insert(0, _key(target.slice))
+        keys.insert(0, _index_expression(target.slice))
         target = target.value
     return target, ast.Tuple(elts=keys, ctx=ast.Load())
 
 
-def _key(index: Any) -> Any:
+def _index_expression(index: Any) -> Any:
     """Return an index as an expression that stands alone."""
     if isinstance(index, ast.Tuple):
-        return ast.Tuple(elts=[_key(part) for part in index.elts], ctx=ast.Load())
+        return ast.Tuple(elts=[_index_expression(part) for part in index.elts], ctx=ast.Load())
     if not isinstance(index, ast.Slice):
         return index
     none = ast.Constant(value=None, kind=None)
@@ -198,8 +200,8 @@ def _owned_names(function: Any) -> set[str]:
     names: set[str] = set()
     arguments = function.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        names.add(_name_of(argument))
-    names.update(_name_of(a) for a in (arguments.vararg, arguments.kwarg) if a is not None)
+        names.add(_argument_name(argument))
+    names.update(_argument_name(a) for a in (arguments.vararg, arguments.kwarg) if a is not None)
     todo = list(function.body)
     while todo:
         node = todo.pop()
@@ -216,5 +218,5 @@ def _owned_names(function: Any) -> set[str]:
     return names
 
 
-def _name_of(argument: Any) -> str:
+def _argument_name(argument: Any) -> str:
     return str(argument.id if isinstance(argument, ast.Name) else argument.arg)

@@ -6,7 +6,7 @@ from typing import Any
 from malt.converters.conditional_expressions import ConditionalExpressionTransformer
 
 
-class _Nested(ConditionalExpressionTransformer):  # type: ignore[misc]
+class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[misc]
     def visit_IfExp(self, node: Any) -> Any:
         # The text of the condition is made of it, so it comes last.
         for part in ("body", "orelse"):
@@ -18,4 +18,4 @@ class _Nested(ConditionalExpressionTransformer):  # type: ignore[misc]
 
 def transform(node: ast.AST, context: Any) -> Any:
     """Rewrite the conditional expressions of a function; AutoGraph defines the interface."""
-    return _Nested(context).visit(node)
+    return _NestedConditionals(context).visit(node)

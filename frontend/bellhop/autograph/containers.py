@@ -18,17 +18,17 @@ _KINDS = (list, dict, set)
 
 
 @contextlib.contextmanager
-def left_alone(what: str, *bodies: Callable[..., Any]) -> Iterator[None]:
+def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]:
     """Trace a statement, and refuse that it leaves computed values in containers around it.
 
     Args:
-        what: the statement, for errors.
+        label: the statement, for errors.
         bodies: its parts, which know by name the containers that they use.
 
     Raises:
         AutoGraphError: naming the container, which is as it was before.
     """
-    known = {name: value for body in bodies for name, value in _closed_over(body)}
+    known = {name: value for body in bodies for name, value in _closure_containers(body)}
     before = {name: (value, value.copy()) for name, value in known.items()}
     try:
         yield
@@ -41,14 +41,14 @@ def left_alone(what: str, *bodies: Callable[..., Any]) -> Iterator[None]:
         if _differ(value, copy) and any(map(is_traced, jax.tree.leaves(_elements(value)))):
             _restore(value, copy)
             raise AutoGraphError(
-                f"the {what} at {user_site()} leaves values that the program computes in "
+                f"the {label} at {user_site()} leaves values that the program computes in "
                 f"'{name}', a {type(value).__name__} of Python's, which is changed once, when the "
                 "program is traced. Put them into an array that is made before, as "
                 f"{name} = jnp.zeros(n), by {name}[i] = value."
             )
 
 
-def _closed_over(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+def _closure_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # A variable without a value.
             if type(cell.cell_contents) in _KINDS:

@@ -11,11 +11,11 @@ from typing import Any
 from malt.operators import py_builtins
 
 from bellhop.autograph import loops
-from bellhop.autograph.modes import fall_back, is_disabled
+from bellhop.autograph.settings import fall_back, is_disabled
 from bellhop.autograph.transformer import Transformer
-from bellhop.base.source import call_from, definition_site, function_name, user_site
-from bellhop.control_flow.progress import progress, tracked
-from bellhop.tracing.state import current_options, trace_state, tracing_with
+from bellhop.base.source import definition_site, function_name, make_call_from_site, user_site
+from bellhop.control_flow.progress import progress, track_progress
+from bellhop.tracing.state import current_options, override_trace_state, trace_state
 
 # Packages that are not converted, the standard library among them.
 _LIBRARIES = {
@@ -44,12 +44,14 @@ _SCOPED = {
 _CALLING: tuple[Any, ...] = (map, filter, functools.reduce)
 
 
-def including(modules: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+def with_autograph_modules(
+    modules: Sequence[str], function: Callable[..., Any]
+) -> Callable[..., Any]:
     """Return ``function``, run with more modules that are converted."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        with tracing_with(modules=(*trace_state().modules, *modules)):
+        with override_trace_state(modules=(*trace_state().modules, *modules)):
             return function(*args, **kwargs)
 
     return run
@@ -64,9 +66,9 @@ def converted_call(
         if function is range and not kwargs:
             return loops.range_(*args)
         if function is enumerate:
-            return loops.Enumerated(*args, **kwargs)
+            return loops.TracedEnumerate(*args, **kwargs)
         if function is progress:
-            return tracked(*args, **kwargs)
+            return track_progress(*args, **kwargs)
     if function in (globals, locals):
         return _SCOPED[function](scope)
     if function is super or function is eval:
@@ -83,24 +85,27 @@ def call_converted(
 ) -> Any:
     """Call a function, converted where it is the user's."""
     if any(function is calling for calling in _CALLING) and not is_disabled():
-        return function(*map(_argument, args), **kwargs)
+        return function(*map(_convert_argument, args), **kwargs)
     if is_disabled():
         return function(*args, **kwargs)
     if inspect.isbuiltin(function) or isinstance(function, type):
-        return call_from(user_site())(function, args, kwargs)
+        return make_call_from_site(user_site())(function, args, kwargs)
     if isinstance(function, functools.partial):
         keywords = {**function.keywords, **kwargs}
         return call_converted(function.func, (*function.args, *args), keywords)
     if _is_qnode(function):
         return with_converted_function(function, converted_or_same)(*args, **kwargs)
     if inspect.isfunction(function) or inspect.ismethod(function):
-        if is_users(function):
+        if is_user_function(function):
             return converted_or_same(function)(*args, **kwargs)
-    elif is_users(type(function).__call__):
+    elif is_user_function(type(function).__call__):
         return converted_or_same(type(function).__call__)(function, *args, **kwargs)
-    if _traces(function):
-        args, kwargs = tuple(map(_argument, args)), {k: _argument(v) for k, v in kwargs.items()}
-    return call_from(user_site())(function, args, kwargs)
+    if _is_tracing_function(function):
+        args, kwargs = (
+            tuple(map(_convert_argument, args)),
+            {k: _convert_argument(v) for k, v in kwargs.items()},
+        )
+    return make_call_from_site(user_site())(function, args, kwargs)
 
 
 def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:
@@ -117,18 +122,18 @@ def _is_qnode(value: object) -> bool:
     return qml is not None and isinstance(value, getattr(qml, "QNode", ()))
 
 
-def _argument(value: Any) -> Any:
+def _convert_argument(value: Any) -> Any:
     """Return an argument of a function that traces, converted where it is a user's function."""
     if _is_qnode(value):
         return with_converted_function(value, converted_or_same)
-    if (inspect.isfunction(value) or inspect.ismethod(value)) and is_users(value):
+    if (inspect.isfunction(value) or inspect.ismethod(value)) and is_user_function(value):
         return converted_or_same(value)
     return value
 
 
 def converted_or_same(function: Callable[..., Any]) -> Any:
     """Return a function converted; itself, with a warning, where that cannot be."""
-    if not is_users(function):
+    if not is_user_function(function):
         return function
     try:
         return transformer.convert(function)
@@ -138,7 +143,7 @@ def converted_or_same(function: Callable[..., Any]) -> Any:
         return function
 
 
-def is_users(function: Callable[..., Any]) -> bool:
+def is_user_function(function: Callable[..., Any]) -> bool:
     """Tell whether a function is Python that was written to be part of the program."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or hasattr(function, "ag_unconverted"):
@@ -152,7 +157,7 @@ def is_users(function: Callable[..., Any]) -> bool:
         return False
     # The code of a wrapper is its library's, whatever functools.wraps made of its name.
     module = getattr(function, "__globals__", {}).get("__name__", "")
-    if any(_is_within(module, name) for name in (*trace_state().modules, *_options_include())):
+    if any(_is_within(module, name) for name in (*trace_state().modules, *_included_modules())):
         return True
     return module.partition(".")[0] not in _LIBRARIES
 
@@ -162,7 +167,7 @@ def _is_within(module: str, name: Any) -> bool:
     return module == name or module.startswith(f"{name}.")
 
 
-def _traces(function: Callable[..., Any]) -> bool:
+def _is_tracing_function(function: Callable[..., Any]) -> bool:
     plain = function if hasattr(function, "__globals__") else type(function).__call__
     module = getattr(plain, "__globals__", {}).get("__name__") or getattr(
         function, "__module__", None
@@ -172,7 +177,7 @@ def _traces(function: Callable[..., Any]) -> bool:
     return module.partition(".")[0] in _TRACING
 
 
-def _options_include() -> Sequence[str]:
+def _included_modules() -> Sequence[str]:
     """Return the modules that the program being traced asks to convert."""
     options = current_options()
     return () if options is None else tuple(options.autograph_include)

@@ -11,21 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
-from bellhop.autograph.containers import left_alone
-from bellhop.autograph.modes import is_disabled
+from bellhop.autograph.containers import check_not_mutated
+from bellhop.autograph.settings import is_disabled
 from bellhop.autograph.variables import (
     State,
     Unset,
     Variables,
     can_be_unset,
-    described,
+    describe_variable,
     is_array_like,
     is_return_flag,
     is_same,
     is_traced,
     is_undefined,
 )
-from bellhop.base.flat import structure_in_words
+from bellhop.base.flat_tree import describe_structure
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
@@ -54,15 +54,15 @@ def if_stmt(
     conditional = _IfStatement(pred, variables, (body, orelse))
     while True:
         try:
-            with left_alone("if", body, orelse):
+            with check_not_mutated("if", body, orelse):
                 after = conditional.run()
             variables.set(after)
             return
-        except ResultIs as missing:
+        except KnownResult as missing:
             conditional.results[missing.position] = missing.value
-        except _ResultsDiffer as differing:
+        except _DifferingResults as differing:
             conditional.sides[differing.position] = differing.sides
-        except _AreUnset as unset:
+        except _UnsetVariables as unset:
             conditional.unset |= unset.errors
 
 
@@ -78,17 +78,17 @@ class FunctionResult(NamedTuple):
     tree: Any
 
     @classmethod
-    def of(cls, value: object) -> "FunctionResult":
+    def from_value(cls, value: object) -> "FunctionResult":
         """Return what is known of a pytree."""
         leaves, tree = jax.tree.flatten(value)
-        return cls(list(map(_shape_of, leaves)), tree)
+        return cls(list(map(_leaf_shape, leaves)), tree)
 
     def with_zeros(self) -> Any:
         """Return it with zeros where values are not known."""
-        return _rebuilt(self.tree, list(map(_zeros_of, self.leaves)))
+        return _rebuild(self.tree, list(map(_leaf_zeros, self.leaves)))
 
 
-def _rebuilt(tree: PyTree, leaves: list[Any]) -> Any:
+def _rebuild(tree: PyTree, leaves: list[Any]) -> Any:
     """Return a pytree; measurements in it are no new ones of the circuit."""
     if "pennylane" not in sys.modules:
         return jax.tree.unflatten(tree, leaves)
@@ -98,20 +98,20 @@ def _rebuilt(tree: PyTree, leaves: list[Any]) -> Any:
         return jax.tree.unflatten(tree, leaves)
 
 
-def _shape_of(leaf: object) -> Any:
+def _leaf_shape(leaf: object) -> Any:
     if not isinstance(leaf, jax.Array):
         return leaf
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
-def _zeros_of(leaf: object) -> Any:
+def _leaf_zeros(leaf: object) -> Any:
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return leaf
     return jnp.zeros(leaf.shape, leaf.dtype)
 
 
 @dataclass(eq=False)
-class ResultIs(Exception):
+class KnownResult(Exception):
     """The function returns here, and what is traced next must know what."""
 
     position: int
@@ -119,7 +119,7 @@ class ResultIs(Exception):
 
 
 @dataclass(eq=False)
-class _ResultsDiffer(Exception):
+class _DifferingResults(Exception):
     """The function measures something else in the second branch, and each must know what."""
 
     position: int
@@ -127,7 +127,7 @@ class _ResultsDiffer(Exception):
 
 
 @dataclass(eq=False)
-class _AreUnset(Exception):
+class _UnsetVariables(Exception):
     """What the branches give variables cannot be chosen from, so neither must return it."""
 
     errors: dict[int, str]
@@ -162,13 +162,13 @@ class _IfStatement:
             def run() -> Any:
                 # A circuit traces both branches anew where one has a loop of unknown length.
                 del states[number:]
-                after = self._variables.run(self._known(number), self._bodies[number])
-                states.append(self._completed(after, states))
+                after = self._variables.run(self._refine_variables(number), self._bodies[number])
+                states.append(self._complete_result(after, states))
                 if number == 1:
                     self._check(*states)
                 # Its variables have what it measured; what is unset afterwards is lost.
                 values = states[number]
-                if (known := _measurements()) is not None:
+                if (known := _find_measurements()) is not None:
                     known.hand_on([x for at, x in enumerate(values) if at not in self.unset])
                 return [self._leaves(number, *item) for item in enumerate(values)]
 
@@ -179,22 +179,22 @@ class _IfStatement:
         one, other = states
         if results is None:
             results = [None] * len(one)
-        after = tuple(map(self._after, range(len(one)), one, other, results))
-        if (known := _measurements()) is not None:
+        after = tuple(map(self._merge_variable, range(len(one)), one, other, results))
+        if (known := _find_measurements()) is not None:
             known.measure_instead([one, other], after)
         return after
 
-    def _leaves(self, number: int, position: int, value: object) -> list[Any] | None:
+    def _leaves(self, index: int, position: int, value: object) -> list[Any] | None:
         """Return the arrays of a variable after a branch, as both branches return them."""
         if position in self.unset or not is_array_like(value):
             return None
         if position not in self.sides:
             return jax.tree.leaves(value)
         values = [side.with_zeros() for side in self.sides[position]]
-        values[number] = value
+        values[index] = value
         return jax.tree.leaves(values)
 
-    def _after(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
+    def _merge_variable(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
         """Return a variable after it, from those after the branches and what was chosen."""
         if position in self.unset:
             return Unset(self._variables.names[position], self.unset[position])
@@ -202,23 +202,23 @@ class _IfStatement:
         if not is_array_like(a) or _is_known(a, b):
             return a
         if position not in self.sides:
-            return _rebuilt(jax.tree.structure(a), leaves or [])
-        sides = _rebuilt(jax.tree.structure([a, b]), leaves or [])
-        return _measurements().chosen(self._pred, *sides)
+            return _rebuild(jax.tree.structure(a), leaves or [])
+        sides = _rebuild(jax.tree.structure([a, b]), leaves or [])
+        return _find_measurements().chosen(self._pred, *sides)
 
-    def _known(self, number: int) -> State:
+    def _refine_variables(self, index: int) -> State:
         """Return the variables as a branch finds them, with what its condition says of them."""
 
         def value(variable: Any) -> Any:
             if variable is self._pred:
-                return number == 0
+                return index == 0
             if self._negated is not None and variable is self._negated:
-                return number == 1
+                return index == 1
             return variable
 
         return tuple(map(value, self._before))
 
-    def _completed(self, after: State, states: list[State]) -> State:
+    def _complete_result(self, after: State, states: list[State]) -> State:
         """Put zeros for the result of the function where this branch does not return.
 
         Nobody reads them: what comes next stands in a conditional on having returned.
@@ -229,7 +229,7 @@ class _IfStatement:
                 continue
             other = self.results.get(position)
             if states and is_array_like(states[0][position]):
-                other = FunctionResult.of(states[0][position])
+                other = FunctionResult.from_value(states[0][position])
             if other is not None:
                 completed[position] = other.with_zeros()
         return tuple(completed)
@@ -248,7 +248,8 @@ class _IfStatement:
 
         Raises:
             AutoGraphError: where it cannot, of a variable that has to have a value.
-            ResultIs, _ResultsDiffer, _AreUnset: where it can when it is traced again with this.
+            KnownResult, _DifferingResults, _UnsetVariables: where it can when it is traced again
+            with this.
         """
         unset = {}
         names = self._variables.names
@@ -256,8 +257,8 @@ class _IfStatement:
             if position in self.unset:
                 continue
             if self._is_never_read(a, one) and is_array_like(b):
-                raise ResultIs(position, FunctionResult.of(b))
-            problem = self._problem(position, described(name, a), a, b)
+                raise KnownResult(position, FunctionResult.from_value(b))
+            problem = self._find_problem(position, describe_variable(name, a), a, b)
             if problem is None:
                 continue
             error = f"the if at {user_site()}: {problem}"
@@ -265,34 +266,38 @@ class _IfStatement:
                 raise AutoGraphError(error)
             unset[position] = error
         if unset:
-            raise _AreUnset(unset)
+            raise _UnsetVariables(unset)
 
-    def _problem(self, position: int, what: str, a: Any, b: Any) -> str | None:
+    def _find_problem(self, position: int, label: str, a: Any, b: Any) -> str | None:
         """Tell why it cannot choose between two values of a variable, or None."""
         if is_undefined(a) != is_undefined(b):
-            return f"only one branch gives {what} a value. Give it one before, or in both branches."
+            return (
+                f"only one branch gives {label} a value. Give it one before, or in both branches."
+            )
         if is_undefined(a) or is_same(a, b):
             return None
         if not (is_array_like(a) and is_array_like(b)):
             return (
-                f"{what} is of type {type(a).__name__} after one branch and of {type(b).__name__} "
+                f"{label} is of type {type(a).__name__} after one branch and of {type(b).__name__} "
                 "after the other. A compiled conditional chooses between arrays and numbers only."
             )
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
             return None
-        known = _measurements()
+        known = _find_measurements()
         is_measured = known is not None and known.is_measured(a)
         if is_measured and known.can_be_chosen(a, b):
-            raise _ResultsDiffer(position, [FunctionResult.of(a), FunctionResult.of(b)])
+            raise _DifferingResults(
+                position, [FunctionResult.from_value(a), FunctionResult.from_value(b)]
+            )
         if is_measured and known.is_measured(b):
             return (
-                f"{what} is {a} after one branch and {b} after the other. Measure the same after "
+                f"{label} is {a} after one branch and {b} after the other. Measure the same after "
                 "both, or expectation values."
             )
         return (
-            f"{what} has the structure {structure_in_words(structures[0])} after one branch and "
-            f"{structure_in_words(structures[1])} after the other. Give it one structure."
+            f"{label} has the structure {describe_structure(structures[0])} after one branch and "
+            f"{describe_structure(structures[1])} after the other. Give it one structure."
         )
 
 
@@ -304,7 +309,7 @@ def _is_known(one: object, other: object) -> bool:
     )
 
 
-def _measurements() -> Any:
+def _find_measurements() -> Any:
     """Return what knows measurements in values; None where there are none."""
     if "pennylane" not in sys.modules:
         return None
@@ -320,7 +325,7 @@ def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _
     return cond(pred, if_true, if_false)()
 
 
-def _are_numbers(first: Any, second: Any) -> bool:
+def _has_number_operands(first: Any, second: Any) -> bool:
     """Tell whether ``and`` and ``or`` have one of the operands for a result, not a bool."""
     return isinstance(first, jax.core.Tracer) and all(
         isinstance(value, jax.Array | np.generic | bool | int | float | complex)
@@ -335,7 +340,7 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     if not is_traced(first):
         return first and b()
     second = b()
-    if _are_numbers(first, second):
+    if _has_number_operands(first, second):
         return jnp.where(first, second, first)
     if isinstance(first, jax.core.Tracer):
         return jnp.logical_and(first, second)
@@ -348,7 +353,7 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
     if not is_traced(first):
         return first or b()
     second = b()
-    if _are_numbers(first, second):
+    if _has_number_operands(first, second):
         return jnp.where(first, first, second)
     if isinstance(first, jax.core.Tracer):
         return jnp.logical_or(first, second)

@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
-from bellhop.autograph.containers import left_alone
-from bellhop.autograph.if_statements import FunctionResult, ResultIs
-from bellhop.autograph.modes import fall_back, is_disabled, refuse_if_strict
+from bellhop.autograph.containers import check_not_mutated
+from bellhop.autograph.if_statements import FunctionResult, KnownResult
+from bellhop.autograph.settings import check_not_strict, fall_back, is_disabled
 from bellhop.autograph.variables import (
-    Carried,
+    CarriedVariables,
     State,
     Unset,
     Variables,
     can_be_unset,
-    described,
+    describe_variable,
     is_array_like,
     is_return_flag,
     is_traced,
@@ -26,11 +26,11 @@ from bellhop.autograph.variables import (
 )
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
-from bellhop.control_flow.carried import unwrap
 from bellhop.control_flow.cond import cond
-from bellhop.control_flow.for_loop import element_of_range, for_loop, n_iterations
-from bellhop.control_flow.predicates import as_integer
-from bellhop.control_flow.progress import Tracked
+from bellhop.control_flow.for_loop import count_iterations, for_loop, range_element
+from bellhop.control_flow.loop_carry import unwrap_carry
+from bellhop.control_flow.progress import TrackedIterable
+from bellhop.control_flow.scalars import as_integer
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.errors import AutoGraphError
 
@@ -64,7 +64,7 @@ def range_(*bounds: Any) -> Any:
 
 
 @dataclass
-class Enumerated:
+class TracedEnumerate:
     """An ``enumerate`` that knows what it enumerates."""
 
     iterable: Any
@@ -93,24 +93,24 @@ class _Elements:
         return not is_traced(self.length)
 
 
-def _elements(target: Any) -> _Elements | None:
+def _find_elements(target: Any) -> _Elements | None:
     """Return the elements of what a compiled loop can go over, or None."""
-    if isinstance(target, Enumerated):
-        inner = _elements(target.iterable)
+    if isinstance(target, TracedEnumerate):
+        inner = _find_elements(target.iterable)
         if inner is None:
             return None
         element = inner.element
         return _Elements(inner.length, lambda i: (target.start + i, element(i)), inner.progress)
-    if isinstance(target, Tracked):
-        inner = _elements(target.iterable)
+    if isinstance(target, TrackedIterable):
+        inner = _find_elements(target.iterable)
         if inner is not None:
             inner.progress = target.description
         return inner
     if isinstance(target, range):
-        return _Elements(len(target), lambda i: element_of_range(i, target.start, target.step))
+        return _Elements(len(target), lambda i: range_element(i, target.start, target.step))
     if isinstance(target, TracedRange):
         start, _, step = target.bounds
-        return _Elements(n_iterations(target.bounds), lambda i: element_of_range(i, start, step))
+        return _Elements(count_iterations(target.bounds), lambda i: range_element(i, start, step))
     if isinstance(target, list | tuple) and target:
         try:
             target = jnp.asarray(target)
@@ -137,30 +137,30 @@ def for_stmt(
     loops, as it also does where the body cannot be compiled.
     """
     variables = Variables(names, get_state, set_state)
-    elements = None if is_disabled() else _elements(target)
+    elements = None if is_disabled() else _find_elements(target)
     if elements is None:
         if not is_disabled():
             kind = type(target).__name__
-            refuse_if_strict("the for loop", f"it goes over a {kind}, which is no range or array")
-        _python_for(target, extra_test, body)
+            check_not_strict("the for loop", f"it goes over a {kind}, which is no range or array")
+        _run_python_for(target, extra_test, body)
         return
     before = variables.get()
     try:
-        with left_alone("for loop", body):
-            after = _with_result(
-                variables, lambda: _compiled_for(elements, extra_test, body, variables)
+        with check_not_mutated("for loop", body):
+            after = _compile_with_result(
+                variables, lambda: _compile_for(elements, extra_test, body, variables)
             )
     except Exception as error:
         if not elements.is_static:
             raise
         variables.set(before)
         fall_back("the for loop", error)
-        _python_for(target, extra_test, body)
+        _run_python_for(target, extra_test, body)
     else:
         variables.set(after)
 
 
-def _python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
+def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
     for element in target:
         if extra_test is not None:
             goes_on = extra_test()
@@ -175,7 +175,7 @@ def _python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> N
         body(element)
 
 
-def _compiled_for(
+def _compile_for(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
     before, first = variables.get(), 0
@@ -184,15 +184,15 @@ def _compiled_for(
     if any(map(is_undefined, before)) and elements.is_static and elements.length > 0:
         # The first iteration gives them values, of types that the others keep.
         before, first = variables.run(before, body, elements.element(0)), 1
-    before = _defined("for loop", variables, before)
-    carried = Carried(variables, before)
+    before = _define_variables("for loop", variables, before)
+    carried = CarriedVariables(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
         after = variables.run(carried.values(leaves), body, elements.element(i))
-        _look_for_result(before, after)
-        return carried.after(after)
+        _find_result(before, after)
+        return carried.find_arrays(after)
 
-    def goes_on(leaves: Sequence[Any]) -> Any:
+    def is_unfinished(leaves: Sequence[Any]) -> Any:
         assert extra_test is not None
         variables.set(carried.values(leaves))
         return extra_test()
@@ -201,26 +201,26 @@ def _compiled_for(
 
         def guarded(i: Any, *leaves: Any) -> Any:
             if extra_test is None:
-                return unwrap(tuple(iterate(i, leaves)))
-            holds = goes_on(leaves)
+                return unwrap_carry(tuple(iterate(i, leaves)))
+            holds = is_unfinished(leaves)
             # Of a known length, the loop has a derivative; what comes after a break is passed by.
             result = cond(holds, lambda: tuple(iterate(i, leaves)), lambda: tuple(leaves))()
-            return unwrap(tuple(result or ()))
+            return unwrap_carry(tuple(result or ()))
 
         loop_over = for_loop(first, elements.length, progress=elements.progress)
         result = loop_over(guarded)(*carried.leaves)
     else:
 
         @while_loop(
-            lambda i, *leaves: jnp.logical_and(i < elements.length, goes_on(leaves)),
+            lambda i, *leaves: jnp.logical_and(i < elements.length, is_unfinished(leaves)),
             progress=elements.progress,
         )
         def loop(i: Any, *leaves: Any) -> Any:
             return (i + 1, *iterate(i, leaves))
 
         ended = loop(first, *carried.leaves)
-        result = unwrap(ended[1:]) if carried.leaves else None
-    return carried.values(_leaves(result, len(carried.leaves)))
+        result = unwrap_carry(ended[1:]) if carried.leaves else None
+    return carried.values(_as_sequence(result, len(carried.leaves)))
 
 
 def while_stmt(
@@ -234,7 +234,7 @@ def while_stmt(
     """Run a ``while`` statement; AutoGraph defines the interface."""
     variables = Variables(names, get_state, set_state)
     if is_disabled():
-        _python_while(test, body)
+        _run_python_while(test, body)
         return
     before = variables.get()
     first = test()
@@ -242,51 +242,51 @@ def while_stmt(
     is_number = is_traced(first) or isinstance(first, bool | int | float | np.generic | jax.Array)
     if not is_number:
         # The truth of a list, say, is Python's to tell.
-        _python_while(test, body)
+        _run_python_while(test, body)
         return
     try:
-        with left_alone("while loop", body):
-            after = _with_result(variables, lambda: _compiled_while(test, body, variables))
-        after = _after_endless(test, variables, after)
+        with check_not_mutated("while loop", body):
+            after = _compile_with_result(variables, lambda: _compile_while(test, body, variables))
+        after = _finish_endless_loop(test, variables, after)
     except Exception as error:
         if is_traced(first):
             raise
         variables.set(before)
         fall_back("the while loop", error)
-        _python_while(test, body)
+        _run_python_while(test, body)
     else:
         variables.set(after)
 
 
-def _python_while(test: Test, body: Body) -> None:
+def _run_python_while(test: Test, body: Body) -> None:
     while test():
         body()
 
 
-def _compiled_while(test: Test, body: Body, variables: Variables) -> State:
-    before = _defined("while loop", variables, variables.get())
-    carried = Carried(variables, before)
+def _compile_while(test: Test, body: Body, variables: Variables) -> State:
+    before = _define_variables("while loop", variables, variables.get())
+    carried = CarriedVariables(variables, before)
 
-    def holds(*leaves: Any) -> Any:
+    def condition(*leaves: Any) -> Any:
         variables.set(carried.values(leaves))
         return test()
 
-    @while_loop(holds)
+    @while_loop(condition)
     def loop(*leaves: Any) -> Any:
         after = variables.run(carried.values(leaves), body)
-        _look_for_result(before, after)
-        return unwrap(tuple(carried.after(after)))
+        _find_result(before, after)
+        return unwrap_carry(tuple(carried.find_arrays(after)))
 
-    return carried.values(_leaves(loop(*carried.leaves), len(carried.leaves)))
+    return carried.values(_as_sequence(loop(*carried.leaves), len(carried.leaves)))
 
 
-def _look_for_result(before: State, after: State) -> None:
+def _find_result(before: State, after: State) -> None:
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
-            raise ResultIs(position, FunctionResult.of(new))
+            raise KnownResult(position, FunctionResult.from_value(new))
 
 
-def _with_result(variables: Variables, compiled: Callable[[], State]) -> State:
+def _compile_with_result(variables: Variables, compiled: Callable[[], State]) -> State:
     """Compile a loop; where the function returns in it, begin with zeros for the result.
 
     Nobody reads them: what reads it stands in a conditional on having returned.
@@ -296,32 +296,33 @@ def _with_result(variables: Variables, compiled: Callable[[], State]) -> State:
         variables.set(before)
         try:
             return compiled()
-        except ResultIs as result:
-            before = _replaced(before, result.position, result.value.with_zeros())
+        except KnownResult as result:
+            before = _replace_item(before, result.position, result.value.with_zeros())
 
 
-def _after_endless(test: Test, variables: Variables, after: State) -> State:
+def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
     """Return the variables after a loop that ends by a return alone: the function has returned."""
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
-            variables.set(_replaced(after, position, False))
+            variables.set(_replace_item(after, position, False))
             if test() is True:
-                return _replaced(after, position, True)
+                return _replace_item(after, position, True)
     return after
 
 
-def _replaced(state: State, position: int, value: object) -> State:
+def _replace_item(state: State, position: int, value: object) -> State:
     return (*state[:position], value, *state[position + 1 :])
 
 
-def _defined(what: str, variables: Variables, values: State) -> State:
+def _define_variables(label: str, variables: Variables, values: State) -> State:
     """Return the values of variables before a loop: what has none has none in it nor after it."""
 
     def value(name: str, value: object) -> Any:
         if not is_undefined(value) or isinstance(value, UndefinedReturnValue):
             return value
         error = (
-            f"{described(name, value)} has no value before the {what} at {user_site()}, whose "
+            f"{describe_variable(name, value)} has no value before the {label} at {user_site()}, "
+            f"whose "
             "length the program computes, so that it might have none after it. Give it one before "
             "the loop."
         )
@@ -332,7 +333,7 @@ def _defined(what: str, variables: Variables, values: State) -> State:
     return tuple(map(value, variables.names, values))
 
 
-def _leaves(result: PyTree, count: int) -> Sequence[Any]:
+def _as_sequence(result: PyTree, count: int) -> Sequence[Any]:
     """Return what a loop, or a conditional, returned as a sequence."""
     if count == 0:
         return ()

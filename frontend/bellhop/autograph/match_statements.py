@@ -36,9 +36,9 @@ class _Matches(ast.NodeTransformer):
         )
         chain: list[ast.stmt] = []
         for case in reversed(node.cases):
-            test = _test(case.pattern, value, node)
+            test = _pattern_condition(case.pattern, value, node)
             if case.guard is not None:
-                test = case.guard if test is None else _joined(ast.And(), [test, case.guard])
+                test = case.guard if test is None else _join_tests(ast.And(), [test, case.guard])
             chain = case.body if test is None else [ast.If(test=test, body=case.body, orelse=chain)]
         statements = [store, *chain]
         for statement in statements:
@@ -46,7 +46,7 @@ class _Matches(ast.NodeTransformer):
         return statements
 
 
-def _test(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) -> Any:
+def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) -> Any:
     """Return the condition of a pattern, or None where it always holds."""
     match pattern:
         case ast.MatchValue(value=constant):
@@ -55,8 +55,8 @@ def _test(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) 
             none = ast.Constant(value=None, kind=None)
             return ast.Compare(left=value(), ops=[ast.Is()], comparators=[none])
         case ast.MatchOr(patterns=patterns):
-            tests = [_test(part, value, node) for part in patterns]
-            return None if None in tests else _joined(ast.Or(), tests)
+            tests = [_pattern_condition(part, value, node) for part in patterns]
+            return None if None in tests else _join_tests(ast.Or(), tests)
         case ast.MatchAs(pattern=None, name=None):
             return None
     origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
@@ -68,5 +68,5 @@ def _test(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) 
     )
 
 
-def _joined(operator: ast.boolop, tests: list[ast.expr]) -> ast.expr:
+def _join_tests(operator: ast.boolop, tests: list[ast.expr]) -> ast.expr:
     return ast.BoolOp(op=operator, values=tests)

@@ -7,15 +7,15 @@ from typing import Any
 
 from bellhop.autograph.converted_calls import (
     call_converted,
-    including,
-    is_users,
+    is_user_function,
     transformer,
+    with_autograph_modules,
     with_converted_function,
 )
 from bellhop.base.source import definition_site, function_name
 from bellhop.errors import AutoGraphError
 from bellhop.tracing.options import check_modules
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 
 def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
@@ -54,25 +54,29 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
 
     def converted(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
-            run = transformer.convert(function) if is_users(function) else _calling(function)
+            run = (
+                transformer.convert(function)
+                if is_user_function(function)
+                else _wrap_call(function)
+            )
         except Exception as error:
             raise AutoGraphError(
                 f"'{function_name(function)}' ({definition_site(function)}) cannot be converted "
                 f"by autograph: {error}"
             ) from error
-        return including(modules, run) if modules else run
+        return with_autograph_modules(modules, run) if modules else run
 
     return with_converted_function(fn, converted)
 
 
-def _calling(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls what is no function of the user's, such as a gradient."""
     if inspect.isfunction(fn) and fn.__code__.co_filename == "<string>":
         raise AutoGraphError("its source cannot be had")
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with tracing_with(converts=True):
+        with override_trace_state(converts=True):
             return call_converted(fn, args, kwargs)
 
     call.ag_unconverted = fn  # type: ignore[attr-defined]

@@ -38,8 +38,8 @@ from bellhop.autograph.inner_arguments import keep_arguments_inside
 from bellhop.autograph.variables import is_traced, is_undefined
 from bellhop.base.source import (
     function_name,
-    generated_line,
-    register_generated,
+    original_location,
+    register_generated_file,
     user_site,
 )
 from bellhop.errors import AutoGraphError
@@ -153,7 +153,7 @@ class Transformer(PyToPy):
             plain, converter.ProgramContext(_OPTIONS)
         )
         # Python has one `Load` for all trees, on which malt leaves the line of another function.
-        register_generated(
+        register_generated_file(
             module.__file__,
             {
                 at.lineno: (origin.loc.filename, origin.loc.lineno)
@@ -167,19 +167,19 @@ class Transformer(PyToPy):
             try:
                 return converted(*args, **kwargs)
             except Exception as error:
-                _note(error, plain)
+                _add_location(error, plain)
                 raise
 
         run.ag_unconverted = plain  # type: ignore[attr-defined]
         return run if bound is None else functools.partial(run, bound)
 
 
-def _note(error: Exception, function: Callable[..., Any]) -> None:
+def _add_location(error: Exception, function: Callable[..., Any]) -> None:
     """Say where in the user's code it happened, which the traceback cannot: once an error."""
     if not getattr(error, "_bellhop_is_located", False):
         traceback, site = error.__traceback__, None
         while traceback is not None:
-            at = generated_line(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            at = original_location(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
             site = at or site
             traceback = traceback.tb_next
         if site is not None:

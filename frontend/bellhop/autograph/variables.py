@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from bellhop.base.flat import structure_in_words
+from bellhop.base.flat_tree import describe_structure
 from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 
@@ -78,7 +78,7 @@ def is_undefined(value: object) -> bool:
     return isinstance(value, Undefined | UndefinedReturnValue)
 
 
-def described(name: str, value: object) -> str:
+def describe_variable(name: str, value: object) -> str:
     """Return what users know a variable by."""
     is_result = isinstance(value, UndefinedReturnValue) or name.startswith("retval_")
     return "the result of the function" if is_result else f"'{name}'"
@@ -107,7 +107,7 @@ def is_traced(value: object) -> bool:
     return isinstance(value, jax.core.Tracer) or type(value).__name__ == "MeasurementValue"
 
 
-class Carried:
+class CarriedVariables:
     """What a loop carries of its variables: arrays; other values stay as they are."""
 
     def __init__(self, variables: Variables, values: State) -> None:
@@ -128,7 +128,7 @@ class Carried:
             for old, new, is_array in zip(self._values, arrays, self._is_array, strict=True)
         )
 
-    def after(self, values: State) -> list[Any]:
+    def find_arrays(self, values: State) -> list[Any]:
         """Return the arrays among the values after an iteration.
 
         Raises:
@@ -140,14 +140,15 @@ class Carried:
                 continue
             if not is_array and new is not old:
                 raise AutoGraphError(
-                    f"the loop at {user_site()} changes {described(name, old)}, which is of type "
+                    f"the loop at {user_site()} changes {describe_variable(name, old)}, which is "
+                    f"of type "
                     f"{type(old).__name__}. A compiled loop changes arrays and numbers only."
                 )
             if is_array and jax.tree.structure(new) != jax.tree.structure(old):
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes the structure of '{name}': "
-                    f"{structure_in_words(jax.tree.structure(old))} before, "
-                    f"{structure_in_words(jax.tree.structure(new))} after an iteration. Keep "
+                    f"{describe_structure(jax.tree.structure(old))} before, "
+                    f"{describe_structure(jax.tree.structure(new))} after an iteration. Keep "
                     "one structure, with all its parts before the loop."
                 )
         return jax.tree.leaves(self._arrays(values))

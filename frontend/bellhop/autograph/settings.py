@@ -42,7 +42,7 @@ def is_disabled() -> bool:
     return trace_state().disabled > 0
 
 
-def refuse_if_strict(what: str, why: str, cause: BaseException | None = None) -> None:
+def check_not_strict(label: str, why: str, cause: BaseException | None = None) -> None:
     """Refuse what is to run as Python, where users want to be strict.
 
     Raises:
@@ -50,22 +50,22 @@ def refuse_if_strict(what: str, why: str, cause: BaseException | None = None) ->
     """
     if sys.modules["bellhop"].autograph_strict_conversion:
         raise AutoGraphError(
-            f"{what} ({user_site()}) is not converted, and conversion is strict: {why}. Put it "
+            f"{label} ({user_site()}) is not converted, and conversion is strict: {why}. Put it "
             "under bellhop.disable_autograph where Python is to run it."
         ) from cause
 
 
-def fall_back(what: str, error: BaseException) -> None:
+def fall_back(label: str, error: BaseException) -> None:
     """Say that something runs as Python, or refuse it where users want to be strict.
 
     Raises:
         AutoGraphError: in strict mode, naming the line.
     """
     cause = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    refuse_if_strict(what, cause.rstrip("."), error)
+    check_not_strict(label, cause.rstrip("."), error)
     if not sys.modules["bellhop"].autograph_ignore_fallbacks:
         warn_user(
-            f"{what} ({user_site()}) is not converted and runs as Python: {cause}\nTo silence "
+            f"{label} ({user_site()}) is not converted and runs as Python: {cause}\nTo silence "
             "this, set bellhop.autograph_ignore_fallbacks = True; to make it an error, "
             "bellhop.autograph_strict_conversion = True."
         )
