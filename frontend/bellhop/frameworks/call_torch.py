@@ -11,19 +11,19 @@ from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
 from bellhop.base.declared_types import MISSING, array_type, result_avals
-from bellhop.base.flat import structure_in_words
+from bellhop.base.flat_tree import describe_structure
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs, PyTree
-from bellhop.callbacks.methods import method_of
+from bellhop.callbacks.bound_methods import bind_method
 from bellhop.callbacks.vmap_method import check_vmap_method
 from bellhop.errors import CompileError
 from bellhop.frameworks.torch_functions import PrimalFunction
 from bellhop.frameworks.torch_modes import TorchModes
-from bellhop.frameworks.torch_primitive import call_of, run
+from bellhop.frameworks.torch_primitive import call_differentiable, make_call
 from bellhop.frameworks.torch_tensors import (
-    fake_results,
     import_torch,
+    infer_with_fake_tensors,
     numpy_dtype,
     to_array,
     to_tensor,
@@ -61,7 +61,7 @@ class TorchFunction(PickledByName):
         return self._call(None, args, kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "TorchFunction":
-        function = method_of(self._function, instance, owner)
+        function = bind_method(self._function, instance, owner)
         if instance is None or function is self._function:
             return self
         method = self._duplicate()
@@ -161,7 +161,7 @@ class TorchFunction(PickledByName):
         if key not in self._calls:
             self._calls[key] = self._prepare(in_tree, avals, modes)
         function, avals_out, out_tree = self._calls[key]
-        results = run(call_of(function, avals_out, self._vmap_method), *leaves)
+        results = call_differentiable(make_call(function, avals_out, self._vmap_method), *leaves)
         return jax.tree.unflatten(out_tree, results)
 
     def _prepare(
@@ -182,8 +182,8 @@ class TorchFunction(PickledByName):
             except ValueError as error:
                 raise TypeError(
                     f"call_torch '{self.__name__}' returned a value of structure "
-                    f"{structure_in_words(jax.tree.structure(result))}, and its result type has "
-                    f"{structure_in_words(out_tree)}."
+                    f"{describe_structure(jax.tree.structure(result))}, and its result type has "
+                    f"{describe_structure(out_tree)}."
                 ) from error
             results = list(map(_as_tensor, leaves))
             if self._declared is None:
@@ -232,7 +232,7 @@ class TorchFunction(PickledByName):
             return self._evaluate(in_tree, tensors, state)
 
         try:
-            result, mutates = fake_results(evaluate, avals, self._module)
+            result, mutates = infer_with_fake_tensors(evaluate, avals, self._module)
         except Exception as error:
             raise CompileError(
                 f"call_torch: the result type of '{self.__name__}' "

@@ -10,9 +10,9 @@ import numpy as np
 
 from bellhop.base.source import function_name
 from bellhop.base.types import Operand
-from bellhop.compiled.array_function import ArrayFunction
+from bellhop.compiled.flat_function import FlatFunction
 from bellhop.compiled.qjit import qjit
-from bellhop.frameworks.torch_tensors import import_torch, is_only_traced, to_array, to_tensor
+from bellhop.frameworks.torch_tensors import import_torch, is_traced_tensor, to_array, to_tensor
 
 
 @functools.cache
@@ -20,11 +20,11 @@ def _graph_node() -> Any:
     function_type: Any = import_torch().autograd.Function
 
     class Node(function_type):
-        """A call of an ``ArrayFunction`` in PyTorch's graph; its derivatives are such again."""
+        """A call of an ``FlatFunction`` in PyTorch's graph; its derivatives are such again."""
 
         @staticmethod
-        def forward(function: ArrayFunction, *tensors: Any) -> tuple[Any, ...]:
-            if is_only_traced(tensors):
+        def forward(function: FlatFunction, *tensors: Any) -> tuple[Any, ...]:
+            if is_traced_tensor(tensors):
                 raise NotImplementedError(
                     f"to_torch: '{function.name}' cannot be part of a graph of PyTorch's, which "
                     "torch.export, torch.func.linearize, make_fx and the device 'meta' ask for: it "
@@ -61,9 +61,9 @@ def _graph_node() -> Any:
 
         @staticmethod
         def vmap(
-            info: Any, axes: Any, function: ArrayFunction, *tensors: Any
+            info: Any, axes: Any, function: FlatFunction, *tensors: Any
         ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-            mapped = function.mapped(tuple(axes[1:]), info.batch_size)
+            mapped = function.vmap(tuple(axes[1:]), info.batch_size)
             results = Node.apply(mapped, *tensors)
             return results, (0,) * len(results)
 
@@ -105,7 +105,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     torch = import_torch("to_torch")
     if not callable(fn):
         raise TypeError(f"to_torch takes a function, got {fn!r} of type {type(fn).__name__}.")
-    by_structure: dict[Any, ArrayFunction] = {}
+    by_structure: dict[Any, FlatFunction] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = jax.tree.flatten((args, kwargs))
@@ -115,7 +115,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
                 args, kwargs = jax.tree.unflatten(in_tree, leaves)
                 return fn(*args, **kwargs)
 
-            by_structure[in_tree] = ArrayFunction(flat, function_name(fn), qjit)
+            by_structure[in_tree] = FlatFunction(flat, function_name(fn), qjit)
         # Numbers are as wide as JAX takes them.
         tensors = [
             leaf if isinstance(leaf, torch.Tensor) else to_tensor(np.array(leaf)) for leaf in leaves

@@ -12,14 +12,14 @@ from jax.core import ShapedArray
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.source import user_site
 from bellhop.base.types import Aval, Operand
-from bellhop.callbacks.flavour import Pure
+from bellhop.callbacks.callback_type import Pure
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
 from bellhop.frameworks.torch_functions import TensorFunction
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.mesh.manual_axes import vary_like
 
 
 @dataclass(frozen=True)
-class Call:
+class TorchCall:
     """A tensor function as a program calls it.
 
     Attributes:
@@ -34,28 +34,28 @@ class Call:
     vmap_method: str
     site: str
 
-    def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "Call":
+    def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "TorchCall":
         # A derivative sums over an axis of length 1, and must not over that of a batch.
         method = self.vmap_method if self.vmap_method.startswith("seq") else "broadcast_all"
         avals = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals)
-        return Call(function, avals, method, self.site)
+        return TorchCall(function, avals, method, self.site)
 
     @property
     def _inexact(self) -> tuple[bool, ...]:
         return tuple(map(_is_inexact, self.result_avals))
 
-    def vjp(self, active: tuple[bool, ...], args: Sequence[Any]) -> "Call":
+    def vjp(self, active: tuple[bool, ...], args: Sequence[Any]) -> "TorchCall":
         """Return the call of arguments and cotangents that returns active cotangents."""
         avals = [jax.typeof(arg) for arg, yes in zip(args, active, strict=True) if yes]
         return self._derivative(self.function.vjp(active, self._inexact), avals)
 
-    def jvp(self, active: tuple[bool, ...]) -> "Call":
+    def jvp(self, active: tuple[bool, ...]) -> "TorchCall":
         """Return the call of arguments and active tangents that returns tangents."""
         avals = [aval for aval in self.result_avals if _is_inexact(aval)]
         return self._derivative(self.function.jvp(active, self._inexact), avals)
 
 
-hold_weakly_in_caches(Call)
+hold_weakly_in_caches(TorchCall)
 
 _CALL_TORCH = Pure("call_torch")
 
@@ -64,7 +64,7 @@ def _is_inexact(aval: Aval) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
-def _run(call: Call, operands: Sequence[Any]) -> list[Any]:
+def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
     """Call without a derivative of its own."""
     count = len(call.result_avals)
     target = _CALL_TORCH.target(
@@ -77,38 +77,40 @@ def _run(call: Call, operands: Sequence[Any]) -> list[Any]:
     return _CALL_TORCH.primitive.bind(*operands, target=target)
 
 
-def run(call: Call, *operands: Operand) -> list[Any]:
+def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
     """Call a tensor function; differentiable to any order, forward and in reverse."""
 
     @jax.custom_jvp
     def primal(*args: Any) -> list[Any]:
-        return _run(call, args)
+        return _call_primal(call, args)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         active = tuple(map(is_perturbed, tangents))
         moving = list(itertools.compress(tangents, active))
-        moved = iter(_push(call, active, primals)(primals, moving) if moving else ())
+        moved = iter(_make_pushforward(call, active, primals)(primals, moving) if moving else ())
         out = [
             next(moved) if moving and _is_inexact(aval) else zero_tangent(aval)
             for aval in call.result_avals
         ]
-        return run(call, *primals), out
+        return call_differentiable(call, *primals), out
 
     primal.defjvp(rule, symbolic_zeros=True)
-    return primal(*vary_with(operands, operands))
+    return primal(*vary_like(operands, operands))
 
 
-def _push(call: Call, active: tuple[bool, ...], args: Sequence[Any]) -> LinearMap:
+def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[Any]) -> LinearMap:
     """Return the map of active tangents of the arguments to those of the results."""
     pushed, pulled = call.jvp(active), call.vjp(active, args)
     return LinearMap(
-        transpose=lambda args, cotangents: run(pulled, *args, *cotangents),
-        evaluate=lambda args, tangents: run(pushed, *args, *tangents),
+        transpose=lambda args, cotangents: call_differentiable(pulled, *args, *cotangents),
+        evaluate=lambda args, tangents: call_differentiable(pushed, *args, *tangents),
         saved=len(args),
         result_avals=pushed.result_avals,
     )
 
 
-def call_of(function: TensorFunction, avals: Sequence[ShapedArray], vmap_method: str) -> Call:
+def make_call(
+    function: TensorFunction, avals: Sequence[ShapedArray], vmap_method: str
+) -> TorchCall:
     """Return the call of a function that stands where the user's code does now."""
-    return Call(function, tuple(avals), vmap_method, user_site())
+    return TorchCall(function, tuple(avals), vmap_method, user_site())

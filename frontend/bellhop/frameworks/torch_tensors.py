@@ -91,20 +91,20 @@ def to_tensor(array: np.ndarray) -> Any:
     dtype = array.dtype
     if dtype in _BY_BITS:
         bits = array.view(np.dtype(f"i{dtype.itemsize}"))
-        return _view(bits).view(getattr(torch, _BY_BITS[dtype]))
-    return _view(array)
+        return _view_tensor(bits).view(getattr(torch, _BY_BITS[dtype]))
+    return _view_tensor(array)
 
 
-def _view(array: np.ndarray) -> Any:
+def _view_tensor(array: np.ndarray) -> Any:
     torch = import_torch()
     try:
         return torch.from_dlpack(array)
     except (BufferError, RuntimeError):
         # NumPy before 2.1 exports no read-only array; PyTorch cannot say read-only anyway.
-        return torch.from_numpy(np.asarray(_Writable(array)))
+        return torch.from_numpy(np.asarray(_WritableArray(array)))
 
 
-class _Writable:
+class _WritableArray:
     """An array as one that may be written."""
 
     def __init__(self, array: np.ndarray) -> None:
@@ -122,7 +122,7 @@ def _tracing_tools() -> tuple[Any, Any]:
     return FakeTensor, get_proxy_mode
 
 
-def is_only_traced(tensors: Sequence[Any]) -> bool:
+def is_traced_tensor(tensors: Sequence[Any]) -> bool:
     """Tell whether tensors have no values, or PyTorch writes down what becomes of them."""
     fake_type, get_proxy_mode = _tracing_tools()
     have_none = any(tensor.is_meta or isinstance(tensor, fake_type) for tensor in tensors)
@@ -142,7 +142,7 @@ def to_array(value: object) -> Any:
     return tensor.numpy()
 
 
-def fake_results(
+def infer_with_fake_tensors(
     function: Callable[..., Any], avals: Sequence[jax.core.ShapedArray], module: Any
 ) -> tuple[Any, bool]:
     """Run a function on tensors without data.
