@@ -2,7 +2,7 @@
 
 import json
 
-from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shortened
+from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shorten
 
 _STYLES = {
     BoxKind.ARGUMENT: 'shape=ellipse, fillcolor="#f1f5f9"',
@@ -15,30 +15,30 @@ _STYLES = {
 }
 
 
-def dot(graph: Graph) -> str:
+def to_dot(graph: Graph) -> str:
     """Return a graph in the DOT language."""
     lines = [
         "digraph program {",
         '  node [style=filled, fontname="sans-serif", fontsize=10]',
         '  edge [fontname="sans-serif", fontsize=8, color="#64748b"]',
-        *_group(graph.top, "  "),
+        *_format_group(graph.top, "  "),
     ]
     for (source, target), types in graph.edges.items():
-        lines.append(f"  n{source} -> n{target} [label={json.dumps(shortened(types))}]")
+        lines.append(f"  n{source} -> n{target} [label={json.dumps(shorten(types))}]")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _group(group: Group, indent: str) -> list[str]:
-    lines = [indent + _node(node) for node in group.nodes]
+def _format_group(group: Group, indent: str) -> list[str]:
+    lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):
         title = f'label={json.dumps(inner.title)}; style="rounded"; color="#94a3b8"'
         # Graphviz draws a box around a subgraph only if its name begins so.
-        lines.append(f"{indent}subgraph cluster_{inner.number} {{")
+        lines.append(f"{indent}subgraph cluster_{inner.index} {{")
         lines.append(f'{indent}  {title}; fontname="sans-serif"; fontsize=10')
-        lines += _group(inner, indent + "  ")
+        lines += _format_group(inner, indent + "  ")
         lines.append(f"{indent}}}")
     return lines
 
 
-def _node(node: Node) -> str:
-    return f"n{node.number} [label={json.dumps(chr(10).join(node.text))}, {_STYLES[node.kind]}]"
+def _format_node(node: Node) -> str:
+    return f"n{node.index} [label={json.dumps(chr(10).join(node.text))}, {_STYLES[node.kind]}]"

@@ -13,18 +13,18 @@ from typing import Any
 import jax
 
 from bellhop.base.devices import Target, describe_target
-from bellhop.base.flat import flat_jaxpr
+from bellhop.base.flat_tree import make_flat_jaxpr
 from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
+from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
-from bellhop.compiled.result_targets import result_targets
-from bellhop.drawing.dot import dot
-from bellhop.drawing.figure import figure
-from bellhop.drawing.from_jaxpr import program_graph
+from bellhop.drawing.build_graph import build_program_graph
+from bellhop.drawing.dot import to_dot
+from bellhop.drawing.figure import make_figure
 from bellhop.drawing.graph import Graph
-from bellhop.drawing.mermaid import mermaid
-from bellhop.tracing.state import compiling
-from bellhop.transformations.traced import traced
+from bellhop.drawing.mermaid import to_mermaid
+from bellhop.tracing.state import trace_with_options
+from bellhop.transformations.inline_trace import trace_inline
 
 _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 
@@ -48,12 +48,12 @@ class Drawing:
     @property
     def mermaid(self) -> str:
         """The picture as Mermaid text, which GitHub and many editors show."""
-        return mermaid(self.graph)
+        return to_mermaid(self.graph)
 
     @property
     def dot(self) -> str:
         """The picture in Graphviz's language."""
-        return dot(self.graph)
+        return to_dot(self.graph)
 
     def save(self, path: str | Path) -> None:
         """Write the picture to a file.
@@ -76,7 +76,7 @@ class Drawing:
         if path.suffix in _TEXTS:
             path.write_text(getattr(self, _TEXTS[path.suffix]))
         elif path.suffix in (".svg", ".png", ".pdf"):
-            path.write_bytes(_rendered(self.dot, path.suffix[1:]))
+            path.write_bytes(_render(self.dot, path.suffix[1:]))
         else:
             raise ValueError(
                 f"A picture cannot be written to '{path.name}': give a name that ends with "
@@ -88,8 +88,8 @@ class Drawing:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         bundle = {"text/plain": self.mermaid, "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
-        if _graphviz_is_there():
-            bundle["image/svg+xml"] = _rendered(self.dot, "svg").decode()
+        if _has_graphviz():
+            bundle["image/svg+xml"] = _render(self.dot, "svg").decode()
         return bundle
 
 
@@ -134,32 +134,32 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
     function = fn.user_function if isinstance(fn, QJIT) else fn
 
     @functools.wraps(function)
-    def drawn(*args: Any, **kwargs: Any) -> Drawing:
-        called, names = function, _arguments(function, args, kwargs)
+    def draw_call(*args: Any, **kwargs: Any) -> Drawing:
+        called, names = function, _argument_sizes(function, args, kwargs)
         if isinstance(fn, QJIT) and fn.static_arguments:
             static, args, kwargs = fn.static_arguments.split(args, kwargs)
             # As the program is, so is the drawing: static arguments are no arrows.
-            names = _dynamic_arguments(fn.static_arguments.names_of_others(), args, kwargs)
-            called = lambda *args, **kwargs: _call_with(static, function, args, kwargs)
-        options = compiling(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
+            names = _dynamic_argument_sizes(fn.static_arguments.dynamic_names(), args, kwargs)
+            called = lambda *args, **kwargs: _call_bound(static, function, args, kwargs)
+        options = trace_with_options(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
         asked = fn.compile_options.out_shardings if isinstance(fn, QJIT) else None
         targets: tuple[Target | None, ...] = ()
 
         def placed(*args: Any, **kwargs: Any) -> Any:
             nonlocal targets
-            result = traced(called)(*args, **kwargs)
-            targets = result_targets(function, asked, *jax.tree.flatten(result))
+            result = trace_inline(called)(*args, **kwargs)
+            targets = resolve_out_shardings(function, asked, *jax.tree.flatten(result))
             return result
 
         with options:
-            closed, types = flat_jaxpr(placed, *args, **kwargs)
+            closed, types = make_flat_jaxpr(placed, *args, **kwargs)
         results = [
             ("result" + jax.tree_util.keystr(path[:1]), target and describe_target(target))
             for path, target in zip_longest(types.paths, targets)
         ]
-        return Drawing(program_graph(closed, names, results))
+        return Drawing(build_program_graph(closed, names, results))
 
-    return drawn
+    return draw_call
 
 
 def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Callable[..., Any]:
@@ -193,13 +193,15 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
     drawn = draw(fn)
 
     @functools.wraps(drawn)
-    def drawn_as_figure(*args: Any, **kwargs: Any) -> Any:
-        return figure(drawn(*args, **kwargs).graph)
+    def draw_figure(*args: Any, **kwargs: Any) -> Any:
+        return make_figure(drawn(*args, **kwargs).graph)
 
-    return drawn_as_figure
+    return draw_figure
 
 
-def _arguments(function: Callable[..., Any], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
+def _argument_sizes(
+    function: Callable[..., Any], args: Args, kwargs: Kwargs
+) -> list[tuple[str, int]]:
     """Return the name of each argument and how many leaves it has, in JAX's order."""
     try:
         positional = inspect.signature(function).bind_partial(*args).arguments
@@ -209,22 +211,22 @@ def _arguments(function: Callable[..., Any], args: Args, kwargs: Kwargs) -> list
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
 
 
-def _dynamic_arguments(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
+def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
     values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
     values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
 
 
-def _call_with(static: Static, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
+def _call_bound(static: Static, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Any:
     args, kwargs = static.merge(args, kwargs)
     return function(*args, **kwargs)
 
 
-def _graphviz_is_there() -> bool:
-    return shutil.which("dot") is not None and _graphviz() is not None
+def _has_graphviz() -> bool:
+    return shutil.which("dot") is not None and _import_graphviz() is not None
 
 
-def _graphviz() -> Any:
+def _import_graphviz() -> Any:
     try:
         import graphviz
     except ImportError:
@@ -232,10 +234,10 @@ def _graphviz() -> Any:
     return graphviz
 
 
-def _rendered(text: str, form: str) -> bytes:
-    if not _graphviz_is_there():
+def _render(text: str, form: str) -> bytes:
+    if not _has_graphviz():
         raise RuntimeError(
             f"To draw as {form}, install Graphviz (its command `dot`) and the Python package "
             "graphviz (pip install pennylane-bellhop[draw]); Mermaid text (.mmd) needs neither."
         )
-    return _graphviz().Source(text).pipe(format=form)
+    return _import_graphviz().Source(text).pipe(format=form)

@@ -16,7 +16,7 @@ _COLORS = {
 }
 
 
-def figure(graph: Graph) -> tuple[Any, Any]:
+def make_figure(graph: Graph) -> tuple[Any, Any]:
     """Return a figure with a picture of a graph, and its axes.
 
     Raises:
@@ -30,12 +30,12 @@ def figure(graph: Graph) -> tuple[Any, Any]:
             "draw_graph makes a figure of Matplotlib's: pip install pennylane-bellhop[plot]. "
             "bellhop.draw needs nothing."
         ) from None
-    places = _places(graph)
+    places = _layout_nodes(graph)
     columns = 1 + max((abs(x) for x, _ in places.values()), default=0)
     rows = 1 + max((-y for _, y in places.values()), default=0)
     picture, axes = pyplot.subplots(figsize=(_WIDTH * (2 * columns - 1), _HEIGHT * rows))
-    for group in _groups(graph.top):
-        inside = [places[node.number] for node in graph.nodes(group)]
+    for group in _collect_groups(graph.top):
+        inside = [places[node.index] for node in graph.nodes(group)]
         if inside:
             left, right = min(x for x, _ in inside) - 0.46, max(x for x, _ in inside) + 0.46
             low, high = min(y for _, y in inside) - 0.44, max(y for _, y in inside) + 0.44
@@ -49,19 +49,19 @@ def figure(graph: Graph) -> tuple[Any, Any]:
     for node in graph.nodes():
         box = {"boxstyle": "round", "fc": _COLORS.get(node.kind, "white"), "ec": "0.3"}
         text = "\n".join(node.text)
-        axes.text(*places[node.number], text, ha="center", va="center", fontsize=8, bbox=box)
+        axes.text(*places[node.index], text, ha="center", va="center", fontsize=8, bbox=box)
     axes.set_xlim(-columns + 0.4, columns - 0.4)
     axes.set_ylim(-rows + 0.4, 0.6)
     axes.axis("off")
     return picture, axes
 
 
-def _places(graph: Graph) -> dict[int, tuple[float, float]]:
+def _layout_nodes(graph: Graph) -> dict[int, tuple[float, float]]:
     """Return where each node stands: below all that it depends on."""
     rank: dict[int, int] = {}
-    results = [node.number for node in graph.nodes() if node.kind is BoxKind.RESULT]
+    results = [node.index for node in graph.nodes() if node.kind is BoxKind.RESULT]
     # Nodes are numbered in the order of the program.  What flows back in a loop does not count.
-    for number in sorted({node.number for node in graph.nodes()} - set(results)):
+    for number in sorted({node.index for node in graph.nodes()} - set(results)):
         sources = [rank[s] for s, t in graph.edges if t == number and s in rank]
         rank[number] = 1 + max(sources, default=-1)
     rank |= dict.fromkeys(results, 1 + max(rank.values(), default=-1))
@@ -75,5 +75,5 @@ def _places(graph: Graph) -> dict[int, tuple[float, float]]:
     }
 
 
-def _groups(group: Group) -> list[Group]:
-    return [each for inner in group.groups for each in (inner, *_groups(inner))]
+def _collect_groups(group: Group) -> list[Group]:
+    return [each for inner in group.groups for each in (inner, *_collect_groups(inner))]

@@ -21,26 +21,26 @@ class Node:
     """One box.
 
     Attributes:
-        number: its place in the graph.
+        index: its place in the graph.
         kind: what it stands for.
         lines: what stands in it; for one on the host, its operations.
     """
 
-    number: int
+    index: int
     kind: BoxKind
     lines: list[str]
 
     @property
     def text(self) -> list[str]:
         """The lines, shortened where there are many operations."""
-        return ["host", shortened(self.lines)] if self.kind is BoxKind.HOST else self.lines
+        return ["host", shorten(self.lines)] if self.kind is BoxKind.HOST else self.lines
 
 
 @dataclass
 class Group:
     """A loop, a conditional or a branch: nodes and further groups under a title."""
 
-    number: int
+    index: int
     title: str
     nodes: list[Node] = field(default_factory=list)
     groups: list["Group"] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Graph:
         """Put a new node into a group."""
         node = Node(self._nodes, kind, list(lines))
         if device is not None:
-            self.devices[node.number] = device
+            self.devices[node.index] = device
         self._nodes += 1
         group.nodes.append(node)
         return node
@@ -82,9 +82,9 @@ class Graph:
         outer.groups.append(group)
         return group
 
-    def connect(self, source: int, target: int, what: str) -> None:
+    def connect(self, source: int, target: int, label: str) -> None:
         """Let a value flow from one node to another."""
-        self.edges.setdefault((source, target), []).append(what)
+        self.edges.setdefault((source, target), []).append(label)
 
     def nodes(self, group: Group | None = None) -> list[Node]:
         """Return the nodes of a group and of all groups in it."""
@@ -92,7 +92,7 @@ class Graph:
         return group.nodes + [node for inner in group.groups for node in self.nodes(inner)]
 
 
-def shortened(items: list[str]) -> str:
+def shorten(items: list[str]) -> str:
     """Return the first few different items, and how many more there are."""
     different = list(dict.fromkeys(items))
     more = f", {len(different) - 3} more" if len(different) > 3 else ""

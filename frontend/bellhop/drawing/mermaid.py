@@ -1,6 +1,6 @@
 """Pictures of programs as Mermaid text."""
 
-from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shortened
+from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shorten
 
 # What stands on both sides of the text of a box: its shape.
 _SHAPES = {
@@ -19,31 +19,31 @@ _STYLES = {
 }
 
 
-def mermaid(graph: Graph) -> str:
+def to_mermaid(graph: Graph) -> str:
     """Return a graph as a Mermaid flowchart."""
-    lines = ["flowchart TD", *_group(graph.top, "  ")]
+    lines = ["flowchart TD", *_format_group(graph.top, "  ")]
     for (source, target), types in graph.edges.items():
-        lines.append(f'  n{source} -->|"{_escaped(shortened(types))}"| n{target}')
+        lines.append(f'  n{source} -->|"{_escape(shorten(types))}"| n{target}')
     drawn = {node.kind for node in graph.nodes()}
     lines += [f"  classDef {kind} {style}" for kind, style in _STYLES.items() if kind in drawn]
     return "\n".join(lines) + "\n"
 
 
-def _group(group: Group, indent: str) -> list[str]:
-    lines = [indent + _node(node) for node in group.nodes]
+def _format_group(group: Group, indent: str) -> list[str]:
+    lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):
-        lines.append(f'{indent}subgraph g{inner.number}["{_escaped(inner.title)}"]')
-        lines += _group(inner, indent + "  ")
+        lines.append(f'{indent}subgraph g{inner.index}["{_escape(inner.title)}"]')
+        lines += _format_group(inner, indent + "  ")
         lines.append(f"{indent}end")
     return lines
 
 
-def _node(node: Node) -> str:
+def _format_node(node: Node) -> str:
     left, right = _SHAPES[node.kind]
-    text = "<br>".join(_escaped(line) for line in node.text)
+    text = "<br>".join(_escape(line) for line in node.text)
     style = f":::{node.kind}" if node.kind in _STYLES else ""
-    return f'n{node.number}{left}"{text}"{right}{style}'
+    return f'n{node.index}{left}"{text}"{right}{style}'
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;")

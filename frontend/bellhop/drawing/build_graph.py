@@ -6,10 +6,10 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from bellhop._jax.jaxprs import scan_counts
-from bellhop.base.equations import equations_of, inner_jaxprs
+from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Aval
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node
-from bellhop.profiling.sizes import size
+from bellhop.profiling.format_bytes import format_bytes
 from bellhop_mlir.region_name import RegionName
 
 # Numbers of the nodes that a value comes from.
@@ -30,12 +30,12 @@ _RESHAPING = {
 }
 
 
-def short_type(aval: Aval) -> str:
+def format_type(aval: Aval) -> str:
     """Return the type of a value as jaxprs write it."""
     return aval.str_short(short_dtypes=True)
 
 
-def program_graph(
+def build_program_graph(
     closed: ClosedJaxpr,
     arguments: Sequence[tuple[str, int]],
     results: Sequence[tuple[str, str | None]],
@@ -48,24 +48,24 @@ def program_graph(
         results: name of each output of the program, and the device that it is asked for on;
             equal names of one device are one box.
     """
-    drawing = _Walk()
+    drawing = _GraphBuilder()
     graph, jaxpr = drawing.graph, closed.jaxpr
     inputs: list[Sources] = []
     for name, leaves in arguments:
         argument = graph.add(graph.top, BoxKind.ARGUMENT, name)
-        inputs += [frozenset([argument.number])] * leaves
+        inputs += [frozenset([argument.index])] * leaves
     outputs = drawing.walk(jaxpr, inputs, graph.top)
     boxes: dict[tuple[str, str | None], int] = {}
     for result, var, sources in zip(results, jaxpr.outvars, outputs, strict=True):
         if result not in boxes:
             name, device = result
             lines = [name] if device is None else [name, device]
-            boxes[result] = graph.add(graph.top, BoxKind.RESULT, *lines, device=device).number
+            boxes[result] = graph.add(graph.top, BoxKind.RESULT, *lines, device=device).index
         drawing.flow(sources, boxes[result], var)
     return graph
 
 
-class _Walk:
+class _GraphBuilder:
     """Goes through jaxprs; what computes on the host is gathered into few nodes.
 
     Two operations on the host belong to one node if they depend on the same callbacks,
@@ -93,48 +93,50 @@ class _Walk:
     def flow(self, sources: Sources, target: int, atom: Any) -> None:
         devices = self.graph.devices
         for source in sources:
-            what, there, here = short_type(atom.aval), devices.get(source), devices.get(target)
+            what, there, here = format_type(atom.aval), devices.get(source), devices.get(target)
             if there is not None and here is not None and there != here:
-                what += f", {size(bytes_of(atom.aval)) or 'nothing'} from {there} to {here}"
+                what += (
+                    f", {format_bytes(count_bytes(atom.aval)) or 'nothing'} from {there} to {here}"
+                )
             self.graph.connect(source, target, what)
 
     def _equation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        box = _box(eqn)
+        box = _describe_box(eqn)
         if box is not None:
             kind, lines = box
             device = lines[1] if kind is BoxKind.REGION else None
             node = self.graph.add(group, kind, *lines, device=device)
-            self._needs[node.number] = self._needed(sources) | {node.number}
+            self._needs[node.index] = self._find_needed(sources) | {node.index}
             for source, atom in zip(sources, eqn.invars, strict=True):
-                self.flow(source, node.number, atom)
-            return [frozenset([node.number])] * len(eqn.outvars)
+                self.flow(source, node.index, atom)
+            return [frozenset([node.index])] * len(eqn.outvars)
         if any(_has_boxes(inner) for inner in inner_jaxprs(eqn)):
             structure: Callable[..., list[Sources]] = _STRUCTURES.get(
-                eqn.primitive.name, _Walk._inline
+                eqn.primitive.name, _GraphBuilder._inline
             )
             return structure(self, eqn, sources, group)
         used = _NOWHERE.union(*sources)
         if not used or eqn.primitive.name in _RESHAPING:
             return [used] * len(eqn.outvars)
-        return self._on_host(eqn, sources, group, hosts)
+        return self._add_host_operation(eqn, sources, group, hosts)
 
-    def _on_host(
+    def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
-        needs = self._needed(sources)
+        needs = self._find_needed(sources)
         if needs not in hosts:
             hosts[needs] = self.graph.add(group, BoxKind.HOST)
-            self._needs[hosts[needs].number] = needs
+            self._needs[hosts[needs].index] = needs
         node = hosts[needs]
-        node.lines.append(_operation(eqn))
-        itself = frozenset([node.number])
+        node.lines.append(_format_operation(eqn))
+        itself = frozenset([node.index])
         for source, atom in zip(sources, eqn.invars, strict=True):
-            self.flow(source - itself, node.number, atom)
+            self.flow(source - itself, node.index, atom)
         return [itself] * len(eqn.outvars)
 
-    def _needed(self, sources: Sequence[Sources]) -> Sources:
+    def _find_needed(self, sources: Sequence[Sources]) -> Sources:
         numbers = _NOWHERE.union(*sources)
         return _NOWHERE.union(*(self._needs.get(n, frozenset([n])) for n in numbers))
 
@@ -150,7 +152,7 @@ class _Walk:
         inner = params["jaxpr"].jaxpr
         inputs = sources[:consts] + [state] * carried + sources[consts + carried :]
         outputs = self.walk(inner, inputs, loop)
-        self._carry_on(outputs[:carried], state, inner.outvars)
+        self._connect_carried(outputs[:carried], state, inner.outvars)
         return [state] * carried + outputs[carried:]
 
     def _while(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
@@ -163,7 +165,7 @@ class _Walk:
         self.walk(params["cond_jaxpr"].jaxpr, sources[:in_cond] + carried, loop)
         body = params["body_jaxpr"].jaxpr
         outputs = self.walk(body, sources[in_cond:consts] + carried, loop)
-        self._carry_on(outputs, state, body.outvars)
+        self._connect_carried(outputs, state, body.outvars)
         return carried
 
     def _cond(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
@@ -180,24 +182,32 @@ class _Walk:
     def _carried(self, loop: Group, sources: list[Sources], atoms: Sequence[Any]) -> Sources:
         node = self.graph.add(loop, BoxKind.CARRIED, "carried")
         for source, atom in zip(sources, atoms, strict=False):
-            self.flow(source, node.number, atom)
-        return frozenset([node.number])
+            self.flow(source, node.index, atom)
+        return frozenset([node.index])
 
-    def _carry_on(self, outputs: Sequence[Sources], state: Sources, atoms: Sequence[Any]) -> None:
+    def _connect_carried(
+        self, outputs: Sequence[Sources], state: Sources, atoms: Sequence[Any]
+    ) -> None:
         [carried] = state
         for source, atom in zip(outputs, atoms, strict=False):
             self.flow(source - state, carried, atom)
 
 
-_STRUCTURES = {"scan": _Walk._scan, "while": _Walk._while, "cond": _Walk._cond}
+_STRUCTURES = {
+    "scan": _GraphBuilder._scan,
+    "while": _GraphBuilder._while,
+    "cond": _GraphBuilder._cond,
+}
 
 
-def _box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
+def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     """Return kind and lines of the node that an equation is, if it is one."""
     params, name = eqn.params, eqn.primitive.name
     linear = params.get("linear")
-    if name == "quantum_circuit" or (linear and linear.of):
-        return BoxKind.CIRCUIT, _circuit(linear.of if linear else params, along=bool(linear))
+    if name == "quantum_circuit" or (linear and linear.circuit_params):
+        return BoxKind.CIRCUIT, _format_circuit(
+            linear.circuit_params if linear else params, along=bool(linear)
+        )
     if linear and linear.callback:
         return BoxKind.CALLBACK, list(linear.callback)
     if name == "quantum_marked" and params["mark"].box:
@@ -208,19 +218,19 @@ def _box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
     jit_name = str(params.get("name", ""))
     region = RegionName.parse(jit_name)
     if region is not None:
-        return BoxKind.REGION, [region.function, region.device, _crossing(eqn)]
+        return BoxKind.REGION, [region.function, region.device, _format_transfer(eqn)]
     return None
 
 
-def _crossing(eqn: JaxprEqn) -> str:
+def _format_transfer(eqn: JaxprEqn) -> str:
     """Return how many bytes a region takes and gives; none are numbers of the program's text."""
     taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
     given = [var.aval for var in eqn.outvars]
-    sizes = (sum(map(bytes_of, each)) for each in (taken, given))
-    return "{} in, {} out".format(*(size(count) or "nothing" for count in sizes))
+    sizes = (sum(map(count_bytes, each)) for each in (taken, given))
+    return "{} in, {} out".format(*(format_bytes(count) or "nothing" for count in sizes))
 
 
-def bytes_of(aval: Aval) -> int:
+def count_bytes(aval: Aval) -> int:
     """Return how many bytes a value is."""
     return int(aval.size * aval.dtype.itemsize)
 
@@ -229,7 +239,7 @@ def _is_value(atom: Any) -> bool:
     return not isinstance(atom, Literal)
 
 
-def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
+def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     """Return the lines of a circuit: its name, device, derivatives, and what is to run it.
 
     Args:
@@ -245,7 +255,7 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     runner = "for the plugin" if body.obstacle else "for the engine"
     if along:
         runner = f"derivative along a tangent, {runner}"
-    elif any(map(is_sweep, equations_of(body.closed.jaxpr))):
+    elif any(map(is_sweep, iterate_equations(body.closed.jaxpr))):
         runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"
@@ -254,10 +264,10 @@ def _circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     return [body.name, sized(device.name, device.qubits), runner, *rows]
 
 
-def _operation(eqn: JaxprEqn) -> str:
+def _format_operation(eqn: JaxprEqn) -> str:
     """Return what an operation on the host is called in its box."""
     return str(eqn.params.get("name") or eqn.primitive.name).strip("_")
 
 
 def _has_boxes(jaxpr: Jaxpr) -> bool:
-    return any(_box(eqn) is not None for eqn in equations_of(jaxpr))
+    return any(_describe_box(eqn) is not None for eqn in iterate_equations(jaxpr))
