@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import bellhop_runtime
-from bellhop.compiler.instruments import listen_to_xla, observers
-from bellhop.profiling.row import Row
+from bellhop.compiler.compile_timing import listen_to_xla, observers
+from bellhop.profiling.profile_entry import Row
 from bellhop_runtime import profile_thread, wait_for_taps
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ class Profile:
         return self.__rich__()._repr_mimebundle_(include, exclude, **options)
 
     def __rich__(self) -> Any:
-        from bellhop.profiling.table import table_of
+        from bellhop.profiling.table import make_table
 
-        return table_of(self.rows)
+        return make_table(self.rows)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Plot when each crossing was: a line for each row, waits for the GIL paler.

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.table import Table
 
-from bellhop.profiling.sizes import size
+from bellhop.profiling.format_bytes import format_bytes
 
 if TYPE_CHECKING:
-    from bellhop.profiling.row import Row
+    from bellhop.profiling.profile_entry import Row
 
 
-def table_of(rows: Sequence["Row"]) -> Table:
+def make_table(rows: Sequence["Row"]) -> Table:
     """Return the table of rows."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("kind", "function"):
@@ -28,17 +28,17 @@ def table_of(rows: Sequence["Row"]) -> Table:
             row.kind,
             row.name,
             f"{row.calls}{failed}",
-            seconds(row.total),
-            seconds(row.median),
-            seconds(row.waited) if row.waited else "",
-            size(row.bytes_out),
-            size(row.bytes_in),
+            format_seconds(row.total),
+            format_seconds(row.median),
+            format_seconds(row.waited) if row.waited else "",
+            format_bytes(row.bytes_out),
+            format_bytes(row.bytes_in),
             os.path.basename(row.definition),
         )
     return table
 
 
-def seconds(value: float) -> str:
+def format_seconds(value: float) -> str:
     """Return a time with a unit that suits it."""
     if math.isnan(value):
         return ""

@@ -37,8 +37,8 @@ def plot_timeline(
         begin = (mine["begin"] - start) / 1e6
         waited, length = mine["waited"] / 1e6, (mine["end"] - mine["begin"]) / 1e6
         color, place = f"C{index % 10}", (index - 0.4, 0.8)
-        ax.broken_barh(_ranges(begin + waited, length - waited), place, color=color)
-        ax.broken_barh(_ranges(begin, waited), place, color=color, alpha=0.3)
+        ax.broken_barh(_to_ranges(begin + waited, length - waited), place, color=color)
+        ax.broken_barh(_to_ranges(begin, waited), place, color=color, alpha=0.3)
     ax.set_yticks(range(len(rows)), [f"{name} ({kind})" for kind, name, *_ in rows])
     # matplotlib warns of limits that are the same, where there are no rows.
     ax.set_ylim(max(len(rows), 1) - 0.5, -0.5)
@@ -46,5 +46,5 @@ def plot_timeline(
     return ax
 
 
-def _ranges(begin: Any, length: Any) -> Any:
+def _to_ranges(begin: Any, length: Any) -> Any:
     return np.stack([begin, length], axis=1)[length > 0]

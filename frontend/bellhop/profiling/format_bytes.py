@@ -1,7 +1,7 @@
 """Numbers of bytes, as read by people."""
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Return a number of bytes with a unit that suits it; nothing for none."""
     if count == 0:
         return ""

@@ -4,7 +4,7 @@ import sys
 import threading
 from typing import Any
 
-from bellhop.base.config import number_of_environment
+from bellhop.base.config import read_environment_integer
 from bellhop.base.source import definition_site, function_name
 from bellhop_runtime import Callback, under_way, waiting_taps
 from bellhop_runtime._interrupts import HELPERS
@@ -35,7 +35,7 @@ def waiting() -> str:
     for thread, steps in under_way():
         lines.append(f"{names.get(thread, 'a thread of the runtime')}:")
         for depth, (what, seconds) in enumerate(steps, start=1):
-            lines.append(f"{'  ' * depth}{_described(what)}, for {seconds:.1f} s")
+            lines.append(f"{'  ' * depth}{_describe_wait(what)}, for {seconds:.1f} s")
         if not isinstance(what, Callback | str):
             lines.append(f"{'  ' * (depth + 1)}{_OUTSIDE}")
     if taps := waiting_taps():
@@ -46,7 +46,7 @@ def waiting() -> str:
 _OUTSIDE = "outside of Python: XLA's code, a circuit, or room for taps"
 
 
-def _described(what: Any) -> str:
+def _describe_wait(what: Any) -> str:
     if isinstance(what, str):
         return what
     if not isinstance(what, Callback):
@@ -85,7 +85,7 @@ def watchdog(seconds: float | None) -> None:
         _ended = threading.Event()
         # Ctrl-C is not held up by a thread of this name.
         threading.Thread(
-            target=_watch, args=(seconds, _ended), name=f"{HELPERS}_watchdog", daemon=True
+            target=_watch_calls, args=(seconds, _ended), name=f"{HELPERS}_watchdog", daemon=True
         ).start()
 
 
@@ -98,11 +98,11 @@ def watch_by_environment() -> None:
     Raises:
         ValueError: where that is no number of seconds.
     """
-    if seconds := number_of_environment("BELLHOP_WATCHDOG", "seconds"):
+    if seconds := read_environment_integer("BELLHOP_WATCHDOG", "seconds"):
         watchdog(seconds)
 
 
-def _watch(most: float, ended: threading.Event) -> None:
+def _watch_calls(most: float, ended: threading.Event) -> None:
     told: set[int] = set()
     # Between two long calls of a thread there is a look at a short one.
     while not ended.wait(min(most / 4, 1.0)):
