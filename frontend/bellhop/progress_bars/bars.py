@@ -15,7 +15,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from bellhop.compiler.own_function import OwnFunction
+from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop_runtime import (
     Bars,
     CallbackTable,
@@ -32,7 +32,7 @@ _LOOK = 0.1
 _LOOK_IN_FILE = 10.0
 
 
-class LoopLabel(OwnFunction):
+class LoopLabel(BuiltinFunction):
     """What the bars of one loop are called; the runtime calls it where nobody watches bars.
 
     Attributes:
@@ -56,7 +56,7 @@ class LoopLabel(OwnFunction):
         """Watch all bars for as long as there are any."""
         # At the end of the process there are no more threads; then the last look shows all.
         with contextlib.suppress(RuntimeError):
-            threading.Thread(target=_watch, name="bellhop_progress", daemon=True).start()
+            threading.Thread(target=_watch_bars, name="bellhop_progress", daemon=True).start()
 
     def advance_in_python(self, total: int) -> None:
         """Show that one more iteration of a loop of Python's is done."""
@@ -69,11 +69,11 @@ class LoopLabel(OwnFunction):
 
 
 @dataclass(frozen=True)
-class _Look:
+class _BarState:
     """A bar as the runtime tells of it."""
 
     label: LoopLabel
-    number: int
+    index: int
     began: int
     ended: int
     failed: bool
@@ -82,14 +82,14 @@ class _Look:
     seconds: float
 
 
-class _Line:
+class _BarLine:
     """A line that shows a bar."""
 
-    def __init__(self, look: _Look) -> None:
+    def __init__(self, look: _BarState) -> None:
         self._is_live = _IS_NOTEBOOK or (sys.stderr is not None and sys.stderr.isatty())
         self._tqdm = tqdm(
             desc=look.label.description or None,
-            total=_known(look.total),
+            total=_total_or_none(look.total),
             # In a terminal, a line below others is there for as long as its loop is.
             leave=True if _IS_NOTEBOOK else None,
             # In a file there is no line but the last.
@@ -100,7 +100,7 @@ class _Line:
         self._began = look.began
         self._shown = 0.0 if self._is_live else time.monotonic()
 
-    def show(self, look: _Look) -> None:
+    def show(self, look: _BarState) -> None:
         """Show how far the bar is, unless the last time was just before."""
         self._update(look)
         interval = _LOOK if self._is_live else _LOOK_IN_FILE
@@ -108,39 +108,39 @@ class _Line:
             self._shown = time.monotonic()
             self._tqdm.refresh()
 
-    def close(self, look: _Look) -> None:
+    def close(self, look: _BarState) -> None:
         """Show how far the loop got, and leave it at that."""
         self._update(look)
         self._tqdm.close()
 
-    def _update(self, look: _Look) -> None:
+    def _update(self, look: _BarState) -> None:
         bar = self._tqdm
         if bar.disable:
             return
-        if look.began != self._began or bar.total != _known(look.total):
+        if look.began != self._began or bar.total != _total_or_none(look.total):
             self._began = look.began
             if _IS_NOTEBOOK:
-                bar.reset(_known(look.total))
-            bar.total = _known(look.total)
+                bar.reset(_total_or_none(look.total))
+            bar.total = _total_or_none(look.total)
         bar.n = look.count
         # The line may be younger than the loop.
         bar.last_print_t = bar._time()
         bar.start_t = bar.last_print_t - look.seconds
 
 
-def _known(total: int) -> int | None:
+def _total_or_none(total: int) -> int | None:
     return None if total < 0 else total
 
 
-_lines: dict[int, _Line] = {}
+_lines: dict[int, _BarLine] = {}
 _lock = threading.Lock()
 
 
 def show_bars() -> None:
     """Show how far all loops are."""
     with _lock:
-        events: list[tuple[int, bool, _Look]] = []
-        for look in (_Look(*fields) for fields in look_at_bars()):
+        events: list[tuple[int, bool, _BarState]] = []
+        for look in (_BarState(*fields) for fields in look_at_bars()):
             events.append((look.began, False, look))
             if look.ended:
                 events.append((look.ended, True, look))
@@ -149,11 +149,11 @@ def show_bars() -> None:
         for _, is_end, look in sorted(events, key=lambda event: event[:2]):
             # A stream that nobody reads any more is no reason to fail.
             with contextlib.suppress(OSError, ValueError):
-                line = _lines.get(look.number)
+                line = _lines.get(look.index)
                 if line is None:
-                    line = _lines[look.number] = _Line(look)
+                    line = _lines[look.index] = _BarLine(look)
                 if is_end:
-                    del _lines[look.number]
+                    del _lines[look.index]
                     line.close(look)
                 else:
                     line.show(look)
@@ -172,19 +172,19 @@ def finish_bars(table: CallbackTable, *, is_last: bool) -> None:
     show_bars()
 
 
-def _watch() -> None:
+def _watch_bars() -> None:
     while not stop_watching_bars():
         time.sleep(_LOOK)
         show_bars()
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     _lines.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 atexit.register(show_bars)

@@ -8,15 +8,15 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.extend.core import JaxprEqn
 
-from bellhop.callbacks.flavour import Flavour, ordered_effect, uninstantiated
-from bellhop.compiler.target import CallbackTarget
+from bellhop.callbacks.callback_type import CallbackType, checkpoint_residuals, ordered_effect
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.progress_bars.bars import LoopLabel
 
 # What stands for how many iterations are done, and how many there are, in runtime/contract.toml.
 BEGINS = UNKNOWN = -1
 
 
-class _Progress(Flavour):
+class _ProgressType(CallbackType):
     """Calls of ``done, total, anchors...`` that return how many iterations to do before the next.
 
     The first two are the function's arguments; the call comes after the anchors.
@@ -51,11 +51,11 @@ class _Progress(Flavour):
         """Under ``jax.checkpoint``, tell of the forward pass alone."""
         del saveable
         if any(unknown):
-            return None, eqn, [True], [True], uninstantiated(instantiated, eqn)
+            return None, eqn, [True], [True], checkpoint_residuals(instantiated, eqn)
         return eqn, None, [False], [False], []
 
 
-_PROGRESS = _Progress("progress")
+_PROGRESS = _ProgressType("progress")
 
 
 class LoopProgress:
@@ -75,7 +75,7 @@ class LoopProgress:
 
     def begin(self, total: Any = UNKNOWN) -> None:
         """Tell that the loop begins, and how many iterations it has, if that is known."""
-        self._tell(BEGINS, total)
+        self._report_progress(BEGINS, total)
 
     def advance(self, total: Any = UNKNOWN, *, after: Any) -> None:
         """Tell that one more iteration is done.
@@ -85,12 +85,12 @@ class LoopProgress:
             after: a pytree that it returned, among other things.
         """
         anchors = [leaf for leaf in jax.tree.leaves(after) if isinstance(leaf, jax.Array)]
-        self._tell(1, total, *anchors)
+        self._report_progress(1, total, *anchors)
 
     def end(self, total: Any) -> None:
         """Tell that the loop has ended, after so many iterations."""
-        self._tell(0, total)
+        self._report_progress(0, total)
 
-    def _tell(self, done: int, total: Any, *anchors: Any) -> None:
+    def _report_progress(self, done: int, total: Any, *anchors: Any) -> None:
         numbers = [jax.lax.convert_element_type(number, int) for number in (done, total)]
         _PROGRESS.primitive.bind(*numbers, *anchors, target=self._target)
