@@ -16,12 +16,12 @@ from bellhop._pennylane.patches.lightning_states import separate_states  # noqa:
 from bellhop.base.config import (  # noqa: E402
     configure_jax,
     configure_taps,
-    engine_of_environment,
+    read_environment_engine,
 )
 
 configure_jax()
 configure_taps()
-engine_of_environment()  # so that a wrong one is an error here
+read_environment_engine()  # so that a wrong one is an error here
 separate_states()
 
 from bellhop import debug, host_callback, passes  # noqa: E402, F401
@@ -36,7 +36,7 @@ from bellhop.callbacks.io_callback import io_callback  # noqa: E402
 from bellhop.callbacks.native_callback import native_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
 from bellhop.callbacks.tap import tap  # noqa: E402
-from bellhop.compiled.loaded import load  # noqa: E402
+from bellhop.compiled.loaded_function import load  # noqa: E402
 from bellhop.compiled.qjit import QJIT, qjit  # noqa: E402
 from bellhop.compiler import regions  # noqa: E402, F401
 from bellhop.control_flow.cond import cond  # noqa: E402
@@ -59,11 +59,11 @@ from bellhop.mitigate import mitigate_with_zne  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
 from bellhop.profiling.profile import profile  # noqa: E402
-from bellhop.profiling.waiting import watch_by_environment  # noqa: E402
-from bellhop.tracing import outcomes  # noqa: E402, F401
+from bellhop.profiling.watchdog import watch_by_environment  # noqa: E402
+from bellhop.tracing import measurement_tracer  # noqa: E402, F401
 from bellhop.tracing.options import CompileOptions  # noqa: E402
 from bellhop.transformations.grad import grad, jacobian, value_and_grad  # noqa: E402
-from bellhop.transformations.products import jvp, vjp  # noqa: E402
+from bellhop.transformations.jvp_vjp import jvp, vjp  # noqa: E402
 from bellhop.transformations.vmap import vmap  # noqa: E402
 
 watch_by_environment()
@@ -74,15 +74,15 @@ autograph_ignore_fallbacks = False
 
 _AUTOGRAPH = {
     "autograph_source": "run_autograph",
-    "disable_autograph": "modes",
+    "disable_autograph": "settings",
     "run_autograph": "run_autograph",
 }
 
 
 if TYPE_CHECKING:
     # A function that answers for every name would hide from type checkers what there is.
-    from bellhop.autograph.modes import disable_autograph
     from bellhop.autograph.run_autograph import autograph_source, run_autograph
+    from bellhop.autograph.settings import disable_autograph
 
     __version__: str
 else:

@@ -3,13 +3,14 @@
 A patch is a function that replaces something of a library, once::
 
     @patch("the transposition rule of while", "loops of computed length have a reverse mode")
-    def transpose_loops_by(rule): ad.primitive_transposes[while_p] = rule
+    def patch_while_transpose(rule): ad.primitive_transposes[while_p] = rule
 
-    transpose_loops_by(rule)      # installed, once per process
-    in_force()                    # {"the transposition rule of while": "loops of computed ..."}
+    patch_while_transpose(rule)      # installed, once per process
+    installed_patches()                    # {"the transposition rule of while": "loops of computed
+    ..."}
 
 Importing bellhop installs none of JAX, and one of Lightning where that is imported, or else when it
-is (``when_imported``).  The docstring of each file says what is replaced and why, in which
+is (``call_when_imported``).  The docstring of each file says what is replaced and why, in which
 versions, what upstream would make it needless, when it is installed, and the test for it.
 """
 
@@ -42,7 +43,7 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
 
     def decorate(install: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(install)
-        def put_in(*arguments: Any) -> None:
+        def install_once(*arguments: Any) -> None:
             if replaced in _in_force:
                 return
             with _lock:
@@ -50,7 +51,7 @@ def patch(replaced: str, reason: str) -> Callable[[Callable[..., None]], Callabl
                     install(*arguments)
                     _in_force[replaced] = reason
 
-        return put_in
+        return install_once
 
     return decorate
 
@@ -73,16 +74,16 @@ def original(owner: Any, name: str) -> Any:
         ) from error
 
 
-def when_imported(module: str, change: Callable[[Any], None]) -> None:
+def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
     """Hand a module to ``change``: now if it is imported, else when it is."""
     if module in sys.modules:
         # Another thread may be importing it, which this waits for.
         change(importlib.import_module(module))
     else:
-        sys.meta_path.insert(0, _Awaited(module, change))
+        sys.meta_path.insert(0, _ImportHook(module, change))
 
 
-class _Awaited:
+class _ImportHook:
     """Finds one module, as the others would, and has it changed when it has run.
 
     It stays until then: who only looks for the module, or fails to import it, may try again.
@@ -114,6 +115,6 @@ class _Awaited:
         return spec
 
 
-def in_force() -> dict[str, str]:
+def installed_patches() -> dict[str, str]:
     """Return the patches that are installed: what each replaces, and its reason."""
     return dict(_in_force)

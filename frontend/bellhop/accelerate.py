@@ -8,34 +8,40 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
-from bellhop._jax.patches.platforms_of_jits import choose_platforms_of_jits
-from bellhop._jax.private import backends_are_initialized, site_of_equation, trace_state_clean
+from bellhop._jax.patches.jit_platforms import choose_jit_platforms
+from bellhop._jax.private import backends_are_initialized, equation_site, trace_state_clean
 from bellhop.base.devices import (
     StateAxes,
     Target,
-    axes_of_states,
+    find_sharding,
+    find_state_axes,
+    find_target,
     resolve_target,
-    sharding_for,
     target_name,
-    target_of_name,
     target_platform,
 )
 from bellhop.base.pickling import PickledByName
-from bellhop.base.signature import check_arrays, result_arrays
-from bellhop.base.source import call_from, definition_site, function_name, line_of, made_of
+from bellhop.base.signature import check_arrays, flatten_result
+from bellhop.base.source import (
+    callable_site,
+    definition_site,
+    describe_derived_function,
+    function_name,
+    make_call_from_site,
+)
 from bellhop.base.static_arguments import StaticArguments
 from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
-from bellhop.compiler.context import lowering_in_progress
-from bellhop.compiler.waiting_devices import refuse_waiting_device
+from bellhop.compiler.deadlock_check import check_device_not_waiting
+from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError
-from bellhop.tracing.state import NOT_TRACEABLE, tracing_with
+from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state
 from bellhop_mlir.region_name import RegionName
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Accelerated(PickledByName):
+class AcceleratedFunction(PickledByName):
     """A function whose calls are regions on a device; see ``accelerate``."""
 
     def __init__(self, function: Callable[..., Any], dev: Any, options: dict[str, Any]) -> None:
@@ -45,7 +51,9 @@ class Accelerated(PickledByName):
         self._options = options
         self._regions: dict[Target, Callable[..., Any]] = {}
         # Of each instance, where the function is that of a class.
-        self._methods: weakref.WeakKeyDictionary[Any, Accelerated] = weakref.WeakKeyDictionary()
+        self._methods: weakref.WeakKeyDictionary[Any, AcceleratedFunction] = (
+            weakref.WeakKeyDictionary()
+        )
         # Looking a name up makes JAX's devices, which may not have been configured yet.
         if dev is not None and (backends_are_initialized() or not isinstance(dev, str)):
             resolve_target(dev, self._where)
@@ -53,24 +61,24 @@ class Accelerated(PickledByName):
     @functools.cached_property
     def _where(self) -> str:
         """What it is and of which function, for errors."""
-        return made_of("accelerate", self._function)
+        return describe_derived_function("accelerate", self._function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
         target = resolve_target(self._dev, self._where)
         region = self._regions.get(target)
         if region is None:
-            states = axes_of_states(self._dev)
-            region = _region(self._function, target, states, self._options)
+            states = find_state_axes(self._dev)
+            region = _make_region(self._function, target, states, self._options)
             self._regions[target] = region
         if trace_state_clean():
-            refuse_waiting_device(target_name(target), function_name(self._function))
-            args, kwargs = _move((args, kwargs), target, commits=self._dev is not None)
+            check_device_not_waiting(target_name(target), function_name(self._function))
+            args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
         try:
-            if trace_state_clean() or site_of_equation() is not None:
+            if trace_state_clean() or equation_site() is not None:
                 return region(*args, **kwargs)
             # What is traced is this function itself, and no line of the user's calls it.
-            return call_from(line_of(self._function))(region, args, kwargs)
+            return make_call_from_site(callable_site(self._function))(region, args, kwargs)
         except (TypeError, OverflowError):
             self._check_arrays(args, kwargs)
             raise
@@ -82,7 +90,7 @@ class Accelerated(PickledByName):
         )
         where = f"accelerate: '{function_name(self._function)}' ({definition_site(self._function)})"
         _, args, kwargs = static.split(args, kwargs)
-        check_arrays(where, static.names_of_others(), args, kwargs)
+        check_arrays(where, static.dynamic_names(), args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -95,15 +103,15 @@ class Accelerated(PickledByName):
             known = self._methods.get(instance)
         except TypeError:
             # Not hashable: compiled anew each time.
-            return _Method(self._method_of(instance), instance)
+            return _AcceleratedMethod(self._bind_method(instance), instance)
         if known is None:
-            known = self._methods[instance] = self._method_of(instance)
-        return _Method(known, instance)
+            known = self._methods[instance] = self._bind_method(instance)
+        return _AcceleratedMethod(known, instance)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Accelerated, (self._function, self._dev, self._options)
+        return AcceleratedFunction, (self._function, self._dev, self._options)
 
-    def _method_of(self, instance: Any) -> "Accelerated":
+    def _bind_method(self, instance: Any) -> "AcceleratedFunction":
         function, reference = self._function, weakref.ref(instance)
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -113,13 +121,13 @@ class Accelerated(PickledByName):
         method.__signature__ = inspect.signature(  # type: ignore[attr-defined]
             function.__get__(instance)
         )
-        return Accelerated(method, self._dev, self._options)
+        return AcceleratedFunction(method, self._dev, self._options)
 
 
-class _Method:
+class _AcceleratedMethod:
     """An accelerated method, with the instance, to which the region refers weakly."""
 
-    def __init__(self, region: Accelerated, instance: Any) -> None:
+    def __init__(self, region: AcceleratedFunction, instance: Any) -> None:
         functools.update_wrapper(self, region, updated=())
         self._region = region
         self._instance = instance
@@ -128,7 +136,7 @@ class _Method:
         return self._region(*args, **kwargs)
 
 
-def _move(tree: Any, target: Target, *, commits: bool) -> Any:
+def _move_arrays(tree: Any, target: Target, *, commits: bool) -> Any:
     """Move what is an array; the rest may be static arguments.
 
     JAX runs on its default device what is committed to none, and so may its results be.  The types
@@ -143,12 +151,12 @@ def _move(tree: Any, target: Target, *, commits: bool) -> Any:
     def move(leaf: Any) -> Any:
         if not hasattr(leaf, "dtype") or not (commits or getattr(leaf, "committed", False)):
             return leaf
-        return jax.device_put(leaf, sharding_for(target, jax.numpy.shape(leaf)))
+        return jax.device_put(leaf, find_sharding(target, jax.numpy.shape(leaf)))
 
     return jax.tree.map(move, tree)
 
 
-def _region(
+def _make_region(
     function: Callable[..., Any],
     target: Target,
     state_axes: StateAxes | None,
@@ -160,21 +168,21 @@ def _region(
     outline-regions finds every piece that differentiation and batching make of it.
     """
 
-    choose_platforms_of_jits(_platform_of_region)
+    choose_jit_platforms(_find_region_platform)
     # States of many devices would cross between the forward and the backward region.
     platform = target_platform(target)
     call = function if state_axes is None else without_states_as_residuals(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
         try:
-            with tracing_with(in_region=True, platform=platform, state_axes=state_axes):
+            with override_trace_state(in_region=True, platform=platform, state_axes=state_axes):
                 result = call(*args, **kwargs)
         except NOT_TRACEABLE as error:
-            raise _not_jittable(function, error) from error
+            raise _not_jittable_error(function, error) from error
         try:
-            result_arrays("accelerate", result)
+            flatten_result("accelerate", result)
         except TypeError as error:
-            raise _not_jittable(function, error) from error
+            raise _not_jittable_error(function, error) from error
         return result
 
     # JAX looks up the names of static arguments in the user's signature.
@@ -184,16 +192,16 @@ def _region(
     return jax.jit(region, **options)
 
 
-def _platform_of_region(name: str) -> tuple[str, dict[str, Any]] | None:
+def _find_region_platform(name: str) -> tuple[str, dict[str, Any]] | None:
     region = RegionName.parse(name)
-    lowering = lowering_in_progress()
+    lowering = current_lowering()
     # In a program of JAX's own, a region runs where that program runs.
     if region is None or lowering is None:
         return None
-    return target_platform(target_of_name(region.device)), lowering.platform_caches
+    return target_platform(find_target(region.device)), lowering.platform_caches
 
 
-def _not_jittable(function: Callable[..., Any], error: Exception) -> CompileError:
+def _not_jittable_error(function: Callable[..., Any], error: Exception) -> CompileError:
     cause = str(error).splitlines()[0].rstrip(".")
     return CompileError(
         f"accelerate: '{function_name(function)}' ({definition_site(function)}) cannot be traced "
@@ -268,7 +276,7 @@ def accelerate(
         raise TypeError(
             f"accelerate takes a function, got {func!r}. To choose a device: accelerate(dev=...)."
         )
-    return Accelerated(func, dev, jit_options)
+    return AcceleratedFunction(func, dev, jit_options)
 
 
 _JIT_OPTIONS = frozenset({"static_argnums", "static_argnames", "donate_argnums", "donate_argnames"})

@@ -11,10 +11,10 @@ from bellhop.callbacks.check_transpose import check_transpose
 from bellhop.callbacks.cotangent import cotangent
 from bellhop.callbacks.print import print, print_memref
 from bellhop.compiled.qjit import QJIT
-from bellhop.compiler.instruments import recording
+from bellhop.compiler.compile_timing import record_stages
 from bellhop.compiler.optimize import LOWERED
 from bellhop.errors import CompileError
-from bellhop.profiling.waiting import waiting, watchdog
+from bellhop.profiling.watchdog import waiting, watchdog
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 
 __all__ = [
@@ -55,7 +55,7 @@ def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
         >>> "stablehlo.multiply" in bellhop.debug.get_compilation_stage(f, "inline-accelerate")
         True
     """
-    stages = _checked("get_compilation_stage", fn)._program().stages
+    stages = _check_qjit("get_compilation_stage", fn)._program().stages
     name = LOWERED if stage == "mlir" else stage
     if name not in stages:
         there_are = ", ".join(stages) or "none: compile with qjit(keep_intermediate=True)"
@@ -115,7 +115,7 @@ def replace_ir(fn: QJIT[..., Any], stage: str, new_ir: str) -> None:
         raise CompileError(
             f"replace_ir: there is no stage '{stage}'; there are {', '.join(stages)}."
         )
-    _checked("replace_ir", fn)._replace(name, new_ir)
+    _check_qjit("replace_ir", fn)._replace_module(name, new_ir)
 
 
 def get_cmain(fn: Any, *args: Any) -> str:
@@ -142,9 +142,9 @@ _NO_EXECUTABLES = (
 )
 
 
-def _checked(what: str, fn: Any) -> QJIT[..., Any]:
+def _check_qjit(label: str, fn: Any) -> QJIT[..., Any]:
     if not isinstance(fn, QJIT):
-        raise TypeError(f"{what} takes a qjit function first, got a {type(fn).__name__}.")
+        raise TypeError(f"{label} takes a qjit function first, got a {type(fn).__name__}.")
     return fn
 
 
@@ -173,11 +173,11 @@ def instrumentation(
 
     The interface is that of Catalyst's ``debug.instrumentation``.
     """
-    with recording() as session:
+    with record_stages() as session:
         yield
-    result = session if detailed else session.summary()
+    result = session if detailed else session.summarize()
     if filename is None:
-        builtins.print(session_name, result.table(), sep="\n")
+        builtins.print(session_name, result.to_table(), sep="\n")
     else:
         with open(filename, "a", encoding="utf-8") as file:
-            file.write(result.yaml(session_name))
+            file.write(result.to_yaml(session_name))

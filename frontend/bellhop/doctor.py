@@ -15,9 +15,9 @@ from rich.table import Table
 
 import bellhop
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
-from bellhop._patching import in_force
+from bellhop._patching import installed_patches
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.base.config import engine_of_environment
+from bellhop.base.config import read_environment_engine
 from bellhop.base.devices import all_devices, device_name, host_device
 from bellhop_runtime import engine_limits
 
@@ -61,7 +61,7 @@ def examine(console: Console | None = None) -> int:
         0
     """
     console = console or Console()
-    findings = list(_findings())
+    findings = list(_collect_findings())
     table = Table(title="Bellhop", title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("what", no_wrap=True)
@@ -76,9 +76,9 @@ def examine(console: Console | None = None) -> int:
     return 1 if failures else 0
 
 
-def _findings() -> Iterator[Finding]:
-    yield _versions()
-    yield _settings()
+def _collect_findings() -> Iterator[Finding]:
+    yield _check_versions()
+    yield _check_settings()
     yield _try("callback", "call a Python function", _run_callback)
     for device in all_devices():
         yield _try(
@@ -86,13 +86,13 @@ def _findings() -> Iterator[Finding]:
             device.device_kind,
             lambda: _run_region(device),  # noqa: B023
         )
-    yield from _circuits()
-    yield _engine()
-    yield _compiler()
-    yield _patches()
+    yield from _check_circuits()
+    yield _check_engine()
+    yield _check_compiler()
+    yield _check_patches()
 
 
-def _versions() -> Finding:
+def _check_versions() -> Finding:
     installed = {}
     for package in (*_PACKAGES, *_OPTIONAL):
         try:
@@ -109,12 +109,12 @@ def _versions() -> Finding:
     return Finding(
         "versions",
         not wrong,
-        f"Python {platform.python_version()} ({_gil()}), {text}",
+        f"Python {platform.python_version()} ({_describe_gil()}), {text}",
         f"Install versions that are supported: pip install {' '.join(wrong)}",
     )
 
 
-def _gil() -> str:
+def _describe_gil() -> str:
     """Tell whether threads run Python one at a time."""
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "with the GIL"
@@ -122,7 +122,7 @@ def _gil() -> str:
     return f"free-threaded, the GIL is {'on' if is_on else 'off'}"
 
 
-def _settings() -> Finding:
+def _check_settings() -> Finding:
     asynchronous = cpu_dispatch_is_asynchronous()
     bits = 64 if jax.config.read("jax_enable_x64") else 32
     return Finding(
@@ -172,7 +172,7 @@ def _run_region(device: jax.Device) -> str | None:
     return f"there and back in {1e6 * min(took):.0f} us"
 
 
-def _circuits() -> Iterator[Finding]:
+def _check_circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
@@ -201,22 +201,22 @@ def _circuits() -> Iterator[Finding]:
         )
 
 
-def _engine() -> Finding:
+def _check_engine() -> Finding:
     """Tell what may run circuits on Lightning's devices."""
     on_cpu, on_gpus, lanes = engine_limits()
     detail = f"up to {on_cpu} qubits, on GPUs up to {on_gpus}; {lanes} numbers at a time"
-    if engine_of_environment() == "plugin":
+    if read_environment_engine() == "plugin":
         detail = "not used: BELLHOP_ENGINE=plugin"
     return Finding("engine for circuits", None, detail)
 
 
-def _patches() -> Finding:
+def _check_patches() -> Finding:
     """Tell which parts of JAX, PennyLane and malt are replaced, now that programs have run."""
-    parts = "; ".join(f"{part}: {reason}" for part, reason in in_force().items())
+    parts = "; ".join(f"{part}: {reason}" for part, reason in installed_patches().items())
     return Finding("replaced parts", None, parts or "nothing")
 
 
-def _compiler() -> Finding:
+def _check_compiler() -> Finding:
     """Tell whether PennyLane finds bellhop by its name."""
     names = {entry.name for entry in importlib.metadata.entry_points(group="pennylane.compilers")}
     return Finding(

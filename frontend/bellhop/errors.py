@@ -80,7 +80,7 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     exceptions: tuple[BaseException, ...] = ()
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return how errors show a value: as ``repr`` does, and no longer than a line or two."""
     if isinstance(value, int) and value.bit_length() > 256:
         # Of longer ones Python refuses the digits.

@@ -23,9 +23,9 @@ import numpy as np
 from bellhop.base.declared_types import ResultTypeError, array_type
 from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks import barrier
-from bellhop.callbacks.flavour import Flavour, ordered_effect
-from bellhop.callbacks.tap_flavour import Tap
-from bellhop.compiler.target import CallbackTarget
+from bellhop.callbacks.callback_type import CallbackType, ordered_effect
+from bellhop.callbacks.tap_type import Tap
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.errors import CallbackException
 from bellhop_runtime import wait_for_taps
 
@@ -60,17 +60,17 @@ class CallbackFlavor(enum.Enum):
     DEBUG = 3
 
 
-def _refuse(what: str, instead: str) -> Callable[..., Any]:
-    def rule(flavour: Flavour, *args: Any, target: CallbackTarget) -> Any:
+def _refuse(label: str, instead: str) -> Callable[..., Any]:
+    def rule(callback_type: CallbackType, *args: Any, target: CallbackTarget) -> Any:
         raise NotImplementedError(
-            f"{flavour.name} of '{target.name}' (called from {target.site}) has no rule for "
-            f"{what}; id_tap has. Use bellhop.pure_callback, or {instead}."
+            f"{callback_type.name} of '{target.name}' (called from {target.site}) has no rule for "
+            f"{label}; id_tap has. Use bellhop.pure_callback, or {instead}."
         )
 
     return rule
 
 
-class _HostCall(Flavour):
+class _HostCall(CallbackType):
     """Calls in order, which nothing transforms."""
 
     effects = frozenset({ordered_effect})
@@ -220,9 +220,9 @@ def call(
     _check_device_index(device_index)
     shapes, out_tree = jax.tree.flatten(result_shape)
     leaves, in_tree = jax.tree.flatten(((arg,), {}))
-    avals = tuple(_aval(callback_func, leaf, result_shape) for leaf in shapes)
+    avals = tuple(_result_aval(callback_func, leaf, result_shape) for leaf in shapes)
     target = _HOST_CALL.target(
-        _InOrder(callback_func), in_tree, (avals, out_tree), takes_device=call_with_device
+        _OrderedFunction(callback_func), in_tree, (avals, out_tree), takes_device=call_with_device
     )
     return _HOST_CALL.bind(target, leaves)
 
@@ -258,7 +258,7 @@ def stop_outfeed_receiver() -> None:
 
 
 @dataclass(frozen=True)
-class _InOrder:
+class _OrderedFunction:
     """Calls a function after the taps before it; equal functions are equal callbacks."""
 
     function: Callable[..., Any]
@@ -290,7 +290,9 @@ def _check_device_index(device_index: int) -> None:
         raise ValueError(f"device_index={device_index} does not work on a CPU; leave it out.")
 
 
-def _aval(function: Callable[..., Any], leaf: Any, result_shape: Any) -> jax.core.ShapedArray:
+def _result_aval(
+    function: Callable[..., Any], leaf: Any, result_shape: Any
+) -> jax.core.ShapedArray:
     where = f"host_callback.call '{function_name(function)}' ({definition_site(function)})"
     try:
         dtype = jax.dtypes.canonicalize_dtype(getattr(leaf, "dtype", None) or np.result_type(leaf))

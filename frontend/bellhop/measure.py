@@ -3,7 +3,7 @@
 from typing import Any
 
 from bellhop.base.source import user_site
-from bellhop.control_flow.interpretation import is_recording
+from bellhop.control_flow.eager_mode import is_recording
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_circuit, is_tracing
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.compiled.qjit import QJIT
-from bellhop.tracing.state import tracing_with
-from bellhop.transformations.traced import traced
+from bellhop.tracing.state import override_trace_state
+from bellhop.transformations.inline_trace import trace_inline
 
 # A random choice of gates serves factors between the odd ones: of odd factors all are folded.
 _FOLDINGS = {"global": "global", "local-all": "local-all", "local-random": "local-all"}
@@ -94,8 +94,8 @@ def mitigate_with_zne(
 
         chosen = extrapolate or qml.noise.richardson_extrapolate
         at_zero = functools.partial(chosen, **(extrapolate_kwargs or {}))
-        with tracing_with(mitigation=_Mitigation(scales, at_zero, _FOLDINGS[folding])):
-            return traced(fn)(*args, **kwargs)
+        with override_trace_state(mitigation=_Mitigation(scales, at_zero, _FOLDINGS[folding])):
+            return trace_inline(fn)(*args, **kwargs)
 
     return run
 
@@ -137,7 +137,7 @@ class _Mitigation:
 
         results = []
         for scale in self.scale_factors:
-            with tracing_with(mitigation=None), folded(scale, self.folding):
+            with override_trace_state(mitigation=None), folded(scale, self.folding):
                 results.append(circuit())
         return jax.tree.map(self._at_zero, *results)
 

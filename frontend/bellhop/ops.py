@@ -8,12 +8,12 @@ from typing import Any
 
 from bellhop.control_flow.cond import cond
 from bellhop.control_flow.for_loop import for_loop
-from bellhop.control_flow.operator_arguments import dequeue_arguments
+from bellhop.control_flow.operator_args import dequeue_arguments
 from bellhop.control_flow.while_loop import while_loop
 from bellhop.measure import measure
 from bellhop.tracing.state import current_circuit
 from bellhop.transformations.grad import grad, jacobian, value_and_grad
-from bellhop.transformations.products import jvp, vjp
+from bellhop.transformations.jvp_vjp import jvp, vjp
 from bellhop.transformations.vmap import vmap
 
 __all__ = [

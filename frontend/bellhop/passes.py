@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(message, name=name)
 
 
-def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+def pass_names(label: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the names of passes, as the compiler knows them.
 
     Raises:
@@ -63,7 +63,7 @@ def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str,
     """
     if not isinstance(passes, Mapping):
         raise TypeError(
-            f"{what}: expected a dictionary of passes and their options, got {passes!r}. "
+            f"{label}: expected a dictionary of passes and their options, got {passes!r}. "
             'Give {"merge-rotations": {}}, for example.'
         )
     names = []
@@ -71,14 +71,16 @@ def pass_names(what: str, passes: Mapping[str, Mapping[str, Any]]) -> tuple[str,
         name = key.replace("_", "-")
         if name not in _PASSES:
             there_are = ", ".join(_PASSES)
-            raise ValueError(f"{what}: there is no circuit pass '{key}'; there are {there_are}.")
+            raise ValueError(f"{label}: there is no circuit pass '{key}'; there are {there_are}.")
         if options:
-            raise ValueError(f"{what}: the pass '{key}' has no options; given are {dict(options)}.")
+            raise ValueError(
+                f"{label}: the pass '{key}' has no options; given are {dict(options)}."
+            )
         names.append(name)
     return tuple(names)
 
 
-def passes_of(qnode: Any) -> tuple[str, ...] | None:
+def requested_passes(qnode: Any) -> tuple[str, ...] | None:
     """Return the passes that a QNode asks for; None where it leaves that to the program."""
     return getattr(qnode, _ATTRIBUTE, None)
 
@@ -158,9 +160,11 @@ def apply_pass(name: str, *flags: str, **options: Any) -> Callable[[Any], Any]:
     given = dict.fromkeys(flags, True) | options
     transform = _transform_name(name)
     if transform:
-        return lambda qnode: __getattr__(transform)(_with_passes(qnode, passes_of(qnode)), **given)
+        return lambda qnode: __getattr__(transform)(
+            _with_passes(qnode, requested_passes(qnode)), **given
+        )
     (known,) = pass_names("apply_pass", {name: given})
-    return lambda qnode: _with_passes(qnode, (*(passes_of(qnode) or ()), known))
+    return lambda qnode: _with_passes(qnode, (*(requested_passes(qnode) or ()), known))
 
 
 def cancel_inverses(qnode: Any) -> Any:
