@@ -33,10 +33,10 @@ from bellhop.archive.trust import reason_for_trust
 from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
-from bellhop.compiler.buffer_target import BufferTarget
-from bellhop.compiler.code import Program
+from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.compiler.native_target import NativeSymbol, NativeTarget
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.program import Program
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 
@@ -110,7 +110,7 @@ def _own_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
     return {name: form | None for name, form in hints.items() if name not in _OF_EACH}
 
 
-_OF_WRITING = _own_fields(BufferTarget)
+_OF_WRITING = _own_fields(BufferCallbackTarget)
 _OF_NATIVE = _own_fields(NativeTarget) | {"argument_avals": tuple[_Aval, ...] | None}
 # Callbacks as data: what refers to something else has a form of its own.
 _TARGET = {
@@ -384,7 +384,7 @@ def _decode(
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
-    what = target.called
+    what = target.name_and_site
     return (
         dict.fromkeys((*_OF_WRITING, *_OF_NATIVE))
         | vars(target)
@@ -417,7 +417,7 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
         kind, names = NativeTarget, names | _OF_NATIVE.keys()
         fields["argument_avals"] = tuple(map(_decode_aval, record["argument_avals"]))
     elif all(fields[name] is not None for name in _OF_WRITING):
-        kind, names = BufferTarget, names | _OF_WRITING.keys()
+        kind, names = BufferCallbackTarget, names | _OF_WRITING.keys()
     return kind(**{name: fields[name] for name in names})
 
 

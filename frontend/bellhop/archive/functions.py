@@ -12,8 +12,8 @@ import jax
 
 from bellhop.archive.format_strings import verify_format
 from bellhop.archive.schema import Malformed
+from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.native_target import NativeSymbol, find_symbol
-from bellhop.compiler.own_function import OwnFunction
 from bellhop.errors import CompileError
 
 
@@ -36,7 +36,7 @@ class Ours:
     """What is part of bellhop, and harmless.
 
     Attributes:
-        name: ``module:qualname`` of an ``OwnFunction``, or of Python's ``print``.
+        name: ``module:qualname`` of an ``BuiltinFunction``, or of Python's ``print``.
         arguments: what it is made of; None for ``print``.
     """
 
@@ -179,7 +179,7 @@ def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         found: Any = None
         with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
             found = _at(module, qualname)
-        if isinstance(found, type) and issubclass(found, OwnFunction):
+        if isinstance(found, type) and issubclass(found, BuiltinFunction):
             try:
                 if found.is_formatter and ours.arguments and not trust:
                     verify_format(ours.arguments[0])
@@ -259,7 +259,7 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
                 "symbol=...)."
             )
         return CFunction("C", function.library, function.name)
-    if isinstance(function, OwnFunction):
+    if isinstance(function, BuiltinFunction):
         return Ours("bellhop", name_of(type(function), what), function.arguments)
     name = name_of(function, what)
     if name == _PRINT:

@@ -13,14 +13,14 @@ from jax.interpreters.mlir import ir
 from bellhop.archive.libraries import device_of, plugin_of
 from bellhop.archive.schema import Malformed
 from bellhop.base.devices import Target, all_devices, available_devices, device_name
-from bellhop.base.module_text import parse
-from bellhop.base.types import aval_of
-from bellhop.compiler.target import CallbackTarget
-from bellhop_mlir._walk import function_type, functions, named, string
+from bellhop.base.ir_display import parse
+from bellhop.base.types import to_aval
+from bellhop.compiler.callback_target import CallbackTarget
+from bellhop_mlir._walk import find_functions, find_operations, function_type, string_attribute
 from bellhop_mlir.dialects import callback
-from bellhop_mlir.dialects.callback import CallOp, FuncOp, declarations
+from bellhop_mlir.dialects.callback import CallOp, FuncOp, find_declarations
 from bellhop_mlir.errors import VerificationError
-from bellhop_mlir.untrusted import parse_untrusted
+from bellhop_mlir.module_validation import parse_untrusted
 
 
 def encode_module(text: str) -> str:
@@ -31,8 +31,8 @@ def encode_module(text: str) -> str:
     """
     module = parse(text)
     with module.context:
-        for begin in named(module.operation, "quantum.begin"):
-            library = device_of(string(begin, "library"))
+        for begin in find_operations(module.operation, "quantum.begin"):
+            library = device_of(string_attribute(begin, "library"))
             begin.attributes["library"] = ir.StringAttr.get(library)
     return str(module)
 
@@ -65,11 +65,11 @@ def decode_module(
     with module.context:
         _check_main(module, in_avals, out_avals)
         _check_declarations(module, targets)
-        for op in named(module.operation, "callback.accelerate"):
-            target_here(string(op, "device"))
-        for op in named(module.operation, "quantum.begin"):
+        for op in find_operations(module.operation, "callback.accelerate"):
+            target_here(string_attribute(op, "device"))
+        for op in find_operations(module.operation, "quantum.begin"):
             _make_local(op)
-        if named(module.operation, "stablehlo.custom_call"):
+        if find_operations(module.operation, "stablehlo.custom_call"):
             _load_lapack()
         return mlir.module_to_bytecode(module)
 
@@ -83,7 +83,7 @@ def _load_lapack() -> None:
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
-    main = functions(module).get("main")
+    main = find_functions(module).get("main")
     if main is None:
         raise Malformed("its module has no function @main")
     type_ = function_type(main)
@@ -96,7 +96,7 @@ def _check_main(
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
-    declared = declarations(module)
+    declared = find_declarations(module)
     for name, declaration in declared.items():
         if declaration.id >= len(targets):
             raise Malformed(f"its module numbers @{name} {declaration.id} of {len(targets)}")
@@ -105,7 +105,7 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
             type_.results, target.result_avals
         ):
             raise Malformed(f"its module declares @{name} of the type {type_}, which is another")
-    for op in named(module.operation, "callback.call"):
+    for op in find_operations(module.operation, "callback.call"):
         call = CallOp(op)
         target = targets[FuncOp(declared[call.callee]).id]
         is_awaited, is_of_loop = call.traits.is_awaited, call.traits.is_host_only
@@ -115,7 +115,7 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
 
 def _are(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
     try:
-        found = [(aval.shape, aval.dtype) for aval in map(aval_of, types)]
+        found = [(aval.shape, aval.dtype) for aval in map(to_aval, types)]
     except (KeyError, ValueError):
         return False
     return found == [(aval.shape, aval.dtype) for aval in avals]
@@ -135,7 +135,7 @@ def target_here(name: str) -> Target:
 
 def _make_local(begin: ir.Operation) -> None:
     """Give a circuit the library that its device has here."""
-    attributes = {name: string(begin, name) for name in ("library", "factory", "kwargs")}
+    attributes = {name: string_attribute(begin, name) for name in ("library", "factory", "kwargs")}
     factory, library = plugin_of(attributes["library"])
     if attributes["factory"] != factory:
         raise Malformed(f"it runs circuits by '{attributes['factory']}', which is not '{factory}'")

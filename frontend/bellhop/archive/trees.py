@@ -8,7 +8,7 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.archive.functions import Allowed, Named, encode_type
 from bellhop.archive.schema import Malformed
-from bellhop.base.flat import Flat
+from bellhop.base.flat_tree import FlatTree
 from bellhop.errors import CompileError
 
 _CONTAINERS = {"tuple": tuple, "list": list}
@@ -61,7 +61,7 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
     if data is None:
         return "*"
     kind, keys = data
-    if kind is Flat:
+    if kind is FlatTree:
         return encode_tree(keys.tree, what)
     children = tuple(encode_tree(child, what) for child in tree.children())
     if kind is dict:

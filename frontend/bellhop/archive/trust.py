@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from bellhop.archive.format_strings import verify_format
-from bellhop.compiler.own_function import OwnFunction
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_mlir.errors import VerificationError
-from bellhop_mlir.untrusted import parse_untrusted
+from bellhop_mlir.module_validation import parse_untrusted
 
 
 def reason_for_trust(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
@@ -20,7 +20,7 @@ def reason_for_trust(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -
             parse_untrusted(text)
             for target in targets:
                 function = target.function
-                if isinstance(function, OwnFunction) and function.is_formatter:
+                if isinstance(function, BuiltinFunction) and function.is_formatter:
                     verify_format(function.arguments[0])
         except (VerificationError, ValueError) as error:
             return str(error)

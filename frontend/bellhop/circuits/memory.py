@@ -16,9 +16,14 @@ import jax
 import numpy as np
 from jax.export import is_symbolic_dim
 
-from bellhop.base.device_memory import devices_for, in_gib, memory_of, memory_of_process
+from bellhop.base.device_memory import (
+    format_gib,
+    memory_of_process,
+    min_device_memory,
+    required_device_count,
+)
 from bellhop.base.types import Operand
-from bellhop.control_flow.marks import Mark, marked
+from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import CompileError
 
 # Bytes.
@@ -71,13 +76,14 @@ def check_parts_fit(
             how many devices would do.
     """
     takes = _STATES_AT_ONCE * amplitude << qubits
-    there_is = memory_of(devices)
+    there_is = min_device_memory(devices)
     if takes <= there_is * parts:
         return
     raise CompileError(
         f"{where}: the state of {qubits} qubits, and the one after a gate, would take "
-        f"{in_gib(takes // parts)} of memory for each of {parts} devices, and each has "
-        f"{in_gib(there_is)}. {devices_for(takes, there_is)} such devices would do. Use these, "
+        f"{format_gib(takes // parts)} of memory for each of {parts} devices, and each has "
+        f"{format_gib(there_is)}. {required_device_count(takes, there_is)} such devices would "
+        f"do. Use these, "
         "fewer wires or single precision."
     )
 
@@ -125,13 +131,13 @@ def _check(takes: int, what: str, fewer: str, where: str, rows: int | None) -> N
         return
     if takes > there_is:
         raise CompileError(
-            f"{where}: {what} would take {in_gib(takes)} of memory, and this process may "
-            f"have {in_gib(there_is)}. Use fewer {fewer}."
+            f"{where}: {what} would take {format_gib(takes)} of memory, and this process may "
+            f"have {format_gib(there_is)}. Use fewer {fewer}."
         )
 
 
 @dataclass(frozen=True)
-class _Held(Mark):
+class _Held(ValueTag):
     size: int
     qubits: int
     sides: int
@@ -139,13 +145,13 @@ class _Held(Mark):
     where: str
     box: tuple[str, ...]
 
-    def batched(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
+    def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
         states = jax.typeof(operands[0])
         rows = states.size // self.size
         amplitude = self.size * states.dtype.itemsize >> self.sides * self.qubits
         check_state_fits(self.qubits, self.where, axes=self.sides, rows=rows, amplitude=amplitude)
         check_shots_fit(self.shots, self.where, rows=rows)
-        return super().batched(operands, dims)
+        return super().batch(operands, dims)
 
 
 def held(state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple[str, ...]) -> Any:
@@ -159,4 +165,4 @@ def held(state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple
         where: the QNode and its line, for errors.
         box: what pictures say of the circuit.
     """
-    return marked(state, mark=_Held(state.size, qubits, sides, shots, where, box))
+    return tag_value(state, mark=_Held(state.size, qubits, sides, shots, where, box))

@@ -11,8 +11,8 @@ often goes on with the plugin, and so does what is wrong, whose error is the plu
 
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.config import engine_of_environment
-from bellhop.base.equations import equations_of
+from bellhop.base.config import read_environment_engine
+from bellhop.base.equations import iterate_equations
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.operations.measurement_primitives import is_adjoint, plugin_differentiates
@@ -29,7 +29,7 @@ def sized(name: str, qubits: int) -> str:
 def engine_may_run() -> bool:
     """Tell whether the engine may run circuits, by the program or else the environment."""
     options = current_options()
-    return ((options and options.engine) or engine_of_environment()) != "plugin"
+    return ((options and options.engine) or read_environment_engine()) != "plugin"
 
 
 def engines_obstacle(
@@ -46,7 +46,7 @@ def engines_obstacle(
     if not device.engine:
         could = device.name.startswith(("lightning.", "default.qubit"))
         return "it has engine='plugin'" if could else f"{device.name} has no other"
-    measured = [eqn.params.get("measuring") for eqn in equations_of(closed.jaxpr)]
+    measured = [eqn.params.get("measuring") for eqn in iterate_equations(closed.jaxpr)]
     if not all(m.in_engine for each in measured if each for m in each.measurements):
         return "it measures classical shadows, whose bases differ from shot to shot"
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
@@ -63,7 +63,7 @@ def _is_alone(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness
 
 def record_of(closed: ClosedJaxpr) -> int:
     """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
-    equations = list(equations_of(closed.jaxpr))
+    equations = list(iterate_equations(closed.jaxpr))
     adjoint = list(filter(is_adjoint, equations))
     if not adjoint:
         return 1

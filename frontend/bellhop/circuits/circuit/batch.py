@@ -36,8 +36,8 @@ from jax.interpreters import batching
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop._jax.private import without_mesh
-from bellhop.base.equations import depending_on, equations_of, inner_jaxprs
-from bellhop.base.rewriting import interpret
+from bellhop.base.equations import find_dependents, inner_jaxprs, iterate_equations
+from bellhop.base.jaxpr_interpreter import interpret
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
 from bellhop.circuits.operations.measurement_primitives import (
@@ -122,7 +122,7 @@ def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
         mapped: for each input, whether it depends on the row.
     """
-    _, equations = depending_on(closed.jaxpr, [False, *mapped])
+    _, equations = find_dependents(closed.jaxpr, [False, *mapped])
     return any(eqn.effects for eqn in equations)
 
 
@@ -133,18 +133,21 @@ def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
     """
     on_state = [
         eqn
-        for eqn in equations_of(closed.jaxpr)
+        for eqn in iterate_equations(closed.jaxpr)
         if eqn.primitive in (gates_p, measure_p, derivative_p) or is_call(eqn)
     ]
     # Of gates by other parameters, the handle is that of all rows.
     handles = {var for eqn in on_state for var in eqn.outvars if is_handle(var.aval)}
     inputs = [False, *batch.mapped]
-    _, equations = depending_on(closed.jaxpr, inputs, lambda var: var not in handles)
+    _, equations = find_dependents(closed.jaxpr, inputs, lambda var: var not in handles)
     if any(is_call(eqn, "mid_measure") for eqn in equations):
         return True
     decided = (eqn for eqn in equations if eqn.primitive in (cond_p, while_p))
     inside = {
-        id(inner) for eqn in decided for part in inner_jaxprs(eqn) for inner in equations_of(part)
+        id(inner)
+        for eqn in decided
+        for part in inner_jaxprs(eqn)
+        for inner in iterate_equations(part)
     }
     return any(id(eqn) in inside for eqn in on_state)
 

@@ -36,10 +36,10 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import batching, mlir
 
-from bellhop._jax.jaxprs import without_high_primitives
+from bellhop._jax.jaxprs import lower_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Aval, Operand
-from bellhop.callbacks.eager import refuse_what_is_debugged
+from bellhop.callbacks.eager import check_debug_flags
 from bellhop.circuits.circuit.backend import engines_obstacle, record_of
 from bellhop.circuits.circuit.batch import (
     Batch,
@@ -56,10 +56,14 @@ from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE
 from bellhop.compiler.batching import call_one_by_one, for_each
-from bellhop.compiler.context import allow_our_dialects, lowering_in_progress, lowering_with
-from bellhop.compiler.plain_jit import lower_alone
-from bellhop.mesh.manual_axes import varying_as
-from bellhop.tracing.unused_values import drop_where_unused
+from bellhop.compiler.lower_in_jax_jit import lower_as_program
+from bellhop.compiler.lowering_context import (
+    allow_bellhop_dialects,
+    current_lowering,
+    override_lowering_state,
+)
+from bellhop.mesh.manual_axes import vary_types_like
+from bellhop.tracing.dce import register_droppable
 from bellhop_mlir.dialects import quantum
 
 circuit_p = Primitive("quantum_circuit")
@@ -111,7 +115,7 @@ class CircuitBody:
 
 
 hold_weakly_in_caches(CircuitBody)
-drop_where_unused(circuit_p)
+register_droppable(circuit_p)
 
 
 @circuit_p.def_effectful_abstract_eval
@@ -120,7 +124,7 @@ def _aval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[An
     effects = body.closed.effects
     if body.randomness.is_drawn:
         effects = effects | {random_effect}
-    return varying_as(avals, [of_rows(aval, batch) for aval in body.result_avals]), effects
+    return vary_types_like(avals, [of_rows(aval, batch) for aval in body.result_avals]), effects
 
 
 @circuit_p.def_impl
@@ -129,7 +133,7 @@ def _run_now(*inputs: Any, **params: Any) -> Any:
     # have the function of a ``jax.jit`` called again: that is this one.
     with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
         results = jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
-    refuse_what_is_debugged(params["body"].where, results)
+    check_debug_flags(params["body"].where, results)
     return results
 
 
@@ -180,10 +184,10 @@ batching.primitive_batchers[circuit_p] = _batch
 def _lower(
     ctx: mlir.LoweringRuleContext, *operands: Any, body: CircuitBody, batch: Batch | None
 ) -> Any:
-    lowering = lowering_in_progress()
+    lowering = current_lowering()
     if lowering is None:
         params = {"body": body, "batch": batch}
-        return lower_alone(ctx, circuit_p, operands, params, f"circuit {body.name}")
+        return lower_as_program(ctx, circuit_p, operands, params, f"circuit {body.name}")
     closed, device, randomness = body.closed, body.device, body.randomness
     if batch is not None:
         together = rows_together(closed, batch)
@@ -195,9 +199,9 @@ def _lower(
             )
             return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
         closed = together
-    allow_our_dialects(ctx)
+    allow_bellhop_dialects(ctx)
     is_drawn = randomness.is_drawn
-    seeds = quantum.seed([], circuit=lowering.number_random_circuit()) if is_drawn else []
+    seeds = quantum.seed([], circuit=lowering.next_random_circuit_index()) if is_drawn else []
     (state,) = quantum.begin(
         [*seeds, *operands],
         library=device.library,
@@ -222,9 +226,9 @@ def _lower(
     symbol = f"circuit_{body.name}" + "_recorded" * bool(body.derivative_order)
     if randomness.is_summed:
         closed = through_tree(closed)
-    with lowering_with(records=bool(body.derivative_order)):
+    with override_lowering_state(records=bool(body.derivative_order)):
         state, *results = mlir.core_call_lowering(
-            inner, state, *operands, name=symbol, call_jaxpr=without_high_primitives(closed)
+            inner, state, *operands, name=symbol, call_jaxpr=lower_high_primitives(closed)
         )
     if inner.tokens_out is not None:
         ctx.set_tokens_out(inner.tokens_out)

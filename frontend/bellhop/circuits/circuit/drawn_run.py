@@ -24,7 +24,7 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, mlir
 
 from bellhop._jax.jaxprs import dce
-from bellhop.base.types import Handle, Operand, structs_of
+from bellhop.base.types import Handle, Operand, to_structs
 from bellhop.circuits.circuit.linearized import Linearized
 from bellhop.circuits.derivatives.score import derived_means
 from bellhop.circuits.derivatives.tangents import symbolic_zero, tangents_of
@@ -32,7 +32,7 @@ from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.measure.statistics import Statistic
 from bellhop.circuits.operations.postselection import run_until_accepted
 from bellhop.circuits.operations.state_primitives import HANDLE_STRUCT, restarted
-from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length
+from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
 
 # drawn_run: handle, inputs... -> handle, values...; until it is kept: handle, whether the last run
 #   was kept bool[], values...
@@ -52,7 +52,7 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
         from handle and inputs to handle and values; between these whether the last run was kept,
         where runs are made until one is.
     """
-    if not until_accepted and not has_loop_of_unknown_length(once):
+    if not until_accepted and not has_dynamic_loop(once):
         return once
 
     # What it does not use must not seem to be used.
@@ -67,7 +67,7 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
             handle, *used.consts, *taken, once=closed, where=where, until_accepted=until_accepted
         )
 
-    return jax.make_jaxpr(run)(*structs_of(once.in_avals))
+    return jax.make_jaxpr(run)(*to_structs(once.in_avals))
 
 
 def with_constants_as_inputs(closed: ClosedJaxpr, *, leaves_out: int = 0) -> ClosedJaxpr:

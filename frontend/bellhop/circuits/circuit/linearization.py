@@ -40,10 +40,10 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
-from bellhop._jax.patches.draws_of_checkpoints import draw_once_in_checkpoints
+from bellhop._jax.patches.checkpoint_rng import draw_once_in_checkpoints
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
-from bellhop._jax.patches.reverse_mode_of_loops import differentiate_loops
-from bellhop.base.types import Operand, structs_of
+from bellhop._jax.patches.while_transpose import patch_while_jvp
+from bellhop.base.types import Operand, to_structs
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.circuit.batch import Batch
 from bellhop.circuits.circuit.circuit_primitive import CircuitBody, circuit_p
@@ -60,8 +60,8 @@ from bellhop.circuits.operations.measurement_primitives import (
 )
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.errors import DifferentiableCompileError
-from bellhop.mesh.apart_from_axes import apart_from_axes
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.mesh.manual_axes import vary_like
+from bellhop.mesh.unvarying_call import wrap_unvarying
 from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
@@ -83,9 +83,9 @@ def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = 
     # abstract value.
     keep_effects_in_loops()
     refuse_calls_in_operations()
-    differentiate_loops()
+    patch_while_jvp()
     draw_once_in_checkpoints(random_effect)
-    return circuit_p.bind(*vary_with(inputs, inputs), body=body, batch=batch)
+    return circuit_p.bind(*vary_like(inputs, inputs), body=body, batch=batch)
 
 
 def _linearized(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linearized:
@@ -131,11 +131,11 @@ def _jvp(
             jax.typeof(result).to_tangent_aval()
             for result in itertools.compress(results, products.moved)
         ),
-        of={"body": body, "batch": batch},
+        circuit_params={"body": body, "batch": batch},
     )
     if products.along is not None:
         # That of several values is along as many directions: their Hessians cost less.
-        likes = structs_of(map(jax.typeof, given))
+        likes = to_structs(map(jax.typeof, given))
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             by_jacobian = functools.partial(products.by_jacobian, saved)
@@ -147,7 +147,7 @@ def _jvp(
             as_matrix if products.back is None else linear,
             evaluate=products.pushed_forward,
             as_matrix=as_matrix,
-            many=products.many,
+            n_tangents=products.many,
         )
     dots = linear(primals, given)
     return results, tangents_of(results, dots, products.moved)
@@ -173,7 +173,7 @@ def _with_residuals(
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.rows)
-    dots = apart_from_axes(evaluate)(residuals, given)
+    dots = wrap_unvarying(evaluate)(residuals, given)
     return results, tangents_of(results, dots, linearized.moved)
 
 

@@ -29,13 +29,13 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop._jax.jaxprs import jvp_jaxpr, partial_eval_jaxpr_nounits
-from bellhop.base.rewriting import interpret, rewrite
-from bellhop.base.types import Operand, structs_of
+from bellhop.base.jaxpr_interpreter import interpret, rewrite
+from bellhop.base.types import Operand, to_structs
 from bellhop.callbacks.linear_map import linear_map_p
 from bellhop.circuits.circuit.tree import apply_derivative, run_with_derivative
 from bellhop.circuits.derivatives.dynamic_count import reads_the_session
-from bellhop.control_flow.reverse_mode import has_loop_of_unknown_length, reverse_mode_of_loops
-from bellhop.mesh.explicit_mesh import apart_from_mesh
+from bellhop.control_flow.while_loop_vjp import enable_while_transpose, has_dynamic_loop
+from bellhop.mesh.explicit_mesh import leave_mesh
 
 
 class Linearized(NamedTuple):
@@ -61,12 +61,12 @@ class Linearized(NamedTuple):
             closed: from handle and inputs to handle and values.
             given: for each input, whether it has a tangent.
         """
-        with apart_from_mesh(()):
+        with leave_mesh(()):
             jvp, moved = jvp_jaxpr(closed, [False, *given], instantiate=False)
             if not any(moved[1:]):
                 # JAX leaves loops with effects, and all they do, among the linear equations.
                 tangents = itertools.compress(closed.in_avals[1:], given)
-                nothing = jax.make_jaxpr(lambda *_: [])(*structs_of(tangents))
+                nothing = jax.make_jaxpr(lambda *_: [])(*to_structs(tangents))
                 return cls(closed, nothing, 0, tuple(moved[1:]))
             known, linear, _, residuals = partial_eval_jaxpr_nounits(
                 jvp,
@@ -94,7 +94,7 @@ class Linearized(NamedTuple):
         known, linear, n_residuals, moved = self
         if is_mapped:
             linear = rewrite(linear, {cond_p: _selected})
-        if not linear.out_avals or not (is_summed or has_loop_of_unknown_length(linear)):
+        if not linear.out_avals or not (is_summed or has_dynamic_loop(linear)):
 
             def tangents_by(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
@@ -120,8 +120,8 @@ class Linearized(NamedTuple):
             def along(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
-            likes = structs_of(linear.in_avals[self.n_residuals :])
-            with reverse_mode_of_loops(where):
+            likes = to_structs(linear.in_avals[self.n_residuals :])
+            with enable_while_transpose(where):
                 return jax.linear_transpose(along, *likes)(list(bars))
 
         return self._ended_by(pulled_back, linear.out_avals)
@@ -149,7 +149,7 @@ class Linearized(NamedTuple):
             handle, *results = eval_jaxpr(known.jaxpr, known.consts, *args[:n_known])
             return [handle, *end(results[len(results) - self.n_residuals :], args[n_known:])]
 
-        return jax.make_jaxpr(run)(*structs_of([*known.in_avals, *avals]))
+        return jax.make_jaxpr(run)(*to_structs([*known.in_avals, *avals]))
 
 
 def _evaluated(eqn: JaxprEqn, *operands: Operand) -> list[Any]:

@@ -9,7 +9,7 @@ import jax
 import pennylane as qml
 from jax.core import eval_jaxpr
 
-from bellhop.base.source import named_after
+from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.results import Shots, without_rows
 from bellhop.circuits.gates.broadcasting import ROW_STRUCT, Rows
@@ -97,7 +97,7 @@ class QNodeCall:
             return results
 
         # The trace finds out how many rows there are.
-        closed, shapes = jax.make_jaxpr(named_after(self.qnode.func, run), return_shape=True)(
+        closed, shapes = jax.make_jaxpr(set_function_name(self.qnode.func, run), return_shape=True)(
             ROW_STRUCT, *self.inputs
         )
         if shapes is None:

@@ -21,7 +21,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from bellhop.circuits.operations.measurement_primitives import is_sweep, measure_p
-from bellhop.tracing.unused_values import without_unused
+from bellhop.tracing.dce import eliminate_dead_code
 
 
 def ended_by_sweeps(product: ClosedJaxpr) -> ClosedJaxpr | None:
@@ -49,7 +49,7 @@ def ended_by_sweeps(product: ClosedJaxpr) -> ClosedJaxpr | None:
         eqns = [_renamed(eqn, places, moved) for eqn in jaxpr.eqns]
         outvars = [_found(places, var) for var in jaxpr.outvars]
         closed = ClosedJaxpr(jaxpr.replace(eqns=_in_order(eqns), outvars=outvars), product.consts)
-        return without_unused(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
+        return eliminate_dead_code(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
 
     needed = {eqn.outvars[0] for eqn in with_measured(()).jaxpr.eqns if not is_sweep(eqn)}
     kept = [eqn for eqn in measured if eqn.outvars[0] in needed]

@@ -43,9 +43,9 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.equations import equations_of
-from bellhop.base.rewriting import interpret_by
-from bellhop.base.types import Handle, structs_of
+from bellhop.base.equations import iterate_equations
+from bellhop.base.jaxpr_interpreter import interpret_with
+from bellhop.base.types import Handle, to_structs
 from bellhop.circuits.derivatives.dynamic_count import recalling
 from bellhop.circuits.derivatives.tangents import split
 from bellhop.circuits.operations.measurement_primitives import derivative_p
@@ -58,9 +58,12 @@ from bellhop.circuits.operations.state_primitives import (
     restarted,
     takes_handle,
 )
-from bellhop.control_flow.repeated_effects import repeated_effects_error, without_repeated
-from bellhop.control_flow.reverse_mode import reverse_mode_of_loops
-from bellhop.tracing.unused_values import without_unused
+from bellhop.control_flow.rematerialized_effects import (
+    remove_duplicate_effects,
+    repeated_effects_error,
+)
+from bellhop.control_flow.while_loop_vjp import enable_while_transpose
+from bellhop.tracing.dce import eliminate_dead_code
 
 
 def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
@@ -81,7 +84,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
         )
         return [handle, *sums]
 
-    return jax.make_jaxpr(runs)(*structs_of(once.in_avals))
+    return jax.make_jaxpr(runs)(*to_structs(once.in_avals))
 
 
 def run_with_derivative(
@@ -111,13 +114,13 @@ def run_with_derivative(
         tangent, or two (of real and imaginary part) for a complex one.
     """
     n_residuals = len(linear.in_avals) - n_tangents
-    likes = structs_of(linear.in_avals[n_residuals:])
+    likes = to_structs(linear.in_avals[n_residuals:])
     keep = [False] * n_residuals + [True] * n_tangents
     # DCE keeps equations with effects and all that they depend on, which may be gates.  So the
     # effects go first; the first part has them already.
-    linear = without_repeated(recalling(linear), known, where)
-    linear, are_used = without_unused(linear, [True] * len(linear.out_avals), keep)
-    equations = list(equations_of(linear.jaxpr))
+    linear = remove_duplicate_effects(recalling(linear), known, where)
+    linear, are_used = eliminate_dead_code(linear, [True] * len(linear.out_avals), keep)
+    equations = list(iterate_equations(linear.jaxpr))
     if any(eqn.primitive is gates_p or is_call(eqn, "mid_measure") for eqn in equations):
         raise repeated_effects_error(where)
     reads_session = any(map(takes_handle, equations))
@@ -154,7 +157,7 @@ def run_with_derivative(
         (handle,) = call("after", [handle, *reads], HANDLE)
         return [handle, *values, *found]
 
-    return jax.make_jaxpr(run)(*structs_of(known.in_avals))
+    return jax.make_jaxpr(run)(*to_structs(known.in_avals))
 
 
 def _with_all_that_is_read(
@@ -173,7 +176,7 @@ def _with_all_that_is_read(
             reads.extend(results)
         return results
 
-    return interpret_by(jax.make_jaxpr(function)(*inputs), lambda _: read, *inputs), reads
+    return interpret_with(jax.make_jaxpr(function)(*inputs), lambda _: read, *inputs), reads
 
 
 def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
@@ -207,7 +210,7 @@ def _by_rows(
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     rows = split(jnp.eye(ends[-1]), shapes)
     cotangents = [row.astype(aval.dtype) for row, aval in zip(rows, results, strict=True)]
-    with reverse_mode_of_loops(where):
+    with enable_while_transpose(where):
         transpose = jax.linear_transpose(function, inputs)
         (found,) = jax.vmap(transpose)(cotangents)
     return [

@@ -24,7 +24,7 @@ import numpy as np
 import pennylane as qml
 from pennylane.operation import StatePrepBase
 
-from bellhop.base.known_values import deciding, known, known_at
+from bellhop.base.constant_eval import evaluate_constant, evaluate_static, find_deciding_inputs
 from bellhop.circuits.clifford.sampler import bits_of, sampled
 from bellhop.circuits.clifford.stim_gates import (
     CHANNELS,
@@ -47,7 +47,7 @@ from bellhop.circuits.in_program.shots import frequencies
 from bellhop.circuits.measure.device_measurements import Frequencies, Snapshots
 from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.operations.checked_runs import Faults
-from bellhop.control_flow.steps import Branches, choose
+from bellhop.control_flow.trace_body import Branches, run_chosen_branch
 from bellhop.errors import CompileError
 
 # A conditional is looked at for each combination of the outcomes that decide it.
@@ -277,7 +277,7 @@ class CliffordCircuit(ProgramCircuit):
     def branch(self, branches: Branches) -> Any:
         """Add Paulis that outcomes control, or a branch that the program chooses."""
         last = len(branches.functions) - 1
-        number = known(branches.index)
+        number = evaluate_constant(branches.index)
         if number is not None:
             with self.allocations.part():
                 return branches.functions[min(max(int(number), 0), last)]()
@@ -298,14 +298,14 @@ class CliffordCircuit(ProgramCircuit):
 
             return run
 
-        self.fault, result = choose(branches.changed(part))
+        self.fault, result = run_chosen_branch(branches.map_functions(part))
         self._place = place
         if any(steps for steps, _ in parts) and not self._differs:
             self._add_branches(branches.index, parts)
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
-        used = deciding(index, [outcome for outcome, _ in self._outcomes])
+        used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:
             self._add_controlled(index, [self._outcomes[number] for number in used], parts)
             return
@@ -325,7 +325,7 @@ class CliffordCircuit(ProgramCircuit):
         every = list(itertools.product((0, 1), repeat=len(outcomes)))
         if len(outcomes) > _MOST_OUTCOMES:
             raise self._not_linear(f"it depends on more than {_MOST_OUTCOMES} outcomes")
-        numbers = known_at(index, [outcome for outcome, _ in outcomes], every)
+        numbers = evaluate_static(index, [outcome for outcome, _ in outcomes], every)
         assert numbers is not None
         paulis = []
         for steps, _ in parts:

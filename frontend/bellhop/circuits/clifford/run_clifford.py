@@ -21,8 +21,8 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.rewriting import interpret_by
-from bellhop.base.source import named_after
+from bellhop.base.jaxpr_interpreter import interpret_with
+from bellhop.base.source import set_function_name
 from bellhop.circuits.circuit.qnode_call import SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.circuit.results import Results
 from bellhop.circuits.clifford.clifford_circuit import CliffordCircuit
@@ -94,7 +94,7 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
                 made = circuit, leaves, results
                 return [circuit.packed, circuit.fault, *results.values()]
 
-            closed = jax.make_jaxpr(named_after(qnode.func, run))(record)
+            closed = jax.make_jaxpr(set_function_name(qnode.func, run))(record)
             return None if made is None else _TracedShot(closed, *made)
 
         once = traced(1, True)
@@ -162,11 +162,11 @@ def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
     def of_one(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         return once[id(eqn)] if id(eqn) in once else bind_equation(eqn, *operands)
 
-    found = interpret_by(closed, lambda _: evaluated, _OF_SHOT)
+    found = interpret_with(closed, lambda _: evaluated, _OF_SHOT)
     are_of_shots = [value is _OF_SHOT for value in found]
     if are_of_shots[0]:
         return None
-    values_of = lambda record: interpret_by(closed, lambda _: of_one, record)
+    values_of = lambda record: interpret_with(closed, lambda _: of_one, record)
     if any(are_of_shots):
         of_shot = lambda record: [*compress(values_of(record), are_of_shots)]
         each = iter(jax.vmap(of_shot)(found[0]))

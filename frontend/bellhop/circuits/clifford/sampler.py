@@ -15,7 +15,7 @@ import numpy as np
 
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.circuits.clifford.stim_gates import stim
-from bellhop.compiler.own_function import OwnFunction
+from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.errors import CircuitError
 
 # A line of Stim's; or an operand that is the number of a branch, and the branches.
@@ -50,7 +50,7 @@ def bits_of(packed: Any, places: Any) -> Any:
     return (packed[..., places >> 3] >> jnp.asarray(places & 7, jnp.uint8)) & 1
 
 
-class StimSampler(OwnFunction):
+class StimSampler(BuiltinFunction):
     """Samples a program; it is made of the QNode, the program as JSON, and the number of shots."""
 
     __name__ = "stim_sampler"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pennylane as qml
 
-from bellhop.base.difference_step import difference_step
+from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.derivatives.gradient_options import (
     ADJOINT,
     BEST,
@@ -58,7 +58,7 @@ def options_of(qnode: qml.QNode, where: str) -> dict[str, Any]:
     method = method_of(qnode)
     options = read_options(qnode.gradient_kwargs or {}, method, where)
     if "h" in options and options["h"] is None:
-        step = difference_step(f"float{bits_of_states(qnode.device)}")
+        step = finite_diff_step(f"float{bits_of_states(qnode.device)}")
         # PennyLane's, in double precision.
         options["h"] = max(1e-5, step) if method == SPSA else step
     if options.get("shifts") is not None:

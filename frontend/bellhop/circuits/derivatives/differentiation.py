@@ -68,7 +68,7 @@ from bellhop.circuits.operations.state_primitives import (
 )
 from bellhop.circuits.precision import real_type
 from bellhop.errors import DifferentiableCompileError
-from bellhop.tracing.state import trace_state, tracing_with
+from bellhop.tracing.state import override_trace_state, trace_state
 
 # The number under which the session keeps the derivative that the adjoint method gives.
 _BY_ADJOINT_METHOD = np.int32(0)
@@ -80,7 +80,7 @@ def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
     Args:
         obstacle: the message of the error; empty for no error.
     """
-    return tracing_with(obstacle=obstacle)
+    return override_trace_state(obstacle=obstacle)
 
 
 def _gates_jvp(

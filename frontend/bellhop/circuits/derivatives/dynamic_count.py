@@ -57,14 +57,14 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.equations import equations_of
-from bellhop.base.rewriting import rewrite
+from bellhop.base.equations import iterate_equations
+from bellhop.base.jaxpr_interpreter import rewrite
 from bellhop.base.types import Handle, Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.derivatives.tangents import symbolic_zero
 from bellhop.circuits.operations.state_primitives import BOOL, HANDLE, call, is_call
 from bellhop.circuits.precision import real_type
-from bellhop.control_flow.marks import Mark, has_mark, marked, marked_p
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
 # outside loops of dynamic length have numbers below it.
@@ -72,10 +72,10 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 
 
 @dataclass(frozen=True)
-class Numbered(Mark):
+class Numbered(ValueTag):
     """The mark of a perturbation, beside parameters f64[n], the session and the first's number."""
 
-    def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+    def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Return the tangent of the perturbation after the parameters."""
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
@@ -85,12 +85,12 @@ class Numbered(Mark):
         linear = LinearMap(transpose, _direction, 2, (ShapedArray((), real_type()),))
         return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
 
-    def batched(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
+    def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
         """Return the perturbation alone: its value is zero for each element."""
         return operands[0]
 
 
-class Remembered(Mark):
+class Remembered(ValueTag):
     """The mark of an outcome that the session keeps, beside the session and its number."""
 
 
@@ -124,7 +124,7 @@ class DynamicCount(NamedTuple):
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
-        perturbation = marked(self.perturbation, params, session, self.number, mark=Numbered())
+        perturbation = tag_value(self.perturbation, params, session, self.number, mark=Numbered())
         return DynamicCount(self.number + jnp.int32(count), perturbation)
 
     def remember(
@@ -136,7 +136,7 @@ class DynamicCount(NamedTuple):
             the object after it, since the outcome takes a number; the handle; and the outcome.
         """
         (handle,) = call("remember", [handle, outcome, self.number], HANDLE)
-        outcome = marked(outcome, session, self.number, mark=_REMEMBERED)
+        outcome = tag_value(outcome, session, self.number, mark=_REMEMBERED)
         return DynamicCount(self.number + jnp.int32(1), self.perturbation), handle, outcome
 
 
@@ -144,18 +144,18 @@ def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
 
     def recalled(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
-        if has_mark(eqn, Remembered):
+        if has_tag(eqn, Remembered):
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
 
-    if not any(has_mark(eqn, Remembered) for eqn in equations_of(closed.jaxpr)):
+    if not any(has_tag(eqn, Remembered) for eqn in iterate_equations(closed.jaxpr)):
         return closed
-    return rewrite(closed, {marked_p: recalled})
+    return rewrite(closed, {tagged_p: recalled})
 
 
 def reads_the_session(circuit: ClosedJaxpr) -> bool:
     """Tell whether a circuit reads derivatives by dynamic-count parameters from the session."""
-    return any(is_call(eqn, "after") for eqn in equations_of(circuit.jaxpr))
+    return any(is_call(eqn, "after") for eqn in iterate_equations(circuit.jaxpr))
 
 
 def perturbation_bar(handle: Handle, saved: Any, values_bar: Any) -> Any:

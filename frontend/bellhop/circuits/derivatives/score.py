@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import equations_of
+from bellhop.base.equations import iterate_equations
 from bellhop.base.types import Handle
 from bellhop.circuits.derivatives.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.derivatives.differentiation_choice import Differentiation
@@ -87,7 +87,7 @@ def has_score(circuit: ClosedJaxpr) -> bool:
     """Tell whether a circuit has the score of what it draws."""
     return any(
         eqn.primitive is measure_p and eqn.params["measuring"].is_score
-        for eqn in equations_of(circuit.jaxpr)
+        for eqn in iterate_equations(circuit.jaxpr)
     )
 
 

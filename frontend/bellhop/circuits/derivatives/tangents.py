@@ -15,7 +15,7 @@ from jax.interpreters import ad
 
 from bellhop.base.types import Operand
 from bellhop.circuits.precision import real_type
-from bellhop.control_flow.marks import Mark, marked
+from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import DifferentiableCompileError
 
 
@@ -64,7 +64,7 @@ def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Undifferentiable(Mark):
+class Undifferentiable(ValueTag):
     """The mark of a value that must not be differentiated, nor what comes with it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Undifferentiable(Mark):
 
     obstacle: str
 
-    def tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+    def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Raise the error, unless all tangents are zero."""
         if any(type(tangent) is not ad.Zero for tangent in tangents):
             raise DifferentiableCompileError(self.obstacle)
@@ -90,4 +90,4 @@ def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
     """
     if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
-    return marked(x, *([] if by is None else [by]), mark=Undifferentiable(obstacle))
+    return tag_value(x, *([] if by is None else [by]), mark=Undifferentiable(obstacle))

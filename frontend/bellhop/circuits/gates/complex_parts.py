@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop._jax.jaxprs import equation_of, without_wrapping
+from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.circuits.gates.wires import is_dynamic
 
 # To look at more equations takes time.
@@ -36,10 +36,10 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
     """Return which parts a number has, or an array of them."""
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)
-    value = without_wrapping(number)
+    value = unwrap_tracer(number)
     if not is_dynamic(value):
         return NonzeroParts(bool(np.any(np.real(value))), bool(np.any(np.imag(value))))
-    eqn, _ = equation_of(value)
+    eqn, _ = find_equation(value)
     if eqn is None or not depth:
         return _BOTH
     name = eqn.primitive.name
@@ -55,7 +55,7 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
             (one.real and other.imaginary) or (one.imaginary and other.real),
         )
     if name == "complex":
-        first = without_wrapping(eqn.in_tracers[0])
+        first = unwrap_tracer(eqn.in_tracers[0])
         return NonzeroParts(is_dynamic(first) or bool(np.any(first)), True)
     return NonzeroParts(one.real or other.real, one.imaginary or other.imaginary)
 

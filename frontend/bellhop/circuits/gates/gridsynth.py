@@ -20,14 +20,14 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop._pennylane.patches.rs_decomposition import of_value
+from bellhop._pennylane.patches.rs_decomposition import decompose_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.control_flow import ControlFlow
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import real_type
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.trace_body import Branches
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_circuit, is_tracing
 
@@ -53,15 +53,15 @@ _ON_WHOLE = qml.transforms.clifford_t_decomposition.tape_transform
 _SPARE = 40
 
 
-@functools.wraps(of_value)
+@functools.wraps(decompose_value)
 def rs_decomposition(
     op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
 ) -> Any:
     """Decompose as ``qml.ops.rs_decomposition``, by angles too that the program computes."""
     if not is_tracing():
-        return of_value(op, epsilon, is_qjit, **options)
+        return decompose_value(op, epsilon, is_qjit, **options)
     if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
-        return of_value(op, epsilon, **options)
+        return decompose_value(op, epsilon, **options)
     qml.QueuingManager.remove(op)
     return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
 
@@ -94,7 +94,7 @@ def _decomposed(op: qml.operation.Operator, epsilon: float, options: dict[str, A
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
     if not is_dynamic(rotation.data[0]):
-        return list(of_value(rotation, epsilon, **options))
+        return list(decompose_value(rotation, epsilon, **options))
     return [_found_by_program(rotation, epsilon, options)]
 
 
@@ -112,7 +112,7 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
 
     def gridsynth(angle: Any) -> Any:
         with qml.QueuingManager.stop_recording():
-            *gates, phase = of_value(kind(float(angle), wires=0), epsilon, **options)
+            *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
         padded = np.array(codes + [0] * (most - len(codes)), np.int32)
         return padded, np.int32(len(codes)), np.asarray(phase.data[0], real_type())

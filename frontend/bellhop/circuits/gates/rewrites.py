@@ -14,7 +14,7 @@ from pennylane.transforms.core import BoundTransform
 
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.passes import pass_names
-from bellhop.tracing.state import trace_state, tracing_with
+from bellhop.tracing.state import override_trace_state, trace_state
 
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
 # do to some gates is right whatever comes before and after.
@@ -223,7 +223,7 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
 
 def folded(scale: int, folding: str) -> AbstractContextManager[None]:
     """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
-    return tracing_with(folding=Folding((scale - 1) // 2, folding == "global"))
+    return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
 
 
 def _fold_each(operations: Operations, times: int, *, is_lazy: bool = True) -> Operations:

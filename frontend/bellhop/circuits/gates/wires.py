@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from pennylane.wires import DynamicWire
 
-from bellhop.base.known_values import known
+from bellhop.base.constant_eval import evaluate_constant
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
 
@@ -107,7 +107,7 @@ class WireMap:
         """Return the qubit of a wire, if it is known: JAX may trace what constants decide."""
         if not is_dynamic(wire):
             return self(wire)
-        qubit = known(self.dynamic(wire))
+        qubit = evaluate_constant(self.dynamic(wire))
         return int(qubit) if qubit is not None and 0 <= qubit < len(self) else None
 
     def dynamic(self, wire: Any) -> Any:

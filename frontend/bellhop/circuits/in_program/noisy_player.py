@@ -21,7 +21,7 @@ from jax.core import Tracer
 from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
-from bellhop._jax.jaxprs import equation_of, without_wrapping
+from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.noise_models import NoiseOfModel, is_same
@@ -272,12 +272,12 @@ def origins(value: object, ends: Sequence[Any]) -> tuple[set[int], set[int]]:
     todo = [(value, False)]
     while todo:
         wrapped, is_behind = todo.pop()
-        each = without_wrapping(wrapped)
+        each = unwrap_tracer(wrapped)
         key = id(each), is_behind
         if not isinstance(each, Tracer) or key in seen:
             continue
         seen[key] = each
-        eqn, _ = equation_of(each)
+        eqn, _ = find_equation(each)
         if eqn is None or id(each) in stops:
             found[is_behind].add(id(each))
             continue

@@ -24,9 +24,9 @@ from bellhop.circuits.gates.wires import WireMap
 from bellhop.circuits.operations.checked_runs import Faults
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
-from bellhop.control_flow.for_loop import repeat
-from bellhop.control_flow.steps import Branches, choose
-from bellhop.control_flow.while_loop import repeat_while
+from bellhop.control_flow.for_loop import run_for_loop
+from bellhop.control_flow.trace_body import Branches, run_chosen_branch
+from bellhop.control_flow.while_loop import run_while_loop
 from bellhop.errors import CompileError
 
 
@@ -132,7 +132,7 @@ class ProgramCircuit(PlayedCircuit):
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Run iterations; the first carried value is what gates change."""
-        return repeat(n_iterations, step, carried)
+        return run_for_loop(n_iterations, step, carried)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
@@ -140,7 +140,7 @@ class ProgramCircuit(PlayedCircuit):
         """Run a loop whose body has gates while a condition on the carried values holds."""
         goes_on = lambda state: condition(state[1:])
         step = lambda state: self._after(state[0], body, state[1:])
-        now, *rest = repeat_while(goes_on, step, (self._now, *carried))
+        now, *rest = run_while_loop(goes_on, step, (self._now, *carried))
         self._go_on(now)
         self._refuse_outcomes("a while_loop")
         return tuple(rest)
@@ -157,7 +157,7 @@ class ProgramCircuit(PlayedCircuit):
 
             return run
 
-        now, result = choose(branches.changed(part))
+        now, result = run_chosen_branch(branches.map_functions(part))
         self._go_on(now)
         self.n_outcomes += max(counts)
         return result

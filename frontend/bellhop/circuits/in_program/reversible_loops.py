@@ -23,11 +23,11 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import custom_jvp_call_p
 
 from bellhop._jax.jaxprs import dce
-from bellhop.base.equations import depending_on
-from bellhop.base.rewriting import Rules, rewrite
+from bellhop.base.equations import find_dependents
+from bellhop.base.jaxpr_interpreter import Rules, rewrite
 from bellhop.base.types import Operand
 from bellhop.circuits.in_program.adjoint_method import differentiated_by_adjoint, is_moving
-from bellhop.control_flow.steps import TracedStep
+from bellhop.control_flow.trace_body import TracedStep
 
 # Bytes of the states of all iterations that are kept; a batch has as many for each of its rows.
 MOST_KEPT = 1 << 26
@@ -49,7 +49,7 @@ def is_reversible(step: TracedStep, carried: tuple[Any, ...], count: int) -> boo
         return False
     flat = lambda *now: jax.tree.leaves(step(jax.tree.unflatten(tree, now), jnp.asarray(0))[0])
     jaxpr = jax.make_jaxpr(flat)(*leaves).jaxpr
-    depends, _ = depending_on(jaxpr, [True, *[False] * (len(leaves) - 1)])
+    depends, _ = find_dependents(jaxpr, [True, *[False] * (len(leaves) - 1)])
     return not any(depends[1:])
 
 

@@ -12,7 +12,7 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.source import definition_site, function_name, named_after
+from bellhop.base.source import definition_site, function_name, set_function_name
 from bellhop.base.types import Operand
 from bellhop.circuits.circuit.backend import sized
 from bellhop.circuits.circuit.qnode_call import SINGLE_BRANCH, QNodeCall
@@ -44,10 +44,10 @@ from bellhop.circuits.operations.seeds import offer_seed_of, random_key
 from bellhop.circuits.precision import is_double, real_type
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.vectorize.vectorize import vectorized
-from bellhop.compiler.instruments import note
-from bellhop.control_flow.reverse_mode import with_reverse_mode
+from bellhop.compiler.compile_timing import add_note
+from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.mesh.manual_axes import vary_like
 from bellhop.tracing.state import current_options, trace_state
 
 # Each device has as many qubits as the matrices that meet the state, or more.
@@ -183,7 +183,7 @@ def _traced(
 
     # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
     with jax.default_matmul_precision("highest"):
-        closed = jax.make_jaxpr(named_after(qnode.func, run))(
+        closed = jax.make_jaxpr(set_function_name(qnode.func, run))(
             jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
         )
     return _TracedRun(closed, *found)
@@ -200,7 +200,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     obstacle = call.obstacle or f"{simulator.name} has no engine"
     name = function_name(qnode.func)
     box = name, sized(simulator.name, len(wires)), f"in the program: {obstacle}"
-    note(f"{name} ({definition_site(qnode.func)}) is in the program: {obstacle}")
+    add_note(f"{name} ({definition_site(qnode.func)}) is in the program: {obstacle}")
     nothing_drawn = Drawn.nothing(shots)
     traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
     if traced.results.precision.is_single and asked is None and is_double():
@@ -208,7 +208,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         simulator = simulator_of(np.dtype(np.float32))
         traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
     closed, results, method, postselects, uncounted = traced
-    closed = with_reverse_mode(vectorized(closed), where)
+    closed = make_loops_reversible(vectorized(closed), where)
     if simulator.holds_mixtures and method not in (None, SINGLE_BRANCH):
         closed = with_sums(closed)
     if uncounted is not None and has_uncounted(closed.jaxpr):
@@ -242,7 +242,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
 
             # Sums on the way, since values may be large: density matrices are.
             zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in closed.out_avals[2:]]
-            zeros = vary_with((inputs, closed.consts), zeros)
+            zeros = vary_like((inputs, closed.consts), zeros)
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
             return weights, faults, sums
 

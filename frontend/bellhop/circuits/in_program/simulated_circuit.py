@@ -43,8 +43,8 @@ from bellhop.circuits.measure.sampling import Asked
 from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic, Take, of_moments
 from bellhop.circuits.memory import held
 from bellhop.circuits.operations.checked_runs import Faults
-from bellhop.control_flow.for_loop import repeat, scanned
-from bellhop.control_flow.steps import TracedStep
+from bellhop.control_flow.for_loop import run_for_loop, run_scan
+from bellhop.control_flow.trace_body import TracedStep
 from bellhop.errors import CompileError
 
 # Exact methods, all of which have the values that JAX computes through the state.
@@ -121,10 +121,10 @@ class SimulatedCircuit(ProgramCircuit):
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
             if self.simulator.is_orthogonal and is_reversible(traced, carried, count):
                 return repeat_reversibly(traced, carried, count)
-            return scanned(traced, carried, count)
+            return run_scan(traced, carried, count)
 
         try:
-            return repeat(n_iterations, step, carried, run)
+            return run_for_loop(n_iterations, step, carried, run)
         finally:
             self.simulator.is_orthogonal &= outer
 

@@ -25,22 +25,27 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop._jax.jaxprs import bind_equation, dce
-from bellhop.base.equations import equations_of, inner_jaxprs, inputs_of, with_inner_jaxprs
-from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.base.equations import (
+    external_inputs,
+    inner_jaxprs,
+    iterate_equations,
+    replace_inner_jaxprs,
+)
+from bellhop.base.jaxpr_interpreter import Rule, interpret_with
 from bellhop.base.types import Operand
-from bellhop.control_flow.marks import Mark, has_mark, marked
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.mesh.manual_axes import vary_like
 
 
-class _Outcome(Mark):
+class _Outcome(ValueTag):
     """The mark of an outcome."""
 
 
-class _Next(Mark):
+class _Next(ValueTag):
     """The mark of the place of the next outcome, beside that of an outcome, and that."""
 
 
-class _Summable(Mark):
+class _Summable(ValueTag):
     """The mark of a state in which outcomes may be summed over."""
 
 
@@ -57,13 +62,13 @@ def outcome_of(outcomes: Any, place: Any) -> tuple[Any, Any]:
         outcomes: of the run, a bit for each.
         place: which one.
     """
-    bit = marked((outcomes >> place.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
-    return bit, marked(place + 1, place, bit, mark=_NEXT)
+    bit = tag_value((outcomes >> place.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
+    return bit, tag_value(place + 1, place, bit, mark=_NEXT)
 
 
 def summable(state: Operand) -> Any:
     """Return a state in which ``with_sums`` may sum over outcomes: what follows is linear in it."""
-    return marked(state, mark=_SUMMABLE)
+    return tag_value(state, mark=_SUMMABLE)
 
 
 def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -71,19 +76,19 @@ def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
     # An outcome that nobody uses is computed all the same, behind the state.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     jaxpr = closed.jaxpr
-    jaxpr = jaxpr.replace(eqns=[with_inner_jaxprs(eqn, with_sums) for eqn in jaxpr.eqns])
+    jaxpr = jaxpr.replace(eqns=[replace_inner_jaxprs(eqn, with_sums) for eqn in jaxpr.eqns])
     spans = _spans(jaxpr)
     if not spans and jaxpr.eqns == closed.jaxpr.eqns:
         return closed
 
     spanned = ClosedJaxpr(jaxpr.replace(eqns=_with_spans(jaxpr, spans)), closed.consts)
-    run = lambda *inputs: interpret_by(spanned, _rule, *inputs)
+    run = lambda *inputs: interpret_with(spanned, _rule, *inputs)
     return jax.make_jaxpr(run)(*closed.in_avals)
 
 
 def has_uncounted(jaxpr: Jaxpr) -> bool:
     """Tell whether outcomes are left in a loop whose length is computed."""
-    loops = [eqn for eqn in equations_of(jaxpr) if eqn.primitive is while_p]
+    loops = [eqn for eqn in iterate_equations(jaxpr) if eqn.primitive is while_p]
     return any(number_of_outcomes(inner) for loop in loops for inner in inner_jaxprs(loop))
 
 
@@ -96,7 +101,7 @@ def _of_equation(eqn: JaxprEqn) -> int:
     inner = [number_of_outcomes(each) for each in inner_jaxprs(eqn)]
     if eqn.primitive is cond_p:
         return max(inner)
-    return has_mark(eqn, _Outcome) + sum(inner) * eqn.params.get("length", 1)
+    return has_tag(eqn, _Outcome) + sum(inner) * eqn.params.get("length", 1)
 
 
 @dataclass(frozen=True)
@@ -113,9 +118,9 @@ class _Span:
 
     def as_equation(self, jaxpr: Jaxpr) -> JaxprEqn:
         """Return it as one equation, which gives the state."""
-        *inside, last = [eqn for eqn in self.equations if not has_mark(eqn, _Outcome)]
+        *inside, last = [eqn for eqn in self.equations if not has_tag(eqn, _Outcome)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
-        given = [var for var in dict.fromkeys(inputs_of([*inside, last])) if var not in bits]
+        given = [var for var in dict.fromkeys(external_inputs([*inside, last])) if var not in bits]
         body = jaxpr.replace(
             constvars=(),
             invars=[*bits, *given],
@@ -135,7 +140,7 @@ def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
     for eqn in jaxpr.eqns:
         if eqn in ends:
             equations.append(ends[eqn].as_equation(jaxpr))
-        elif has_mark(eqn, _Next) and eqn.invars[2] in bits:
+        elif has_tag(eqn, _Next) and eqn.invars[2] in bits:
             equations.append(eqn.replace(invars=[eqn.invars[1]]))
         elif eqn not in inside:
             equations.append(eqn)
@@ -157,7 +162,7 @@ def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
         return total + state, None
 
     [state] = body.outvars
-    zero = vary_with(given, jnp.zeros(state.aval.shape, state.aval.dtype))
+    zero = vary_like(given, jnp.zeros(state.aval.shape, state.aval.dtype))
     return [jax.lax.scan(add, zero, jnp.arange(2**n_outcomes, dtype=dtype))[0]]
 
 
@@ -165,7 +170,7 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     """Return the spans of a jaxpr, whose inner ones have been summed over."""
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
-        if has_mark(eqn, _Next):
+        if has_tag(eqn, _Next):
             continue
         last_use.update((atom, number) for atom in eqn.invars if not isinstance(atom, Literal))
     end = len(jaxpr.eqns)
@@ -174,9 +179,9 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     by_outcomes: set[Any] = set()
     is_accepted = False
     for number, eqn in enumerate(jaxpr.eqns):
-        is_outcome = has_mark(eqn, _Outcome)
+        is_outcome = has_tag(eqn, _Outcome)
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
-        if has_mark(eqn, _Next) or not is_outcome and by_outcomes.isdisjoint(given):
+        if has_tag(eqn, _Next) or not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
         is_accepted |= bool(eqn.effects)
@@ -185,7 +190,7 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if not has_mark(eqn, _Summable) or is_accepted or len(outcomes) > MOST_OUTCOMES:
+        if not has_tag(eqn, _Summable) or is_accepted or len(outcomes) > MOST_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
             spans.append(_Span(equations, outcomes))

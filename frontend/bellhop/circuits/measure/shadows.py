@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from pennylane.operation import Operator
 
-from bellhop._pennylane.patches.shadow_seeds import given_seed
+from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
 from bellhop.circuits.measure.observables import NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words
@@ -30,7 +30,7 @@ class _OfSnapshots(Process):
         Raises:
             CompileError: where the circuit runs for each shot, and a seed tells the bases of all.
         """
-        seed = given_seed(self.process)
+        seed = user_seed(self.process)
         if self._circuit.runs_alone and seed is not None:
             raise self._unsupported(
                 "with a seed of its own after mid-circuit measurements on this device",

@@ -18,7 +18,7 @@ import numpy as np
 
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.circuits.gates.wires import WireMap, as_int32, is_dynamic
-from bellhop.compiler.own_function import OwnFunction
+from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.errors import CircuitError
 from bellhop.tracing.state import trace_state
 
@@ -28,7 +28,7 @@ _IMPOSSIBLE = 1e-15
 _PROBLEM = "\t"
 
 
-def checked(values: Any, check: OwnFunction, operand: Any, *, fails: Any) -> Any:
+def checked(values: Any, check: BuiltinFunction, operand: Any, *, fails: Any) -> Any:
     """Return a pytree of arrays, unless a check of an operand raises when the program runs.
 
     Args:
@@ -52,7 +52,7 @@ def checked(values: Any, check: OwnFunction, operand: Any, *, fails: Any) -> Any
     return jax.tree.map(guarded, values)
 
 
-class DrawCheck(OwnFunction):
+class DrawCheck(BuiltinFunction):
     """Refuses to draw outcomes by probabilities that are NaN; it is made of the QNode."""
 
     __name__ = "draw_check"
@@ -169,7 +169,7 @@ def _named(wire: int) -> str:
     return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
 
 
-class FaultCheck(OwnFunction):
+class FaultCheck(BuiltinFunction):
     """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
 
     __name__ = "fault_check"

@@ -28,7 +28,7 @@ from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.measure.device_measurements import Expval, Measurement, Score
 from bellhop.circuits.operations.state_primitives import HANDLE, INTEGER
 from bellhop.circuits.precision import real_type
-from bellhop.compiler.context import allow_our_dialects
+from bellhop.compiler.lowering_context import allow_bellhop_dialects
 from bellhop_mlir.dialects import quantum
 
 # measure: ``MeasureOperands`` -> handle, and what ``Query`` says
@@ -211,7 +211,7 @@ def _derivative_avals(
 
 
 def _measure_lower(ctx: Any, *operands: Any, names: Any, measuring: Measuring, query: Query) -> Any:
-    allow_our_dialects(ctx)
+    allow_bellhop_dialects(ctx)
     of, types = MeasureOperands.named(names, operands), [ir_type(ctx, a) for a in ctx.avals_out[1:]]
     if measuring.is_score:
         return _score_lower(of.handle, types, has_gradient=query is Query.JACOBIAN)

@@ -13,7 +13,7 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import equations_of, inner_jaxprs
+from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Handle
 from bellhop.circuits.measure.samples import FILL
 from bellhop.circuits.operations.seeds import random_effect
@@ -66,7 +66,7 @@ def may_differ(once: ClosedJaxpr) -> bool:
     """
     return any(
         eqn.effects - {random_effect} and eqn.outvars
-        for eqn in equations_of(once.jaxpr)
+        for eqn in iterate_equations(once.jaxpr)
         if next(inner_jaxprs(eqn), None) is None
     )
 

@@ -8,13 +8,13 @@ from jax.core import ShapedArray
 from jax.extend.core import Effect, Primitive
 from jax.interpreters import ad, mlir
 
-from bellhop._jax.patches.draws_of_checkpoints import draw_once_in_checkpoints
+from bellhop._jax.patches.checkpoint_rng import draw_once_in_checkpoints
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.private import register_effect
 from bellhop.base.types import PyTree
 from bellhop.compiler.batching import batch_one_by_one
-from bellhop.compiler.context import allow_our_dialects, lowering_in_progress
-from bellhop.compiler.plain_jit import lower_alone
+from bellhop.compiler.lower_in_jax_jit import lower_as_program
+from bellhop.compiler.lowering_context import allow_bellhop_dialects, current_lowering
 from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
 from bellhop.tracing.state import offer_seed
 from bellhop_mlir.dialects import quantum
@@ -78,11 +78,11 @@ batch_one_by_one(_seed_p)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
-    lowering = lowering_in_progress()
+    lowering = current_lowering()
     if lowering is None:
-        return lower_alone(ctx, _seed_p, anchors, {}, "the seed of a circuit")
-    allow_our_dialects(ctx)
-    return quantum.seed([], circuit=lowering.number_random_circuit())
+        return lower_as_program(ctx, _seed_p, anchors, {}, "the seed of a circuit")
+    allow_bellhop_dialects(ctx)
+    return quantum.seed([], circuit=lowering.next_random_circuit_index())
 
 
 mlir.register_lowering(_seed_p, _lower, cacheable=False)

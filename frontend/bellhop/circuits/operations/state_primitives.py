@@ -27,9 +27,9 @@ from jax.interpreters import ad, batching, mlir
 from bellhop._jax.private import ir_type
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.precision import real_type
-from bellhop.compiler.context import allow_our_dialects, lowering_state
+from bellhop.compiler.lowering_context import allow_bellhop_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.gate import Gate, encode
+from bellhop_mlir.dialects.gate import Gate, encode_gates
 
 # The offsets of parameters without a derivative, and of those that are the last of all, in
 # runtime/contract.toml.
@@ -86,7 +86,7 @@ _call_p.def_abstract_eval(lambda *_, results, **__: list(results))
 def _gates_lower(
     ctx: Any, *operands: Any, gates: tuple[Gate, ...], amplitudes: Amplitudes, **_: Any
 ) -> Any:
-    allow_our_dialects(ctx)
+    allow_bellhop_dialects(ctx)
     state, params, offset, wires, n_iterations = GateOperands(*operands)
     if amplitudes is Amplitudes.DIFFERENTIATED:
         offset = mlir.ir_constant(np.int32(_LAST))
@@ -94,7 +94,7 @@ def _gates_lower(
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
     of_loop = [] if n_iterations is None else [n_iterations]
-    return quantum.gates([state, params, offset, wires, *of_loop], **encode(gates))
+    return quantum.gates([state, params, offset, wires, *of_loop], **encode_gates(gates))
 
 
 def call(
@@ -178,7 +178,7 @@ def _is_real(value: Any) -> bool:
 def _call_lower(
     ctx: Any, *operands: Any, operation: str, results: Sequence[ShapedArray], **attributes: Any
 ) -> Any:
-    allow_our_dialects(ctx)
+    allow_bellhop_dialects(ctx)
     signature = quantum.OPERATIONS[f"quantum.{operation}"]
     forms = zip(signature.results, results, strict=True)
     open_types = [ir_type(ctx, aval) for form, aval in forms if "?" in form]

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
-from bellhop.base.equations import depending_on
+from bellhop.base.equations import find_dependents
 from bellhop.errors import CompileError
 
 Record = Callable[..., qml.tape.QuantumScript]
@@ -99,7 +99,7 @@ class GateParameters:
                 f"(argnums), and there are {len(self._args)} with a position."
             ) from None
         jaxpr = jax.make_jaxpr(parameters)(*chosen).jaxpr
-        depends = iter(depending_on(jaxpr, [True] * len(jaxpr.invars))[0])
+        depends = iter(find_dependents(jaxpr, [True] * len(jaxpr.invars))[0])
         numbers = [{number for number in range(count) if next(depends)} for count in counts]
         if not any(numbers):
             raise CompileError(

@@ -32,7 +32,7 @@ from bellhop.circuits.pennylane.measuring_tapes import ReturnedOutcome, apply_ta
 from bellhop.circuits.recording.tape_circuit import TapeCircuit
 from bellhop.circuits.recording.whole_function import RunOnce
 from bellhop.errors import CompileError
-from bellhop.tracing.state import circuit_scope, tracing_with
+from bellhop.tracing.state import circuit_scope, override_trace_state
 
 Call = Callable[..., Any]
 
@@ -183,7 +183,7 @@ def call_on_tape(
             "or qml.expval of the outcome, or leave the transform out."
         )
     # Results come by tape, and one was put in.
-    with tracing_with(folding=None) if is_folded else contextlib.nullcontext():
+    with override_trace_state(folding=None) if is_folded else contextlib.nullcontext():
         (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
 
     def as_returned(values: Any) -> Any:

@@ -12,11 +12,11 @@ from typing import Any
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
-from bellhop._pennylane.patches.functions_of_circuits import Tool, use_tools_by
+from bellhop._pennylane.patches.circuit_introspection import Tool, patch_introspection
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.pennylane.measuring_tapes import apply_tape
 from bellhop.circuits.pennylane.specs_levels import has_several_levels, specs_at_levels
-from bellhop.control_flow.interpretation import unrolling
+from bellhop.control_flow.eager_mode import force_unrolling
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 
@@ -30,7 +30,7 @@ def let_tools_know(compiled: type) -> None:
     Args:
         compiled: the class of compiled functions.
     """
-    use_tools_by(functools.partial(_of_circuit, compiled), _with_unrolled_loops, _in_program)
+    patch_introspection(functools.partial(_of_circuit, compiled), _with_unrolled_loops, _in_program)
 
 
 def _of_circuit(compiled: type, tool: Tool) -> Tool:
@@ -65,7 +65,7 @@ def _with_unrolled_loops(function: Tool) -> Tool:
                 f"qml.{function.__name__}: iters is computed in the program, and there are as many "
                 "results. Make it static: qjit(static_argnums=...)."
             )
-        with unrolling():
+        with force_unrolling():
             return function(base, aux_wire, iters)
 
     return unrolled

@@ -16,8 +16,8 @@ from autograd.core import make_vjp
 from autograd.tracer import getval
 from pennylane.exceptions import AllocationError
 
-from bellhop._pennylane.patches.shadow_seeds import given_seed
-from bellhop.base.difference_step import difference_step
+from bellhop._pennylane.patches.shadow_seeds import user_seed
+from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.derivatives.diff_method import BY_DIFFERENCES, method_of
 from bellhop.circuits.gates.device import is_in_single_precision
 from bellhop.circuits.measure.process_results import ProcessResult
@@ -181,7 +181,7 @@ class CircuitFunction:
         given = self.qnode.gradient_kwargs or {}
         if is_in_single_precision(self.device) and method_of(self.qnode) in BY_DIFFERENCES:
             # Over PennyLane's own step there is little but rounding.
-            return {"h": difference_step(np.complex64), **given}
+            return {"h": finite_diff_step(np.complex64), **given}
         return given
 
     def _tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
@@ -192,7 +192,7 @@ class CircuitFunction:
 
     def _with_new_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
         is_shadow = isinstance(process, _SHADOWS)
-        if not is_shadow or given_seed(process) is not None:
+        if not is_shadow or user_seed(process) is not None:
             return process
         generator = getattr(self.device, "_rng", None)
         if not isinstance(generator, np.random.Generator):

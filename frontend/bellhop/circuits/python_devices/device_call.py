@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.callbacks.flavour import Pure
+from bellhop.callbacks.callback_type import Pure
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.python_devices.circuit_function import CircuitFunction
 from bellhop.circuits.python_devices.diff_methods import method_of_order
-from bellhop.compiler.target import CallbackTarget
+from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.errors import DifferentiableCompileError
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.types import Operand, structs_of
+from bellhop.base.types import Operand, to_structs
 from bellhop.circuits.circuit.qnode_call import QNodeCall
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.rewrites import rewriting
@@ -61,7 +61,7 @@ def run_on_python_device(call: QNodeCall) -> Any:
             qnode,
             where,
             template,
-            tuple(structs_of(operands)),
+            tuple(to_structs(operands)),
             tuple(result for group in results for result in group),
             is_seeded=bool(shots.total),
         )

@@ -22,7 +22,7 @@ from bellhop.circuits.python_devices.template import (
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.circuits.recording.tape_circuit import TapeCircuit
-from bellhop.control_flow.steps import Branches, traced_branches
+from bellhop.control_flow.trace_body import Branches, trace_branches
 from bellhop.errors import CompileError
 
 
@@ -117,7 +117,7 @@ class TemplateCircuit(TapeCircuit):
 
             return run
 
-        runners, structs = traced_branches(branches.changed(recorded))
+        runners, structs = trace_branches(branches.map_functions(recorded))
         every = {number: struct for each in structs for number, struct in each.items()}
 
         def filled(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:

@@ -23,7 +23,7 @@ from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
-from bellhop.base.equations import depending_on, equations_of, has_tangent
+from bellhop.base.equations import find_dependents, has_tangent, iterate_equations
 from bellhop.circuits.circuit.randomness import Randomness
 from bellhop.circuits.circuit.sharing import has_outcomes_in_loops
 from bellhop.circuits.derivatives.diff_method import (
@@ -55,7 +55,7 @@ def missing_derivatives(traced: TracedCall) -> str:
         # In loops of computed length only the engine has outcomes.
         is_alone = has_outcomes_in_loops(circuit)
         return "" if is_alone else "it has shots that are runs of their own"
-    reasons = (_missing(eqn, circuit) for eqn in equations_of(circuit))
+    reasons = (_missing(eqn, circuit) for eqn in iterate_equations(circuit))
     return next(filter(None, reasons), "")
 
 
@@ -91,12 +91,12 @@ def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> MeasureOpe
     given = MeasureOperands.of(eqn).given()
     debug_info = circuit.debug_info._replace(result_paths=None)
     asked = circuit.replace(outvars=list(given.values()), debug_info=debug_info)
-    return MeasureOperands.named(tuple(given), depending_on(asked, inputs, has_tangent)[0])
+    return MeasureOperands.named(tuple(given), find_dependents(asked, inputs, has_tangent)[0])
 
 
 def _has(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Tell whether the runtime has the derivative of some order by inputs of a circuit."""
-    _, equations = depending_on(circuit, inputs, has_tangent)
+    _, equations = find_dependents(circuit, inputs, has_tangent)
     return not any(_lacks(eqn, circuit, inputs, order) for eqn in equations)
 
 
@@ -180,7 +180,7 @@ def _is_exact(circuit: TracedCall) -> bool:
         # What of a state has no shift rule, its user is told.
         return any(
             _missing(eqn, circuit.closed.jaxpr)
-            for eqn in equations_of(circuit.closed.jaxpr)
+            for eqn in iterate_equations(circuit.closed.jaxpr)
             if eqn.primitive is gates_p
         )
     return method in (BEST, ADJOINT) and bool(missing_derivatives(circuit))

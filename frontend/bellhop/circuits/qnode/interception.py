@@ -12,17 +12,17 @@ import jax
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform, CompilePipeline
 
-from bellhop._jax.patches.former_names import put_back_former_names
-from bellhop._pennylane.patches.controlled_operations import make_controlled_by
-from bellhop._pennylane.patches.pauli_measure import measure_by
+from bellhop._jax.patches.removed_jax_names import restore_removed_names
+from bellhop._pennylane.patches.controlled_operations import patch_controlled
+from bellhop._pennylane.patches.pauli_measure import patch_pauli_measure
 from bellhop._pennylane.patches.power_operations import make_powers_by
-from bellhop._pennylane.patches.qnode_calls import call_qnodes_by
-from bellhop._pennylane.patches.rs_decomposition import decompose_by
+from bellhop._pennylane.patches.qnode_calls import patch_qnode_call
+from bellhop._pennylane.patches.rs_decomposition import patch_rs_decomposition
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
-from bellhop._pennylane.patches.stacked_angles import stack_computed_angles
+from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
-from bellhop.base.equations import equations_of
-from bellhop.base.source import definition_site, function_name, site_of_error
+from bellhop.base.equations import iterate_equations
+from bellhop.base.source import definition_site, error_site, function_name
 from bellhop.circuits.circuit.qnode_call import QNodeCall, check_number_of_shots
 from bellhop.circuits.gates.computed_controls import making_controlled
 from bellhop.circuits.gates.computed_powers import power_of_traced
@@ -55,20 +55,20 @@ from bellhop.circuits.recording.whole_function import (
     TracedQuantumFunction,
 )
 from bellhop.errors import CompileError
-from bellhop.tracing.state import is_tracing, trace_state, tracing_with
+from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
 @functools.cache
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
-    put_back_former_names()
-    make_controlled_by(making_controlled)
+    restore_removed_names()
+    patch_controlled(making_controlled)
     make_powers_by(power_of_traced)
-    decompose_by(rs_decomposition)
-    stack_computed_angles()
+    patch_rs_decomposition(rs_decomposition)
+    stack_traced_angles()
     note_drawn_seeds()
-    measure_by(measuring_pauli_words)
-    call_qnodes_by(_in_programs)
+    patch_pauli_measure(measuring_pauli_words)
+    patch_qnode_call(_in_programs)
 
 
 def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,7 +128,7 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> An
             return _run(qnode, function, args, kwargs, where, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
-    with tracing_with(unrolls=needs_tape(qnode) or runner is None):
+    with override_trace_state(unrolls=needs_tape(qnode) or runner is None):
         return run() if mitigation is None else mitigation.run(run)
 
 
@@ -158,7 +158,7 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
     For these it is run anew.
     """
-    return any(eqn.primitive is outcome_p for eqn in equations_of(function.closed.jaxpr))
+    return any(eqn.primitive is outcome_p for eqn in iterate_equations(function.closed.jaxpr))
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _named_in_errors(where: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        site = site_of_error(error)
+        site = error_site(error)
         # None of the user's frames may lie between the call of the QNode and the error.
         note = f"raised in {where}{'' if site == '<unknown>' else f', at {site}'}"
         if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
@@ -194,7 +194,7 @@ def _wire_map(
 
 def _allocates_alone(function: TracedQuantumFunction) -> bool:
     """Tell whether a circuit of gates alone allocates wires."""
-    equations = list(filter(has_gates, equations_of(function.closed.jaxpr)))
+    equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
     operations = itertools.chain.from_iterable(map(operations_of, equations))
     of_gates = operations_p, region_p, for_loop_p
     return any(map(is_allocation, operations)) and all(e.primitive in of_gates for e in equations)

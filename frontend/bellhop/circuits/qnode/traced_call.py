@@ -14,8 +14,8 @@ import jax
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
-from bellhop._jax.jaxprs import dce, without_high_primitives
-from bellhop.base.source import definition_site, function_name, named_after
+from bellhop._jax.jaxprs import dce, lower_high_primitives
+from bellhop.base.source import definition_site, function_name, set_function_name
 from bellhop.base.types import Handle
 from bellhop.circuits.circuit import linearization
 from bellhop.circuits.circuit.backend import engine_may_run
@@ -48,8 +48,8 @@ from bellhop.circuits.recording.deferral import (
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.vectorize.vectorize import vectorized
-from bellhop.mesh.explicit_mesh import apart_from_mesh
-from bellhop.passes import passes_of
+from bellhop.mesh.explicit_mesh import leave_mesh
+from bellhop.passes import requested_passes
 from bellhop.tracing.state import current_options
 
 
@@ -148,7 +148,7 @@ def trace_for_runtime(
     precision = spec.precision if in_engine else 64
     device = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
     tracer = _RunTracer(call, wires, gates, device, by, Rows(where), rewriting(qnode))
-    with apart_from_mesh([ROW_STRUCT, *call.inputs]) as inputs:
+    with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
         defers = qnode.execute_kwargs.get("mcm_method") in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
         has_rows = any(statistic.is_of_shots for statistic in once.results.statistics)
@@ -247,9 +247,9 @@ class _RunTracer:
             )
             return [circuit.gates.bound().handle, *weights, *scores, *results.values()]
 
-        closed = jax.make_jaxpr(named_after(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
+        closed = jax.make_jaxpr(set_function_name(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
         if with_closed is not None:
-            closed = without_high_primitives(closed)
+            closed = lower_high_primitives(closed)
             # Wires that turned out to be known were computed all the same.
             closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
             if not needs_outcomes(closed, deferred):
@@ -296,7 +296,7 @@ def _randomness(method: str | None, shots: Shots) -> Randomness:
 
 def _passes(qnode: qml.QNode) -> tuple[str, ...]:
     """Return the passes over the circuits of a QNode: its own, or the program's."""
-    passes, options = passes_of(qnode), current_options()
+    passes, options = requested_passes(qnode), current_options()
     if passes is None:
         passes = () if options is None else options.circuit_passes
     return (*passes, *passes_by_transforms(qnode))

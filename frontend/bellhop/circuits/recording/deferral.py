@@ -28,8 +28,8 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
-from bellhop.base.equations import equations_of, inner_jaxprs
-from bellhop.base.known_values import deciding, known_at
+from bellhop.base.constant_eval import evaluate_static, find_deciding_inputs
+from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Wire
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.measure.device_measurements import (
@@ -50,7 +50,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
     outcome_p,
 )
 from bellhop.circuits.recording.gate_replay import Player
-from bellhop.control_flow.marks import Mark, has_mark, marked
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 
 # Each combination of the outcomes that decide a conditional has controlled gates of its own.
 _MOST_OUTCOMES = 4
@@ -69,7 +69,7 @@ _FINITE = frozenset((
 # fmt: on
 
 
-class _Deferred(Mark):
+class _Deferred(ValueTag):
     """The mark of a deferred measurement's outcome, of which nothing may be computed in the end."""
 
 
@@ -146,7 +146,7 @@ class DeferringPlayer(Player):
         """Note that a wire is measured; return an outcome of which nothing is computed."""
         del postselect, site
         deferral = self.deferral
-        outcome = marked(jnp.asarray(False), mark=_Deferred())
+        outcome = tag_value(jnp.asarray(False), mark=_Deferred())
         if is_dynamic(label) or self.circuit.wires(label) in deferral.outcomes or reset:
             deferral.fails = True
         else:
@@ -158,13 +158,13 @@ class DeferringPlayer(Player):
         """Run a conditional; where deferred outcomes decide which branch, control each."""
         deferral = self.deferral
         measured = list(deferral.outcomes.values())
-        used = deciding(index, [outcome for _, outcome in measured])
+        used = find_deciding_inputs(index, [outcome for _, outcome in measured])
         deferral.fails |= len(used) > _MOST_OUTCOMES
         if not used or deferral.fails:
             return super().branch(index, branches)
         wires = [measured[place][0] for place in used]
         every = list(itertools.product((0, 1), repeat=len(used)))
-        numbers = known_at(index, [measured[place][1] for place in used], every)
+        numbers = evaluate_static(index, [measured[place][1] for place in used], every)
         assert numbers is not None
         results: Any = ()
 
@@ -188,11 +188,11 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
     """
     if not qubits:
         return False
-    equations = list(equations_of(closed.jaxpr))
+    equations = list(iterate_equations(closed.jaxpr))
     measured = [
         eqn.params["measuring"].measurements for eqn in equations if eqn.primitive is measure_p
     ]
-    return any(has_mark(eqn, _Deferred) for eqn in equations) or any(
+    return any(has_tag(eqn, _Deferred) for eqn in equations) or any(
         set(qubits) & _disturbed(measurement, qubits)
         for measurement in itertools.chain.from_iterable(measured)
     )
@@ -236,9 +236,9 @@ def may_be_deferred(jaxpr: Jaxpr) -> bool:
             inner.primitive.name in _FINITE
             and inner.params.get("length", 0) is not None
             and not any(map(is_allocation, operations_of(inner)))
-            for eqn in equations_of(jaxpr)
+            for eqn in iterate_equations(jaxpr)
             if eqn.primitive is cond_p
             for branch in inner_jaxprs(eqn)
-            for inner in equations_of(branch)
+            for inner in iterate_equations(branch)
         )
     )

@@ -26,7 +26,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.known_values import known_or_bound
+from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.recording.allocation import is_allocation
 from bellhop.circuits.recording.gate_jaxpr import (
@@ -113,7 +113,7 @@ class _Evaluation(GateInterpreter):
     def _value(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         if any(operand is _LOST for operand in operands):
             return [_LOST] * len(eqn.outvars)
-        return known_or_bound(eqn, *operands)
+        return evaluate_or_bind(eqn, *operands)
 
     def _call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         lost = [_LOST] * len(eqn.outvars)

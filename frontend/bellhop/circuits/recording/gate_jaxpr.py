@@ -40,10 +40,10 @@ from jax.lax import iota_p
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop._jax.private import register_effect
-from bellhop.base.equations import equations_of
-from bellhop.base.flat import flat_jaxpr
-from bellhop.base.known_values import known_or_traced
-from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.base.constant_eval import fold_constant
+from bellhop.base.equations import iterate_equations
+from bellhop.base.flat_tree import make_flat_jaxpr
+from bellhop.base.jaxpr_interpreter import Rule, interpret_with
 from bellhop.circuits.vectorize.elementwise import is_elementwise
 
 
@@ -138,7 +138,7 @@ def operations_of(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequenc
 
 def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:
     """Trace a function whose result are arrays; what it closes over becomes operands."""
-    closed, types = flat_jaxpr(function, *args)
+    closed, types = make_flat_jaxpr(function, *args)
     jaxpr = convert_constvars_jaxpr(closed)
     return GateJaxpr(ClosedJaxpr(jaxpr, ()), closed.consts, types.tree)
 
@@ -171,13 +171,13 @@ class ForLoop:
         n, body = eqn.params["n_consts"], eqn.params["body"]
         constants, carried = rest[:n], tuple(rest[n:])
         is_known = isinstance(length, int) and not carried
-        loops = (inner.primitive is for_loop_p for inner in equations_of(body.jaxpr))
+        loops = (inner.primitive is for_loop_p for inner in iterate_equations(body.jaxpr))
         is_nest = is_known and any(loops) and _is_of_loops(body.jaxpr)
         # Those of more would be gone through for nothing.
         is_nest = is_nest and length * _least_gates(body.jaxpr) <= MOST_GATES
         if is_nest:
             # What its iterations compute of these is known as well.
-            constants = list(map(known_or_traced, constants))
+            constants = list(map(fold_constant, constants))
         return cls(body, constants, carried, length, is_nest)
 
 
@@ -253,7 +253,7 @@ class GateInterpreter(ABC):
             cond_p: self._branch,
         }
         rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else self._classical
-        return interpret_by(closed, rule_of, *inputs)
+        return interpret_with(closed, rule_of, *inputs)
 
     @abstractmethod
     def _classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...

@@ -13,7 +13,7 @@ from bellhop.circuits.derivatives.dynamic_count import DynamicCount
 from bellhop.circuits.gates.gate_run import RepeatedRun
 from bellhop.circuits.recording.loop_boundaries import Ends, merge_ends
 from bellhop.circuits.recording.recorded_gates import GateState, RecordedGates
-from bellhop.control_flow.steps import Branches, Step, traced_branches, traced_step
+from bellhop.control_flow.trace_body import Branches, Step, trace_branches, trace_step
 
 # A loop of more iterations is not one call, which would hold the parameters of all its gates.
 _MOST_IN_ONE_CALL = 1 << 18
@@ -83,7 +83,7 @@ class TracedLoop(NamedTuple):
 
         gates.has_dynamic_count |= is_dynamic_count
         state, first = gates.bound(), carried
-        carried, run = traced_step(construct, recorded, first, state, *others)
+        carried, run = trace_step(construct, recorded, first, state, *others)
         if apart is not None and run.has_effects:
             # An iteration's side effect comes after the gates of the iterations before it, so
             # its gates cannot come later.
@@ -96,7 +96,7 @@ class TracedLoop(NamedTuple):
                     gates.bind(repeated.run, params, wires, n if n > 1 else None)
                     return applied(carried)
 
-            carried, run = traced_step(construct, together, first, state, *others)
+            carried, run = trace_step(construct, together, first, state, *others)
         ends = Ends()
         if apart is None and gates.merges_boundaries:
             run, ends = merge_ends(run, place=len(jax.tree.leaves(carried)))
@@ -156,7 +156,7 @@ def run_branches(gates: RecordedGates, branches: Branches) -> Any:
 
         return run
 
-    runners, rest = traced_branches(branches.changed(recorded), before.handle, before.counted)
+    runners, rest = trace_branches(branches.map_functions(recorded), before.handle, before.counted)
     n_params = max(params.shape[0] for *_, params in rest)
 
     def padded(runner: Step) -> Step:

@@ -14,7 +14,7 @@ import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop.base.known_values import known_or_bound
+from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.circuits.precision import not_in_half
@@ -28,7 +28,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
     WhileLoop,
     region_of,
 )
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.trace_body import Branches
 from bellhop.tracing.state import current_circuit
 
 # Takes what plays, and returns the body of a circuit's loop.
@@ -177,7 +177,7 @@ class Player(GateInterpreter):
             again.interpret(gates.closed, *gates.operands)
 
     def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        return known_or_bound(eqn, *operands)
+        return evaluate_or_bind(eqn, *operands)
 
     def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         operations = eqn.params["operator"].with_values(operands)

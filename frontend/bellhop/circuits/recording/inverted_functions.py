@@ -20,7 +20,7 @@ from bellhop.circuits.recording.gate_evaluation import NOTHING_KEPT, evaluate
 from bellhop.circuits.recording.gate_jaxpr import GateJaxpr
 from bellhop.circuits.recording.gate_replay import Player
 from bellhop.circuits.recording.tracing_circuit import TracingCircuit, wires_of
-from bellhop.control_flow.steps import Gates
+from bellhop.control_flow.trace_body import Gates
 
 
 class Applied(Gates):

@@ -19,7 +19,7 @@ from bellhop.base.types import Operand
 from bellhop.circuits.gates.gate_run import GateRun
 from bellhop.circuits.gates.merging import AdjacentGate, Angle
 from bellhop.circuits.operations.state_primitives import GateOperands, gates_p
-from bellhop.control_flow.steps import TracedStep
+from bellhop.control_flow.trace_body import TracedStep
 from bellhop_mlir.dialects.gate import Gate
 
 

@@ -19,7 +19,7 @@ import pennylane as qml
 from bellhop.base.source import user_site
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
-from bellhop.tracing.outcomes import as_outcome
+from bellhop.tracing.measurement_tracer import as_outcome
 from bellhop.tracing.state import current_circuit, is_tracing
 
 

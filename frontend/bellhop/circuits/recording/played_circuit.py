@@ -27,7 +27,7 @@ from bellhop.circuits.recording.tracing_circuit import (
     as_operation,
     collected_elsewhere,
 )
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.trace_body import Branches
 
 
 class PlayedCircuit(ABC):

@@ -81,7 +81,7 @@ from bellhop.circuits.recording.loop_boundaries import MergedLoop, merge_iterati
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
 from bellhop.circuits.recording.recorded_gates import RecordedGates
 from bellhop.circuits.recording.unrolled import unrolled
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.trace_body import Branches
 
 
 class RuntimeCircuit(PlayedCircuit):
@@ -276,7 +276,7 @@ class RuntimeCircuit(PlayedCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result."""
-        return run_branches(self.gates, branches.changed(self.allocations.part()))
+        return run_branches(self.gates, branches.map_functions(self.allocations.part()))
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""

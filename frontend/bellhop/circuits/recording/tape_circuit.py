@@ -15,7 +15,7 @@ from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.broadcasting import TracedRow
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.recording.played_circuit import PlayedCircuit
-from bellhop.control_flow.steps import Branches
+from bellhop.control_flow.trace_body import Branches
 from bellhop.errors import CompileError
 
 

@@ -47,7 +47,7 @@ from bellhop.circuits.recording.gate_jaxpr import (
 )
 from bellhop.circuits.recording.traced_operators import TracedOperator, without_functions
 from bellhop.circuits.recording.used_wires import UsedWires
-from bellhop.control_flow.steps import Branches, traced_branches, traced_step
+from bellhop.control_flow.trace_body import Branches, trace_branches, trace_step
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
 
@@ -206,7 +206,7 @@ class TracingCircuit:
             carried: the carried values of the first iteration.
         """
         self.flush_active("for_loop")
-        first, step = traced_step("for_loop", self._part(body), carried, jnp.asarray(0))
+        first, step = trace_step("for_loop", self._part(body), carried, jnp.asarray(0))
         leaves, tree = jax.tree.flatten(first)
 
         def iteration(number: Any, *leaves: Operand) -> Any:
@@ -233,7 +233,7 @@ class TracingCircuit:
             carried: the carried values of the first iteration.
         """
         self.flush_active("while_loop")
-        first, step = traced_step("while_loop", self._part(body), carried)
+        first, step = trace_step("while_loop", self._part(body), carried)
         return jax.lax.while_loop(
             lambda carried: self._condition(condition, carried),
             lambda carried: step(carried)[0],
@@ -243,7 +243,7 @@ class TracingCircuit:
     def branch(self, branches: Branches) -> Any:
         """Append an equation for a conditional; return its result."""
         self.flush_active(branches.construct)
-        runners, _ = traced_branches(branches.changed(self._part))
+        runners, _ = trace_branches(branches.map_functions(self._part))
         return jax.lax.switch(branches.index, runners)[0]
 
     def _part(self, function: Callable[..., Any]) -> Callable[..., Any]:

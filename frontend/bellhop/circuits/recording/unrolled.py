@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.known_values import known_at
+from bellhop.base.constant_eval import evaluate_static
 from bellhop.circuits.gates.gate_run import GateRun, RepeatedRun
 from bellhop.circuits.recording.gate_jaxpr import MOST_GATES
 
@@ -84,7 +84,7 @@ def _known(wires_of: Callable[[Any], Any], n_iterations: int) -> np.ndarray | No
 
     def trace(number: Any) -> None:
         nonlocal found
-        found = known_at(wires_of(number), (number,), [(i,) for i in range(n_iterations)])
+        found = evaluate_static(wires_of(number), (number,), [(i,) for i in range(n_iterations)])
 
     jax.make_jaxpr(trace)(0)
     return None if found is None else np.asarray(found)

@@ -11,7 +11,7 @@ import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop.base.known_values import known, known_or_none
+from bellhop.base.constant_eval import evaluate_constant, evaluate_or_none
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.control_flow import is_control_flow
 from bellhop.circuits.gates.wires import is_dynamic
@@ -65,11 +65,11 @@ class UsedWires(GateInterpreter):
 
     def _take(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Take note of wires; return the results, None for those that are not known."""
-        plain = ClosedJaxpr(closed.jaxpr, list(map(known, closed.consts)))
+        plain = ClosedJaxpr(closed.jaxpr, list(map(evaluate_constant, closed.consts)))
         return self.interpret(plain, *inputs)
 
     def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        return known_or_none(eqn, *operands)
+        return evaluate_or_none(eqn, *operands)
 
     def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         for op in operations_of(eqn, _values(operands)):
@@ -88,7 +88,9 @@ class UsedWires(GateInterpreter):
         else:
             gates, operands = map(op.hyperparameters.get, ("gates", "operands"))
             is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
-            self._take(gates, [known(each) if is_number(each) else None for each in operands])
+            self._take(
+                gates, [evaluate_constant(each) if is_number(each) else None for each in operands]
+            )
 
     def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         self._named.append(eqn.params["operator"].with_values(_values(operands)))
@@ -139,7 +141,7 @@ def _values(operands: Sequence[Any]) -> list[Any]:
 
 def _known(wire: Wire) -> Any:
     """Return a wire; as Python's number, where it is one."""
-    value = known(wire) if is_dynamic(wire) else wire
+    value = evaluate_constant(wire) if is_dynamic(wire) else wire
     if value is None:
         return Unknown()
     return int(value) if isinstance(value, np.ndarray | np.generic) else value

@@ -20,7 +20,7 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
-from bellhop.base.flat import split_leaves
+from bellhop.base.flat_tree import split_leaves
 from bellhop.circuits.measure.process import is_measurement
 from bellhop.circuits.measure.returned_measurements import hand_on
 from bellhop.circuits.precision import not_in_half

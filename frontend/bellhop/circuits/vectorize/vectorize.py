@@ -26,8 +26,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 
 from bellhop._jax.jaxprs import bind_equation, dce
-from bellhop.base.equations import with_inner_jaxprs
-from bellhop.base.rewriting import Rule, interpret_by
+from bellhop.base.equations import replace_inner_jaxprs
+from bellhop.base.jaxpr_interpreter import Rule, interpret_with
 from bellhop.base.types import Operand
 from bellhop.circuits.vectorize.pack import pack_p
 from bellhop.circuits.vectorize.vector_plans import FEWEST, Planner
@@ -69,7 +69,7 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     ]
     replaced = ClosedJaxpr(jaxpr.replace(eqns=planned), closed.consts)
     live, _ = dce(replaced, [True] * len(jaxpr.outvars), [True] * len(jaxpr.invars))
-    run = lambda *inputs: interpret_by(live, _rule, *inputs)
+    run = lambda *inputs: interpret_with(live, _rule, *inputs)
     return jax.make_jaxpr(run)(*live.in_avals)
 
 
@@ -85,4 +85,4 @@ def _as_planned(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 
 def _with_vectorized_parts(eqn: JaxprEqn) -> Any:
-    return eqn if eqn.primitive is jit_p else with_inner_jaxprs(eqn, vectorized)
+    return eqn if eqn.primitive is jit_p else replace_inner_jaxprs(eqn, vectorized)

@@ -35,7 +35,7 @@ from bellhop.circuits.in_program.device_wires.device_wires import WHOLE, DeviceW
 from bellhop.circuits.in_program.device_wires.exchanges import PlacedExchange
 from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
 from bellhop.circuits.in_program.matrices.repetitions import Stretch
-from bellhop.mesh.manual_axes import vary_with
+from bellhop.mesh.manual_axes import vary_like
 
 # A part is exchanged in so many pieces, if they have at least so many numbers.
 _TIMES = 16
@@ -170,7 +170,7 @@ class Evolution:
             backwards: whether the last place is the first.
         """
         turn = -1 if backwards else 1
-        carried = vary_with((carried, tables), carried)
+        carried = vary_like((carried, tables), carried)
         numbers = iter(range(len(tables)))
         numbers_of = [[next(numbers) for _ in sizes_of(steps)] for steps, _ in self.stretches]
         found: dict[int, Any] = {}

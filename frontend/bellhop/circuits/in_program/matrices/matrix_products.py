@@ -24,7 +24,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.linear_map import is_perturbed
-from bellhop.mesh.manual_axes import vary_with, varying_as
+from bellhop.mesh.manual_axes import vary_like, vary_types_like
 
 # Of the host and of every accelerator: TPUs and GPUs have faster products of fewer bits.
 _PRECISION = jax.lax.Precision.HIGHEST
@@ -55,7 +55,7 @@ class RowsOfMatrix:
             matrix: of the parts and the rows of the state.
             state: of parts and entries.
         """
-        return _product_p.bind(*vary_with((matrix, state), (matrix, state)), rows=self)
+        return _product_p.bind(*vary_like((matrix, state), (matrix, state)), rows=self)
 
     def mapped(self, function: Callable[[Any], Any], state: Operand, at_once: int) -> Any:
         """Return a state after a linear function of its rows, some columns of them at a time.
@@ -74,7 +74,7 @@ class RowsOfMatrix:
 
     def contraction(self, one: Operand, other: Operand) -> Any:
         """Return the matrix of the inner products of the rows of two states."""
-        return _contraction_p.bind(*vary_with((one, other), (one, other)), rows=self)
+        return _contraction_p.bind(*vary_like((one, other), (one, other)), rows=self)
 
     def backwards(self, inverse: Operand, state: Operand, cotangent: Operand) -> Sequence[Any]:
         """Return state and cotangent before an orthogonal matrix, and the cotangent of that.
@@ -85,7 +85,7 @@ class RowsOfMatrix:
             cotangent: the same.
         """
         operands = inverse, state, cotangent
-        return _backwards_p.bind(*vary_with(operands, operands), rows=self)
+        return _backwards_p.bind(*vary_like(operands, operands), rows=self)
 
 
 class _Tiles:
@@ -171,7 +171,7 @@ def _contraction(one: Operand, other: Operand, *, rows: RowsOfMatrix, at_once: i
         return total + _matmul(tiles.rows(first, number), tiles.rows(second, number).mT)
 
     aval = _aval_of_matrix(one, rows)
-    return tiles.each(step, vary_with((one, other), jnp.zeros(aval.shape, aval.dtype)))
+    return tiles.each(step, vary_like((one, other), jnp.zeros(aval.shape, aval.dtype)))
 
 
 def _backwards(
@@ -194,7 +194,7 @@ def _backwards(
             total,
         )
 
-    zero = vary_with(state, jnp.zeros_like(inverse))
+    zero = vary_like(state, jnp.zeros_like(inverse))
     carried = state.reshape(tiles.shape), cotangent.reshape(tiles.shape), zero
     before, moved, total = tiles.each(step, carried)
     return [before.reshape(state.shape), moved.reshape(state.shape), total]
@@ -234,7 +234,7 @@ def _register(primitive: Primitive, function: Callable[..., Any]) -> None:
 # A matrix, and a state.
 _product_p = Primitive("matrix_product")
 _product_p.def_abstract_eval(
-    lambda matrix, state, *, rows: varying_as([matrix, state], [_plain(state)])[0]
+    lambda matrix, state, *, rows: vary_types_like([matrix, state], [_plain(state)])[0]
 )
 _register(_product_p, _product)
 ad.defbilinear(
@@ -246,7 +246,7 @@ ad.defbilinear(
 # Two states.
 _contraction_p = Primitive("matrix_contraction")
 _contraction_p.def_abstract_eval(
-    lambda one, other, *, rows: varying_as([one, other], [_aval_of_matrix(one, rows)])[0]
+    lambda one, other, *, rows: vary_types_like([one, other], [_aval_of_matrix(one, rows)])[0]
 )
 _register(_contraction_p, _contraction)
 ad.defbilinear(
@@ -259,7 +259,9 @@ ad.defbilinear(
 _backwards_p = Primitive("matrix_backwards")
 _backwards_p.multiple_results = True
 _backwards_p.def_abstract_eval(
-    lambda *avals, rows: varying_as(avals, [_plain(avals[1]), _plain(avals[2]), _plain(avals[0])])
+    lambda *avals, rows: vary_types_like(
+        avals, [_plain(avals[1]), _plain(avals[2]), _plain(avals[0])]
+    )
 )
 _register(_backwards_p, _backwards)
 

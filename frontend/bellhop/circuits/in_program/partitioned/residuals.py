@@ -12,8 +12,8 @@ import jax
 from jax.core import eval_jaxpr
 from jax.extend.core import Jaxpr
 
-from bellhop.base.equations import equations_of
-from bellhop.base.flat import split_leaves
+from bellhop.base.equations import iterate_equations
+from bellhop.base.flat_tree import split_leaves
 from bellhop.circuits.in_program.device_wires.device_wires import is_axis_of_wires
 
 
@@ -44,6 +44,6 @@ def _has_states(jaxpr: Jaxpr) -> bool:
     """Tell whether a jaxpr has a state that is partitioned over devices."""
     return any(
         is_axis_of_wires(axis)
-        for eqn in equations_of(jaxpr)
+        for eqn in iterate_equations(jaxpr)
         for axis in getattr(eqn.params.get("mesh"), "axis_names", ())
     )
