@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._walk import functions, operations, set_function_type, string, symbol, types
+from bellhop_mlir._walk import (
+    find_functions,
+    list_operations,
+    set_function_type,
+    string_attribute,
+    symbol_attribute,
+    types_of_values,
+)
 
 CallGraph = Mapping[str, set[str]]
 T = TypeVar("T")
@@ -14,7 +21,7 @@ _WITHOUT_SYMBOLS = ("quantum.", "stablehlo.")
 _WITH_SYMBOLS = frozenset({"stablehlo.composite", "stablehlo.custom_call"})
 
 
-def call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
+def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
     """Return, for each function, the functions that its operations refer to.
 
     Args:
@@ -22,20 +29,20 @@ def call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGraph:
         into_regions: whether running a function by ``callback.accelerate`` counts; without
             it the graph stays on the program's own device.
     """
-    by_name = functions(module)
+    by_name = find_functions(module)
     return {
         name: by_name.keys()
         & {
             callee
-            for op in operations(function)
+            for op in list_operations(function)
             if into_regions or op.name != "callback.accelerate"
-            for callee in references(op)
+            for callee in iterate_references(op)
         }
         for name, function in by_name.items()
     }
 
 
-def references(op: ir.Operation) -> Iterator[str]:
+def iterate_references(op: ir.Operation) -> Iterator[str]:
     """Yield every symbol that an attribute of ``op`` names.
 
     Calls are not the only operations that do: ``stablehlo.composite`` names what it stands
@@ -43,7 +50,7 @@ def references(op: ir.Operation) -> Iterator[str]:
     """
     name = op.name
     if name in ("func.call", "callback.call"):
-        yield symbol(op)
+        yield symbol_attribute(op)
         return
     # What there is most of is not asked for its attributes, one by one.
     if name.startswith(_WITHOUT_SYMBOLS) and name not in _WITH_SYMBOLS:
@@ -54,21 +61,21 @@ def references(op: ir.Operation) -> Iterator[str]:
         except TypeError:
             # jaxlib has no class for an array of complex numbers, which names no symbol.
             continue
-        yield from _symbols(attribute)
+        yield from _iterate_symbols(attribute)
 
 
-def _symbols(attribute: ir.Attribute) -> Iterator[str]:
+def _iterate_symbols(attribute: ir.Attribute) -> Iterator[str]:
     if isinstance(attribute, ir.FlatSymbolRefAttr):
         yield attribute.value
     elif isinstance(attribute, ir.ArrayAttr):
         for element in attribute:
-            yield from _symbols(element)
+            yield from _iterate_symbols(element)
     elif isinstance(attribute, ir.DictAttr):
         for entry in attribute:
-            yield from _symbols(entry.attr)
+            yield from _iterate_symbols(entry.attr)
 
 
-def reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]:
+def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]:
     """Return ``roots`` and what they refer to in a graph, directly or not."""
     seen: set[T] = set()
     pending = list(roots)
@@ -80,52 +87,54 @@ def reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]:
     return seen
 
 
-def reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
+def functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
     """Return ``targets`` and the functions that refer to them, directly or not."""
     callers: dict[str, set[str]] = defaultdict(set)
     for name, callees in graph.items():
         for callee in callees:
             callers[callee].add(name)
-    return reachable(defaultdict(set, callers), targets)
+    return find_reachable(defaultdict(set, callers), targets)
 
 
-def holding(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
+def functions_holding(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
     """Return the functions with an operation that ``holds`` is true of, or that refer to such."""
     found = (
         name
-        for name, function in functions(module).items()
-        if any(map(holds, operations(function)))
+        for name, function in find_functions(module).items()
+        if any(map(holds, list_operations(function)))
     )
-    return reaching(call_graph(module), found)
+    return functions_reaching(build_call_graph(module), found)
 
 
-def functions_here(module: ir.Module) -> list[ir.Operation]:
+def host_functions(module: ir.Module) -> list[ir.Operation]:
     """Return the functions that run on the program's own device."""
-    here = reachable(call_graph(module, into_regions=False), entry_points(module))
-    return [op for name, op in functions(module).items() if name in here]
+    here = find_reachable(build_call_graph(module, into_regions=False), find_entry_points(module))
+    return [op for name, op in find_functions(module).items() if name in here]
 
 
-def entry_points(module: ir.Module) -> list[str]:
+def find_entry_points(module: ir.Module) -> list[str]:
     """Return the functions that can be called from outside the module."""
-    return [name for name, op in functions(module).items() if _is_public(op)]
+    return [name for name, op in find_functions(module).items() if _is_public(op)]
 
 
 def _is_public(op: ir.Operation) -> bool:
     if "sym_visibility" not in op.attributes:
         return True
-    return string(op, "sym_visibility") == "public"
+    return string_attribute(op, "sym_visibility") == "public"
 
 
 def drop_unused_functions(module: ir.Module) -> int:
     """Erase private functions that no entry point reaches; return how many there were."""
-    used = reachable(call_graph(module), entry_points(module))
-    unused = [op for name, op in functions(module).items() if name not in used]
+    used = find_reachable(build_call_graph(module), find_entry_points(module))
+    unused = [op for name, op in find_functions(module).items() if name not in used]
     for op in unused:
         op.erase()
     return len(unused)
 
 
-def narrow(function: ir.Operation, arguments: Sequence[int], results: Sequence[int]) -> None:
+def prune_signature(
+    function: ir.Operation, arguments: Sequence[int], results: Sequence[int]
+) -> None:
     """Leave a function of one block some arguments, by place, and results; others are not used."""
     block = function.regions[0].blocks[0]
     for place in reversed(range(len(block.arguments))):
@@ -136,7 +145,7 @@ def narrow(function: ir.Operation, arguments: Sequence[int], results: Sequence[i
     with ir.InsertionPoint(end), end.location:
         func.ReturnOp(returned)
     end.operation.erase()
-    set_function_type(function, types(block.arguments), types(returned))
+    set_function_type(function, types_of_values(block.arguments), types_of_values(returned))
     for name, places in (("arg_attrs", arguments), ("res_attrs", results)):
         if name in function.attributes:
             of_each = list(function.attributes[name])

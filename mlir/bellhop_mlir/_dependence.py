@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import reachable
-from bellhop_mlir._walk import tree
+from bellhop_mlir._call_graph import find_reachable
+from bellhop_mlir._walk import walk_operations
 
 
-class Dependence:
+class DependenceGraph:
     """The operations of a block by place, and what each uses of the others.
 
     Args:
@@ -21,20 +21,20 @@ class Dependence:
         self._users: dict[int, set[int]] = {i: set() for i in range(len(self.operations))}
         for i, op in enumerate(self.operations):
             # What stands in a loop or a conditional uses values of the block too.
-            operands = [value for each in tree(op) for value in each.operands]
+            operands = [value for each in walk_operations(op) for value in each.operands]
             uses = {made[value] for value in operands if value in made}
             self.uses[i] = uses
             for j in uses:
                 self._users[j].add(i)
 
-    def before(self, place: int) -> set[int]:
-        """Return the places of what the operation at ``place`` depends on."""
-        return _closure(self.uses, [place])
+    def find_dependencies(self, index: int) -> set[int]:
+        """Return the places of what the operation at ``index`` depends on."""
+        return _transitive_closure(self.uses, [index])
 
-    def after(self, *places: int) -> set[int]:
+    def find_dependents(self, *places: int) -> set[int]:
         """Return the places of what depends on any of the operations at ``places``."""
-        return _closure(self._users, places)
+        return _transitive_closure(self._users, places)
 
 
-def _closure(edges: dict[int, set[int]], starts: Iterable[int]) -> set[int]:
-    return reachable(edges, [j for i in starts for j in edges[i]])
+def _transitive_closure(edges: dict[int, set[int]], starts: Iterable[int]) -> set[int]:
+    return find_reachable(edges, [j for i in starts for j in edges[i]])

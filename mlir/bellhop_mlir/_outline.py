@@ -5,17 +5,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._call_graph import drop_unused_functions, functions_here, references
-from bellhop_mlir._parts import OperationGroup, is_kept_apart, move_out
+from bellhop_mlir._block_partition import OperationGroup, is_outlined_call, move_into_function
+from bellhop_mlir._call_graph import drop_unused_functions, host_functions, iterate_references
 from bellhop_mlir._walk import (
-    blocks_in,
-    functions,
-    named,
-    operations,
-    replace,
-    symbol,
-    tree,
-    types,
+    find_functions,
+    find_operations,
+    list_blocks,
+    list_operations,
+    replace_operation,
+    symbol_attribute,
+    types_of_values,
+    walk_operations,
 )
 from bellhop_mlir.dialects import callback
 
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"(_\d+)+$")
 MOST_COPIES = 32
 
 
-def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
+def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
     """Make operations of a block into a function of their own that runs on a device.
 
     Args:
@@ -37,21 +37,23 @@ def outline(module: ir.Module, members: Sequence[ir.Operation], device: str) -> 
 
     The region stands where the last of them stood.
     """
-    inside = [each for op in members for each in tree(op)]
+    inside = [each for op in members for each in walk_operations(op)]
     first = next(op for op in inside if op.name == "callback.accelerate")
-    name = FUSED + _NUMBER.sub("", symbol(first).partition("__")[2] or symbol(first))
+    name = FUSED + _NUMBER.sub(
+        "", symbol_attribute(first).partition("__")[2] or symbol_attribute(first)
+    )
     with ir.Location.fused([op.location for op in members]):
         move_to_region(module, members, device, name)
-    by_name = functions(module)
+    by_name = find_functions(module)
     for op in inside:
         if op.name == "callback.accelerate":
-            if symbol(op).startswith(FUSED):
-                inline(op, by_name[symbol(op)])
+            if symbol_attribute(op).startswith(FUSED):
+                inline_call(op, by_name[symbol_attribute(op)])
             else:
-                _call_instead(op)
+                _replace_by_call(op)
 
 
-def without_prefix(symbol: str) -> str:
+def remove_prefix(symbol: str) -> str:
     """Return what a region that ``outline`` made is called after."""
     return _NUMBER.sub("", symbol.removeprefix(FUSED))
 
@@ -67,15 +69,15 @@ def move_to_region(
         device: where the function runs.
         name: what it is called.
     """
-    inside = [each for op in members for each in tree(op)]
+    inside = [each for op in members for each in walk_operations(op)]
     made = {result for op in inside for result in op.results}
-    made |= {value for op in members for block in blocks_in(op) for value in block.arguments}
+    made |= {value for op in members for block in list_blocks(op) for value in block.arguments}
     taken = [value for op in inside for value in op.operands if value not in made]
     given = [
         result
         for op in members
         for result in op.results
-        if any(not _stands_in(use.owner, members) for use in result.uses)
+        if any(not _is_inside(use.owner, members) for use in result.uses)
     ]
     # A region takes the token first, and returns the next one first.
     inputs, outputs = (
@@ -85,12 +87,12 @@ def move_to_region(
     part = OperationGroup(list(members), inputs=inputs, outputs=outputs)
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
-        return list(callback.accelerate(symbol, device, operands, results).results)
+        return list(callback.build_accelerate(symbol, device, operands, results).results)
 
-    move_out(module, part, name, members[-1], call)
+    move_into_function(module, part, name, members[-1], call)
 
 
-def _stands_in(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
+def _is_inside(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
     op = op.operation
     home = members[0].block
     while op.block != home:
@@ -100,13 +102,15 @@ def _stands_in(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
     return op in members
 
 
-def _call_instead(region: ir.Operation) -> None:
+def _replace_by_call(region: ir.Operation) -> None:
     with ir.InsertionPoint(region), region.location:
-        call = func.CallOp(types(region.results), symbol(region), list(region.operands))
-    replace(region, list(call.results))
+        call = func.CallOp(
+            types_of_values(region.results), symbol_attribute(region), list(region.operands)
+        )
+    replace_operation(region, list(call.results))
 
 
-def inline(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
+def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
     """Put the body of a function of one block in the place of a call of it; return the body."""
     copy = function.clone(ip=ir.InsertionPoint(function))
     block = copy.regions[0].blocks[0]
@@ -115,7 +119,7 @@ def inline(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
     *body, terminator = list(block.operations)
     for op in body:
         op.operation.move_before(call)
-    replace(call, list(terminator.operands))
+    replace_operation(call, list(terminator.operands))
     copy.erase()
     return [op.operation for op in body]
 
@@ -129,17 +133,19 @@ def inline_callers(
     has moved out, so that it keeps its place, stays a function.
     """
     while True:
-        by_name = functions(module)
-        uses = Counter(callee for op in operations(module.operation) for callee in references(op))
+        by_name = find_functions(module)
+        uses = Counter(
+            callee for op in list_operations(module.operation) for callee in iterate_references(op)
+        )
         calls = [
             op
-            for function in functions_here(module)
-            for op in named(function, "func.call")
-            if uses[symbol(op)] <= most
-            and not is_kept_apart(op)
-            and any(map(is_held, operations(by_name[symbol(op)])))
+            for function in host_functions(module)
+            for op in find_operations(function, "func.call")
+            if uses[symbol_attribute(op)] <= most
+            and not is_outlined_call(op)
+            and any(map(is_held, list_operations(by_name[symbol_attribute(op)])))
         ]
         if not calls:
             return
-        inline(calls[0], by_name[symbol(calls[0])])
+        inline_call(calls[0], by_name[symbol_attribute(calls[0])])
         drop_unused_functions(module)

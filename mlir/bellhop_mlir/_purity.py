@@ -1,8 +1,8 @@
 """Which operations and functions are pure: without side effects."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import holding, references
-from bellhop_mlir._walk import string, tree
+from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._walk import string_attribute, walk_operations
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
 # Of the dialects whose operations otherwise only compute.
@@ -27,7 +27,7 @@ _PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 
 def impure_functions(module: ir.Module) -> set[str]:
     """Return the functions that a program may neither skip, repeat nor merge."""
-    return holding(module, lambda op: not _is_pure_itself(op))
+    return functions_holding(module, lambda op: not _is_pure_itself(op))
 
 
 def is_pure(op: ir.Operation, impure: set[str]) -> bool:
@@ -37,7 +37,10 @@ def is_pure(op: ir.Operation, impure: set[str]) -> bool:
         op: the operation.
         impure: the result of ``impure_functions``.
     """
-    return all(_is_pure_itself(each) and impure.isdisjoint(references(each)) for each in tree(op))
+    return all(
+        _is_pure_itself(each) and impure.isdisjoint(iterate_references(each))
+        for each in walk_operations(op)
+    )
 
 
 def _is_pure_itself(op: ir.Operation) -> bool:
@@ -45,7 +48,7 @@ def _is_pure_itself(op: ir.Operation) -> bool:
     if name.startswith("quantum."):
         return False
     if name == "callback.call":
-        return KINDS[string(op, "kind")].is_pure
+        return KINDS[string_attribute(op, "kind")].is_pure
     if name == "stablehlo.custom_call":
         return not (
             "has_side_effect" in op.attributes

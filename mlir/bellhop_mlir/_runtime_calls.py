@@ -3,12 +3,12 @@
 from collections.abc import Hashable, Mapping, Sequence
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import named, replace, string, types
+from bellhop_mlir._walk import find_operations, replace_operation, string_attribute, types_of_values
 from bellhop_mlir.dialects._contract import CUSTOM_CALLS
 from bellhop_mlir.dialects.callback import is_token
 
 
-class RuntimeCalls:
+class RuntimeCallBuilder:
     """Makes the custom calls of one module, and what they have in common once."""
 
     def __init__(self) -> None:
@@ -39,14 +39,14 @@ class RuntimeCalls:
         results = self.create(
             target,
             operands,
-            types(op.results),
+            types_of_values(op.results),
             attributes,
             has_side_effect=has_side_effect,
             aliases=aliases,
             ip=ir.InsertionPoint(op),
             loc=op.location,
         )
-        replace(op, results)
+        replace_operation(op, results)
 
     def create(
         self,
@@ -74,17 +74,17 @@ class RuntimeCalls:
             ip: the insertion point; None for the current one.
             loc: the location; None for the current one.
         """
-        inputs = types(operands)
+        inputs = types_of_values(operands)
         key = target, has_side_effect, tuple(aliases), tuple(inputs), tuple(results)
         if key not in self._alike:
             self._alike[key] = {
                 "call_target_name": ir.StringAttr.get(target),
                 "has_side_effect": ir.BoolAttr.get(has_side_effect),
                 "api_version": self._version,
-                "operand_layouts": self._row_major(inputs),
-                "result_layouts": self._row_major(results),
+                "operand_layouts": self._row_major_layouts(inputs),
+                "result_layouts": self._row_major_layouts(results),
                 "output_operand_aliases": ir.ArrayAttr.get(
-                    [_alias(operand, result, len(results)) for operand, result in aliases]
+                    [_make_alias(operand, result, len(results)) for operand, result in aliases]
                 ),
             }
         call = ir.Operation.create(
@@ -97,7 +97,7 @@ class RuntimeCalls:
         )
         return list(call.results)
 
-    def _row_major(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:
+    def _row_major_layouts(self, types: Sequence[ir.Type]) -> ir.ArrayAttr:
         return ir.ArrayAttr.get([self._layout(_rank(type_)) for type_ in types])
 
     def _layout(self, rank: int) -> ir.Attribute:
@@ -107,17 +107,17 @@ class RuntimeCalls:
         return self._layouts[rank]
 
 
-def runtime_calls(module: ir.Module) -> frozenset[str]:
+def find_runtime_calls(module: ir.Module) -> frozenset[str]:
     """Return the names of the custom calls in a module that are the runtime's."""
-    calls = named(module.operation, "stablehlo.custom_call")
-    return CUSTOM_CALLS & {string(call, "call_target_name") for call in calls}
+    calls = find_operations(module.operation, "stablehlo.custom_call")
+    return CUSTOM_CALLS & {string_attribute(call, "call_target_name") for call in calls}
 
 
 def _rank(type_: ir.Type) -> int:
     return 0 if is_token(type_) else ir.RankedTensorType(type_).rank
 
 
-def _alias(operand: int, result: int, results: int) -> ir.Attribute:
+def _make_alias(operand: int, result: int, results: int) -> ir.Attribute:
     output = "[]" if results == 1 else f"[{result}]"
     return ir.Attribute.parse(
         f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = "

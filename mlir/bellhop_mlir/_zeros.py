@@ -3,7 +3,7 @@
 from bellhop_mlir._bindings import ir, stablehlo
 
 
-def zeros(type_: ir.Type) -> ir.Value:
+def build_zeros(type_: ir.Type) -> ir.Value:
     """Build an array of zeros at the insertion point of the context."""
     scalar = ir.RankedTensorType.get([], ir.RankedTensorType(type_).element_type)
     number = stablehlo.constant(ir.Attribute.parse("dense<0> : tensor<i32>"))

@@ -6,7 +6,7 @@ jaxlib's kernels believe the shapes of their results: a wrong one is written pas
 import re
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import string
+from bellhop_mlir._walk import string_attribute
 from bellhop_mlir.errors import VerificationError
 
 # Operands and results, each an element and its dimensions behind those of the batch.  Elements: T,
@@ -68,16 +68,16 @@ def verify_call(op: ir.Operation) -> None:
     Raises:
         VerificationError: naming the target.
     """
-    target = string(op, "call_target_name")
+    target = string_attribute(op, "call_target_name")
     match = _TARGET.fullmatch(target)
-    form = None if match is None else _form(op, match["kernel"], is_real=match["type"] in "sd")
+    form = None if match is None else _find_form(op, match["kernel"], is_real=match["type"] in "sd")
     if match is None or form is None:
         raise VerificationError(f"it calls {target}, which is none of the functions of JAX")
     operands, _, results = form.partition(" -> ")
     values = [*op.operands, *op.results]
     count = len(operands.split()), len(results.split())
     forms = [*operands.split(), *results.split()]
-    if (len(op.operands), len(op.results)) != count or not _fit(
+    if (len(op.operands), len(op.results)) != count or not _match_forms(
         [ir.RankedTensorType(value.type) for value in values], forms, _ELEMENTS[match["type"]]
     ):
         raise VerificationError(f"it calls {target} with other types than ({form})")
@@ -109,7 +109,7 @@ def _verify_configuration(op: ir.Operation, target: str) -> None:
             raise VerificationError(f"it calls {target} with {named.name} = {value}")
 
 
-def _form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
+def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
     if kernel in _FORMS:
         return _FORMS[kernel]
     name, forms = _FORMS_BY_ATTRIBUTE.get(kernel, ("", {}))
@@ -123,7 +123,9 @@ def _form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
     return form and (form.replace("[Tn]", "Tn") if is_real else form.replace("[Tn] ", ""))
 
 
-def _fit(types: list[ir.RankedTensorType], forms: list[str], elements: dict[str, str]) -> bool:
+def _match_forms(
+    types: list[ir.RankedTensorType], forms: list[str], elements: dict[str, str]
+) -> bool:
     first = types[0]
     rank = first.rank - (len(forms[0]) - 1)
     batch = first.shape[: max(rank, 0)]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from bellhop_mlir._bindings import ir, make_context
-from bellhop_mlir.dialects.printing import text as printed
+from bellhop_mlir.dialects.printing import print_module as printed
+from bellhop_mlir.parser_limits import verify_text
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.pipelines import PASSES, PIPELINE, run_pipeline
-from bellhop_mlir.tokens import verify_text
 
 _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>[^}]*)\})?$")
 
@@ -42,7 +42,7 @@ def parse_pass(text: str) -> Pass:
     return cls(**options)
 
 
-def optimize(text: str, passes: Sequence[Pass]) -> str:
+def run_passes(text: str, passes: Sequence[Pass]) -> str:
     """Return a module's text after ``passes``."""
     verify_text(text)
     with make_context(), ir.Location.unknown():
@@ -51,11 +51,11 @@ def optimize(text: str, passes: Sequence[Pass]) -> str:
         return printed(module)
 
 
-def run(
+def run_tool(
     arguments: Sequence[str], standard_input: TextIO, output: TextIO, diagnostics: TextIO
 ) -> int:
     """Run the tool with streams of one's own; return its exit status."""
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     if options.list:
         for name, cls in PASSES.items():
             print(f"{name:32} {(cls.__doc__ or '').splitlines()[0]}", file=output)
@@ -66,7 +66,7 @@ def run(
         else:
             with open(options.file, encoding="utf-8") as file:
                 text = file.read()
-        print(optimize(text, _passes(options)), file=output)
+        print(run_passes(text, _parse_passes(options)), file=output)
     except (ValueError, OSError, ir.MLIRError) as error:
         for line in (error, *getattr(error, "__notes__", ())):
             print(f"bellhop-opt: {line}", file=diagnostics)
@@ -74,7 +74,7 @@ def run(
     return 0
 
 
-def _passes(options: argparse.Namespace) -> list[Pass]:
+def _parse_passes(options: argparse.Namespace) -> list[Pass]:
     if options.verify_only:
         return []
     if options.passes:
@@ -82,7 +82,7 @@ def _passes(options: argparse.Namespace) -> list[Pass]:
     return [cls() for cls in PIPELINE]
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bellhop-opt", description="Run bellhop's passes over a file of MLIR."
     )
@@ -102,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool; return its exit status."""
-    return run(sys.argv[1:] if arguments is None else arguments, sys.stdin, sys.stdout, sys.stderr)
+    return run_tool(
+        sys.argv[1:] if arguments is None else arguments, sys.stdin, sys.stdout, sys.stderr
+    )
 
 
 if __name__ == "__main__":

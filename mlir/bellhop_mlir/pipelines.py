@@ -82,21 +82,21 @@ def run_pipeline(
         VerificationError: naming the pass after which the module was wrong.
         PassError: from a pass that refuses the program.
     """
-    with module.context, _noting("found before the first pass"):
-        present = dialects.present(module) if verified else dialects.verify(module)
+    with module.context, _add_note_to_errors("found before the first pass"):
+        present = dialects.find_present_names(module) if verified else dialects.verify(module)
     for pass_ in passes:
         if present.issuperset(pass_.needs):
-            with module.context, _noting(f"raised by the pass {pass_.name}"):
+            with module.context, _add_note_to_errors(f"raised by the pass {pass_.name}"):
                 changed = pass_.apply(module)
             if changed is not False:
-                with module.context, _noting(f"found after the pass {pass_.name}"):
+                with module.context, _add_note_to_errors(f"found after the pass {pass_.name}"):
                     present = dialects.verify(module)
         if observe is not None:
             observe(pass_.name, module)
 
 
 @contextlib.contextmanager
-def _noting(note: str) -> Iterator[None]:
+def _add_note_to_errors(note: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:

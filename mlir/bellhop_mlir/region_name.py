@@ -31,6 +31,6 @@ class RegionName(NamedTuple):
         return match and cls(":".join(match.groups()), name[match.end() :])
 
 
-def functions_in(location: str) -> list[str]:
+def find_region_functions(location: str) -> list[str]:
     """Return what the user's functions of the regions in a location are called."""
     return list(dict.fromkeys(match[2] for match in _IN_LOCATION.findall(location)))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import operations
+from bellhop_mlir._walk import list_operations
 from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.errors import VerificationError
 
@@ -24,27 +24,32 @@ def verify(module: ir.Module) -> set[str]:
     """
     module.operation.verify()
     with module.context:
-        verifiers = {"callback": callback.verifier(module), "quantum": quantum.verify_operation}
+        verifiers = {
+            "callback": callback.make_verifier(module),
+            "quantum": quantum.verify_operation,
+        }
         names: set[str] = set()
-        for op in operations(module.operation):
+        for op in list_operations(module.operation):
             name = op.name
             names.add(name)
             verify_operation = verifiers.get(name.partition(".")[0])
             if verify_operation is not None:
-                _located(verify_operation, op)
-    return _with_dialects(names)
+                _verify_with_location(verify_operation, op)
+    return _add_dialects(names)
 
 
-def present(module: ir.Module) -> set[str]:
+def find_present_names(module: ir.Module) -> set[str]:
     """Return the names of the operations in a module, and of their dialects."""
-    return _with_dialects({op.name for op in operations(module.operation)})
+    return _add_dialects({op.name for op in list_operations(module.operation)})
 
 
-def _with_dialects(names: set[str]) -> set[str]:
+def _add_dialects(names: set[str]) -> set[str]:
     return names | {name.partition(".")[0] for name in names}
 
 
-def _located(verify_operation: Callable[[ir.Operation], None], op: ir.Operation) -> None:
+def _verify_with_location(
+    verify_operation: Callable[[ir.Operation], None], op: ir.Operation
+) -> None:
     try:
         verify_operation(op)
     except VerificationError as error:

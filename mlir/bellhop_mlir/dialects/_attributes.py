@@ -7,16 +7,16 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir.errors import VerificationError
 
 
-class _Type(NamedTuple):
+class _AttributeType(NamedTuple):
     make: Callable[[Any], ir.Attribute]
     fits: Callable[[ir.Attribute], bool]
 
 
-def _of_class(class_: Any) -> _Type:
-    return _Type(class_.get, lambda attribute: isinstance(attribute, class_))
+def _make_class_type(class_: Any) -> _AttributeType:
+    return _AttributeType(class_.get, lambda attribute: isinstance(attribute, class_))
 
 
-def i64(value: int) -> ir.IntegerAttr:
+def make_i64(value: int) -> ir.IntegerAttr:
     """Return a 64-bit integer attribute."""
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
 
@@ -34,13 +34,13 @@ def _is_function_type(attribute: ir.Attribute) -> bool:
 
 # In the words of runtime/contract.toml, where the runtime sees the attribute too.
 _TYPES = {
-    "string": _of_class(ir.StringAttr),
-    "bool": _of_class(ir.BoolAttr),
-    "i64": _Type(i64, _is_i64),
-    "array<i64>": _of_class(ir.DenseI64ArrayAttr),
-    "array<f64>": _of_class(ir.DenseF64ArrayAttr),
-    "symbol": _of_class(ir.FlatSymbolRefAttr),
-    "function type": _Type(ir.TypeAttr.get, _is_function_type),
+    "string": _make_class_type(ir.StringAttr),
+    "bool": _make_class_type(ir.BoolAttr),
+    "i64": _AttributeType(make_i64, _is_i64),
+    "array<i64>": _make_class_type(ir.DenseI64ArrayAttr),
+    "array<f64>": _make_class_type(ir.DenseF64ArrayAttr),
+    "symbol": _make_class_type(ir.FlatSymbolRefAttr),
+    "function type": _AttributeType(ir.TypeAttr.get, _is_function_type),
 }
 
 

@@ -26,24 +26,26 @@ class CustomCall(NamedTuple):
 CUSTOM_CALLS = frozenset(_CONTRACT)
 
 
-def custom_call(target: str) -> CustomCall:
+def find_custom_call(target: str) -> CustomCall:
     """Return what the contract says of a custom call."""
     declared = _CONTRACT[target]
-    operands, results = (tuple(map(_form, declared[role])) for role in ("operands", "results"))
+    operands, results = (
+        tuple(map(_parse_form, declared[role])) for role in ("operands", "results")
+    )
     return CustomCall(operands, results, declared["attributes"])
 
 
-def _form(declared: str) -> str:
+def _parse_form(declared: str) -> str:
     name, _, type_ = declared.partition(": ")
     if type_.endswith(" ..."):
         return "..."
     element, _, sizes = type_.removesuffix("]").partition("[")
-    shape = "".join(map(_size, sizes.split(", "))) if sizes else ""
+    shape = "".join(map(_parse_size, sizes.split(", "))) if sizes else ""
     form = f"tensor<{shape}{element}>"
     return f"[{form}]" if name.endswith("?") else form
 
 
-def _size(declared: str) -> str:
+def _parse_size(declared: str) -> str:
     if declared.isdecimal():
         return f"{declared}x"
     return "[?x]" if declared.endswith("?") else "?x"

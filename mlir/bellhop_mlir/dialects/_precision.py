@@ -14,7 +14,7 @@ from bellhop_mlir.dialects._signature import Signature
 
 def as_double(value: ir.Value) -> ir.Value:
     """Return a tensor in double precision."""
-    return _as_type(value, _double(value.type))
+    return _convert_to_type(value, _to_double_type(value.type))
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class DoubleSignature(Signature):
             as_double(operand) if "f64" in form else operand
             for operand, form in zip(operands, forms, strict=False)
         ]
-        values = super().__call__(given, list(map(_double, results)), **attributes)
+        values = super().__call__(given, list(map(_to_double_type, results)), **attributes)
         types = self._result_types(operands, results)
-        return [_as_type(value, type_) for value, type_ in zip(values, types, strict=True)]
+        return [_convert_to_type(value, type_) for value, type_ in zip(values, types, strict=True)]
 
 
-def _double(type_: ir.Type) -> ir.Type:
+def _to_double_type(type_: ir.Type) -> ir.Type:
     tensor = ir.RankedTensorType(type_)
     element = tensor.element_type
     if isinstance(element, ir.F32Type):
@@ -45,7 +45,7 @@ def _double(type_: ir.Type) -> ir.Type:
     return type_
 
 
-def _as_type(value: ir.Value, type_: ir.Type) -> ir.Value:
+def _convert_to_type(value: ir.Value, type_: ir.Type) -> ir.Value:
     if value.type == type_:
         return value
     return ir.Operation.create("stablehlo.convert", results=[type_], operands=[value]).result

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import types
+from bellhop_mlir._walk import types_of_values
 from bellhop_mlir.dialects._attributes import make_attributes
 from bellhop_mlir.errors import VerificationError
 
@@ -82,18 +82,18 @@ class Signature:
         Raises:
             VerificationError: where one is another.
         """
-        _verify(op, "operands", types(op.operands), self.operands)
-        _verify(op, "results", types(op.results), self.results)
+        _verify_forms(op, "operands", types_of_values(op.operands), self.operands)
+        _verify_forms(op, "results", types_of_values(op.results), self.results)
 
 
-def _verify(
+def _verify_forms(
     op: ir.Operation, role: str, observed: Sequence[ir.Type], expected: Sequence[str]
 ) -> None:
     texts = list(map(str, observed))
     if expected[-1:] == ("...",):
         texts[len(expected) - 1 :] = ["..."]
-    wanted = list(_present(expected, texts))
-    fits = len(texts) == len(wanted) and all(map(_fits, texts, wanted))
+    wanted = list(_present_forms(expected, texts))
+    fits = len(texts) == len(wanted) and all(map(_matches_form, texts, wanted))
     if not fits:
         raise VerificationError(
             f"{op.name} has {role} of types ({', '.join(map(str, observed))}); "
@@ -101,20 +101,20 @@ def _verify(
         )
 
 
-def _present(expected: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
+def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
     """Yield what is expected, without those that may be missing and are."""
     rest = iter(texts)
     text = next(rest, None)
     for form in expected:
         may_be_missing = form.startswith("[")
         wanted = form[1:-1] if may_be_missing else form
-        if may_be_missing and (text is None or not _fits(text, wanted)):
+        if may_be_missing and (text is None or not _matches_form(text, wanted)):
             continue
         yield wanted
         text = next(rest, None)
 
 
-def _fits(text: str, form: str) -> bool:
+def _matches_form(text: str, form: str) -> bool:
     if text == form:
         return True
     any_size = re.sub(r"\d+x", "?x", text)

@@ -27,8 +27,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bellhop_mlir._bindings import TokenType, ir, register_dialect, register_operation, stablehlo
-from bellhop_mlir._call_graph import call_graph, functions_here, reachable
-from bellhop_mlir._walk import function_type, functions, named, string, symbol, symbols, types
+from bellhop_mlir._call_graph import build_call_graph, find_reachable, host_functions
+from bellhop_mlir._walk import (
+    find_functions,
+    find_operations,
+    find_symbols,
+    function_type,
+    string_attribute,
+    symbol_attribute,
+    types_of_values,
+)
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._signature import Signature
 from bellhop_mlir.dialects.callback_kinds import KINDS, CallbackKind
@@ -94,7 +102,7 @@ class FuncOp(ir.OpView):
     @property
     def sym_name(self) -> str:
         """The symbol of the function in this module."""
-        return string(self.operation, "sym_name")
+        return string_attribute(self.operation, "sym_name")
 
     @property
     def id(self) -> int:
@@ -109,9 +117,9 @@ class FuncOp(ir.OpView):
     @property
     def module(self) -> str | None:
         """The nested module that the function runs, where it is an accelerated region."""
-        return symbol(self.operation, "module") if "module" in self.attributes else None
+        return symbol_attribute(self.operation, "module") if "module" in self.attributes else None
 
-    def places(self, name: str) -> list[int] | None:
+    def find_indices(self, name: str) -> list[int] | None:
         """Return what ``held``, ``fetched`` or ``kept`` numbers, or None."""
         if name not in self.attributes:
             return None
@@ -128,12 +136,12 @@ class CallOp(ir.OpView):
     @property
     def callee(self) -> str:
         """Symbol of the ``callback.func``."""
-        return symbol(self.operation)
+        return symbol_attribute(self.operation)
 
     @property
     def kind(self) -> str:
         """The name of its kind."""
-        return string(self.operation, "kind")
+        return string_attribute(self.operation, "kind")
 
     @property
     def traits(self) -> CallbackKind:
@@ -164,12 +172,12 @@ class AccelerateOp(ir.OpView):
     @property
     def callee(self) -> str:
         """Symbol of the ``func.func``."""
-        return symbol(self.operation)
+        return symbol_attribute(self.operation)
 
     @property
     def device(self) -> str:
         """The device as ``platform:id``."""
-        return string(self.operation, "device")
+        return string_attribute(self.operation, "device")
 
 
 def is_token(value_type: ir.Type) -> bool:
@@ -177,7 +185,7 @@ def is_token(value_type: ir.Type) -> bool:
     return TokenType.isinstance(value_type)
 
 
-def func(
+def build_func(
     name: str,
     inputs: Sequence[ir.Type],
     results: Sequence[ir.Type],
@@ -200,7 +208,7 @@ def func(
     return FuncOp(_FUNC.build((), **attributes))
 
 
-def call(
+def build_call(
     callee: str,
     kind: str,
     operands: Sequence[ir.Value],
@@ -214,20 +222,20 @@ def call(
     return CallOp(_CALL.build(operands, results, **attributes))
 
 
-def accelerate(
+def build_accelerate(
     callee: str, device: str, operands: Sequence[ir.Value], results: Sequence[ir.Type]
 ) -> AccelerateOp:
     """Build a ``callback.accelerate`` at the insertion point of the context."""
     return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
 
 
-def argument_handle(number: int) -> ir.Value:
+def build_argument_handle(index: int) -> ir.Value:
     """Build the handle of an argument of the program at the insertion point of the context."""
-    words = divmod(_IS_ARGUMENT | number, 1 << 32)
+    words = divmod(_IS_ARGUMENT | index, 1 << 32)
     return stablehlo.constant(ir.Attribute.parse(f"dense<[{words[1]}, {words[0]}]> : {HANDLE}"))
 
 
-def argument_of(handle: int) -> int | None:
+def find_argument_index(handle: int) -> int | None:
     """Return which argument of the program a handle stands for; None for what a run keeps."""
     return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
 
@@ -237,34 +245,34 @@ def set_given_results(module: ir.Module, numbers: Sequence[int]) -> None:
     module.operation.attributes[_GIVEN_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
 
 
-def given_results(module: ir.Module) -> tuple[int, ...]:
+def find_given_results(module: ir.Module) -> tuple[int, ...]:
     """Return which results of a program are handles, tokens left out."""
     if _GIVEN_RESULTS not in module.operation.attributes:
         return ()
     return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_GIVEN_RESULTS]))
 
 
-def declarations(module: ir.Module) -> dict[str, FuncOp]:
+def find_declarations(module: ir.Module) -> dict[str, FuncOp]:
     """Return the ``callback.func`` operations of a module by symbol."""
-    return {name: FuncOp(op) for name, op in symbols(module, "callback.func").items()}
+    return {name: FuncOp(op) for name, op in find_symbols(module, "callback.func").items()}
 
 
-def regions_here(module: ir.Module) -> list[AccelerateOp]:
+def find_host_regions(module: ir.Module) -> list[AccelerateOp]:
     """Return the ``callback.accelerate`` operations that the program's own device comes to."""
     return [
         AccelerateOp(op)
-        for function in functions_here(module)
-        for op in named(function, "callback.accelerate")
+        for function in host_functions(module)
+        for op in find_operations(function, "callback.accelerate")
     ]
 
 
-def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
+def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
     """Return the check of one operation of this dialect in ``module``.
 
     It may be called for one operation after another while the module does not change.
     """
-    declared = declarations(module)
-    defined = functions(module)
+    declared = find_declarations(module)
+    defined = find_functions(module)
     seen: set[str] = set()
     owners: dict[int, str] = {}
     checked_regions: set[str] = set()
@@ -280,7 +288,7 @@ def verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
             _verify_call(CallOp(op), declared)
         else:
             _verify_accelerate(AccelerateOp(op), defined)
-            callee = symbol(op)
+            callee = symbol_attribute(op)
             if callee not in checked_regions:
                 _verify_not_recursive(module, callee)
                 checked_regions.add(callee)
@@ -326,7 +334,10 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
             f"callback.call of @{callee} has kind '{kind}', which nobody waits for, and has results"
         )
     type_ = declared[callee].function_type
-    operands, results = types(op.operands)[skipped:], types(op.results)[skipped:]
+    operands, results = (
+        types_of_values(op.operands)[skipped:],
+        types_of_values(op.results)[skipped:],
+    )
     if kind == "start":
         type_ = ir.FunctionType.get(type_.inputs, [ir.Type.parse(FUTURE)])
     elif kind == "progress":
@@ -382,20 +393,20 @@ def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> No
     _compare_types(
         op.operation,
         function_type(function),
-        ir.FunctionType.get(types(op.operands), types(op.results)),
+        ir.FunctionType.get(types_of_values(op.operands), types_of_values(op.results)),
     )
 
 
 def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.FunctionType) -> None:
     if declared != observed:
         raise VerificationError(
-            f"{op.name} of @{symbol(op)} has type {observed}, declared {declared}"
+            f"{op.name} of @{symbol_attribute(op)} has type {observed}, declared {declared}"
         )
 
 
 def _verify_not_recursive(module: ir.Module, callee: str) -> None:
-    graph = call_graph(module)
-    if callee in reachable(graph, graph[callee]):
+    graph = build_call_graph(module)
+    if callee in find_reachable(graph, graph[callee]):
         raise VerificationError(
             f"callback.accelerate calls @{callee}, which calls itself: neither a region that "
             "is inlined nor one that is compiled on its own can be recursive"

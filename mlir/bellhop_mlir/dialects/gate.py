@@ -25,7 +25,7 @@ class Gate:
     control_values: tuple[int, ...] = ()
 
 
-def encode(gates: Iterable[Gate]) -> dict[str, Any]:
+def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
     """Return the attributes of a run of gates: see ``bellhop_circuit_gates`` in the contract."""
     names: dict[str, int] = {}
     code: list[int] = []
@@ -47,12 +47,12 @@ def encode(gates: Iterable[Gate]) -> dict[str, Any]:
     return {"names": "\n".join(names), "code": code, "constants": constants}
 
 
-def decode(run: ir.Operation) -> list[Gate]:
+def decode_gates(run: ir.Operation) -> list[Gate]:
     """Return the gates of an operation that has such attributes."""
-    return list(read(run))
+    return list(iterate_gates(run))
 
 
-def read(run: ir.Operation) -> Iterator[Gate]:
+def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     """Yield them one by one."""
     names = run.attributes["names"].value.split("\n")
     constants = list(run.attributes["constants"])
@@ -61,13 +61,13 @@ def read(run: ir.Operation) -> Iterator[Gate]:
     def gate(name: str, adjoint: int, *counts: int) -> Gate:
         slots, wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
         own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
-        return Gate(name, wires, _renumbered(slots), own, bool(adjoint), *controls)
+        return Gate(name, wires, _renumber_slots(slots), own, bool(adjoint), *controls)
 
     for number in numbers:
         yield gate(names[number], *islice(numbers, 4))
 
 
-def _renumbered(slots: Sequence[int]) -> tuple[int, ...]:
+def _renumber_slots(slots: Sequence[int]) -> tuple[int, ...]:
     """Return slots of a table as those of a gate that has its constants alone."""
     own = iter(range(-1, -1 - len(slots), -1))
     return tuple(slot if slot >= 0 else next(own) for slot in slots)

@@ -3,14 +3,14 @@
 from itertools import islice
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir.dialects.gate import Gate, read
+from bellhop_mlir.dialects.gate import Gate, iterate_gates
 
 _TABLE = '"quantum.gates"('
 # To read; of a circuit with thousands the text would be as long as it is slow.
 _SHOWN = 100
 
 
-def text(module: ir.Module, large_elements_limit: int | None = None) -> str:
+def print_module(module: ir.Module, large_elements_limit: int | None = None) -> str:
     """Return a module as text, which MLIR parses.
 
         %1 = "quantum.gates"(%0, ...) {code = array<i64: ...>, names = "Hadamard\\0ARX", ...}
@@ -22,17 +22,17 @@ def text(module: ir.Module, large_elements_limit: int | None = None) -> str:
         large_elements_limit: constants with more numbers are left out.
     """
     lines = module.operation.get_asm(large_elements_limit=large_elements_limit).split("\n")
-    runs = iter(_tables(module.operation))
+    runs = iter(_find_tables(module.operation))
     shown: list[str] = []
     for line in lines:
         shown.append(line)
         if _TABLE in line:
             indentation = line[: -len(line.lstrip())]
-            shown += (f"{indentation}// {comment}" for comment in _comments(next(runs)))
+            shown += (f"{indentation}// {comment}" for comment in _format_comments(next(runs)))
     return "\n".join(shown)
 
 
-def _tables(module: ir.Operation) -> list[ir.Operation]:
+def _find_tables(module: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -44,28 +44,28 @@ def _tables(module: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def _comments(run: ir.Operation) -> list[str]:
-    gates = read(run)
+def _format_comments(run: ir.Operation) -> list[str]:
+    gates = iterate_gates(run)
     try:
-        shown = [_line(gate) for gate in islice(gates, _SHOWN)]
+        shown = [_format_gate(gate) for gate in islice(gates, _SHOWN)]
         return shown if next(gates, None) is None else [*shown, "and more"]
     except (IndexError, KeyError, RuntimeError, TypeError, ValueError):
         return ["no table of gates"]
 
 
-def _line(gate: Gate) -> str:
+def _format_gate(gate: Gate) -> str:
     name, _, site = gate.name.partition("@")
     parameters = (f"p[{s}]" if s >= 0 else f"{gate.constants[-1 - s]:g}" for s in gate.slots)
     applied = name + (f"({', '.join(parameters)})" if gate.slots else "")
-    controls = zip(map(_wire, gate.control_wires), gate.control_values, strict=True)
+    controls = zip(map(_format_wire, gate.control_wires), gate.control_values, strict=True)
     parts = [
         f"adjoint({applied})" if gate.adjoint else applied,
-        *map(_wire, gate.wires),
+        *map(_format_wire, gate.wires),
         *(f"where {wire} is {value}" for wire, value in controls),
         *([f"at {site}"] if site else []),
     ]
     return " ".join(parts)
 
 
-def _wire(wire: int) -> str:
+def _format_wire(wire: int) -> str:
     return str(wire) if wire >= 0 else f"w[{-1 - wire}]"

@@ -40,7 +40,7 @@ which may be in single precision, and puts conversions around it.
 
 from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir.dialects._attributes import require_attributes
-from bellhop_mlir.dialects._contract import CustomCall, custom_call
+from bellhop_mlir.dialects._contract import CustomCall, find_custom_call
 from bellhop_mlir.dialects._precision import DoubleSignature
 from bellhop_mlir.errors import VerificationError
 
@@ -48,9 +48,11 @@ from bellhop_mlir.errors import VerificationError
 OPERATIONS: dict[str, DoubleSignature] = {}
 
 
-def _operation(name: str, signature: CustomCall | None = None, **optional: str) -> DoubleSignature:
+def _make_signature(
+    name: str, signature: CustomCall | None = None, **optional: str
+) -> DoubleSignature:
     """Return the signature of an operation: that of its custom call, where no other is given."""
-    operands, results, attributes = signature or custom_call(f"bellhop_circuit_{name}")
+    operands, results, attributes = signature or find_custom_call(f"bellhop_circuit_{name}")
     name = f"quantum.{name}"
     OPERATIONS[name] = DoubleSignature(name, operands, results, attributes, optional)
     return OPERATIONS[name]
@@ -66,31 +68,31 @@ class QuantumDialect(ir.Dialect):
 # Each builds its operation when it is called: with operands, the types of results that it leaves
 # open, and attributes.  What these mean stands in runtime/contract.toml, but for ``backend``: who
 # runs the circuit, and why.
-begin = _operation("begin", backend="string")
-mid_measure = _operation("mid_measure")
-restart = _operation("restart")
-measure = _operation("measure")
-score = _operation("score")
-derivative = _operation("derivative")
-jvp = _operation("jvp")
-vjp = _operation("vjp")
-cotangents = _operation("cotangents")
-steps = _operation("steps")
-direction = _operation("direction")
-remember = _operation("remember")
-recall = _operation("recall")
-after = _operation("after")
-end = _operation("end")
-run = _operation("run")
-gates = _operation("gates")
+begin = _make_signature("begin", backend="string")
+mid_measure = _make_signature("mid_measure")
+restart = _make_signature("restart")
+measure = _make_signature("measure")
+score = _make_signature("score")
+derivative = _make_signature("derivative")
+jvp = _make_signature("jvp")
+vjp = _make_signature("vjp")
+cotangents = _make_signature("cotangents")
+steps = _make_signature("steps")
+direction = _make_signature("direction")
+remember = _make_signature("remember")
+recall = _make_signature("recall")
+after = _make_signature("after")
+end = _make_signature("end")
+run = _make_signature("run")
+gates = _make_signature("gates")
 # The runtime takes the program's table too.
-_SEED = custom_call("bellhop_seed")
-seed = _operation("seed", _SEED._replace(operands=()))
+_SEED = find_custom_call("bellhop_seed")
+seed = _make_signature("seed", _SEED._replace(operands=()))
 STATE = gates.operands[0]
 SEED = _SEED.results[0]
 
 
-def passes_state_on(name: str) -> bool:
+def returns_state(name: str) -> bool:
     """Tell whether an operation takes the state and returns the state after it, both first."""
     signature = OPERATIONS[name]
     return signature.operands[:1] == signature.results[:1] == (STATE,)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import integer, producer, string, symbol
+from bellhop_mlir._walk import constant_integer, find_producer, string_attribute, symbol_attribute
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
 # What takes this many elementary operations, or more, is worth a thread or a custom call.
@@ -28,84 +28,88 @@ _CUBIC = ("stablehlo.cholesky", "stablehlo.triangular_solve")
 _ANNOTATIONS = ("Sharding", "annotate_device_placement")
 
 
-def costs(functions: Mapping[str, ir.Operation]) -> Callable[[ir.Operation], float]:
+def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.Operation], float]:
     """Return what tells about how many elementary operations an operation takes, or a function.
 
     Args:
         functions: those of its module, by symbol, which must not change meanwhile.
     """
-    return _Costs(functions).of
+    return _CostEstimator(functions).estimate
 
 
-class _Costs:
+class _CostEstimator:
     def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
         self._functions = functions
         self._of_function: dict[str, float] = {}
 
-    def of(self, op: ir.Operation) -> float:
+    def estimate(self, op: ir.Operation) -> float:
         name = op.name
         if name in ("func.call", "callback.accelerate", "stablehlo.composite"):
-            return self._call(symbol(op, "decomposition" if "composite" in name else "callee"))
+            return self._estimate_call(
+                symbol_attribute(op, "decomposition" if "composite" in name else "callee")
+            )
         if name == "callback.call":
-            kind = KINDS[string(op, "kind")]
+            kind = KINDS[string_attribute(op, "kind")]
             return 1e3 if kind.only_reports or not kind.is_awaited else _UNKNOWN
         if name == "quantum.begin":
             return _UNKNOWN
         if name == "stablehlo.custom_call":
-            return _custom_call(op)
+            return _custom_call_cost(op)
         if name == "stablehlo.while":
-            return max(1, self._inside(op, sum)) * _iterations(op)
+            return max(1, self._estimate_regions(op, sum)) * _count_iterations(op)
         if name in ("stablehlo.case", "stablehlo.if"):
-            return self._inside(op, max)
+            return self._estimate_regions(op, max)
         if name == "func.func":
-            return self._inside(op, sum)
-        return 0 if name in _FREE else _own(op)
+            return self._estimate_regions(op, sum)
+        return 0 if name in _FREE else _own_cost(op)
 
-    def _inside(self, op: ir.Operation, together: Callable[[list[float]], float]) -> float:
+    def _estimate_regions(
+        self, op: ir.Operation, together: Callable[[list[float]], float]
+    ) -> float:
         return together(
             [
-                sum(self.of(each.operation) for each in block.operations)
+                sum(self.estimate(each.operation) for each in block.operations)
                 for region in op.regions
                 for block in region.blocks
             ]
             or [0]
         )
 
-    def _call(self, name: str) -> float:
+    def _estimate_call(self, name: str) -> float:
         if name not in self._of_function:
             # Of a function that calls itself, which is a loop of unknown length.
             self._of_function[name] = _UNKNOWN
             function = self._functions.get(name)
             if function is not None:
-                self._of_function[name] = self._inside(function, sum)
+                self._of_function[name] = self._estimate_regions(function, sum)
         return self._of_function[name]
 
 
-def _own(op: ir.Operation) -> float:
-    given = [elements(value.type) for value in op.operands]
-    made = sum(elements(value.type) for value in op.results)
+def _own_cost(op: ir.Operation) -> float:
+    given = [count_elements(value.type) for value in op.operands]
+    made = sum(count_elements(value.type) for value in op.results)
     if op.name == "stablehlo.dot_general":
         # Of (m, k) and (k, n): m k * k n / (m n) is the square of k.
         return 2 * made * math.sqrt(given[0] * given[1] / max(1, made))
     if op.name == "stablehlo.convolution":
         return made * given[1]
     if op.name in _CUBIC:
-        return _cubic(op)
+        return _cubic_cost(op)
     return max(made, _PER_OPERAND.get(op.name, 0) * sum(given))
 
 
-def _custom_call(op: ir.Operation) -> float:
-    target = string(op, "call_target_name")
+def _custom_call_cost(op: ir.Operation) -> float:
+    target = string_attribute(op, "call_target_name")
     if target in _ANNOTATIONS:
         return 0
-    return _cubic(op) if target.startswith("lapack_") else _UNKNOWN
+    return _cubic_cost(op) if target.startswith("lapack_") else _UNKNOWN
 
 
-def _cubic(op: ir.Operation) -> float:
-    return float(max(elements(value.type) for value in (*op.operands, *op.results))) ** 1.5
+def _cubic_cost(op: ir.Operation) -> float:
+    return float(max(count_elements(value.type) for value in (*op.operands, *op.results))) ** 1.5
 
 
-def elements(type_: ir.Type) -> int:
+def count_elements(type_: ir.Type) -> int:
     """Return how many elements a value of a type has."""
     # Tokens have none.
     if not isinstance(type_, ir.RankedTensorType):
@@ -113,14 +117,17 @@ def elements(type_: ir.Type) -> int:
     return math.prod(ir.RankedTensorType(type_).shape)
 
 
-def _iterations(loop: ir.Operation) -> float:
+def _count_iterations(loop: ir.Operation) -> float:
     """Return how often a loop runs that counts from one constant to another, as JAX's do."""
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
-    compare = producer(end.operands[0])
+    compare = find_producer(end.operands[0])
     if compare is None or compare.name != "stablehlo.compare":
         return _UNKNOWN
     left, right = compare.operands
     starts = dict(zip(block.arguments, loop.operands, strict=True))
-    first, bound = integer(starts.get(left, left)), integer(starts.get(right, right))
+    first, bound = (
+        constant_integer(starts.get(left, left)),
+        constant_integer(starts.get(right, right)),
+    )
     return _UNKNOWN if first is None or bound is None else max(0, bound - first)

@@ -6,33 +6,33 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import reachable
-from bellhop_mlir._dependence import Dependence
+from bellhop_mlir._call_graph import find_reachable
+from bellhop_mlir._dependence import DependenceGraph
 from bellhop_mlir._purity import is_pure
 
 
 @dataclass(frozen=True)
-class Start:
+class StartStep:
     """The call of a place begins."""
 
-    place: int
+    index: int
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitStep:
     """The results of the call of a place are waited for."""
 
-    place: int
+    index: int
 
 
 @dataclass(frozen=True)
-class Do:
+class RunStep:
     """The operations of some places are done."""
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
-Step = Start | Wait | Do
+Step = StartStep | WaitStep | RunStep
 
 
 class Schedule:
@@ -49,7 +49,7 @@ class Schedule:
     """
 
     def __init__(self, block: ir.Block, calls: Collection[int], impure: set[str]) -> None:
-        dependence = Dependence(block)
+        dependence = DependenceGraph(block)
         self.operations = dependence.operations
         uses = {i: set(found) for i, found in dependence.uses.items()}
         latest = None
@@ -58,7 +58,7 @@ class Schedule:
                 if latest is not None:
                     uses[i].add(latest)
                 latest = i
-        self._members, home = _circuits(self.operations, uses)
+        self._members, home = _group_circuits(self.operations, uses)
         self._calls = frozenset(i for i in calls if self._members[home[i]] == [i])
         self._users: dict[int, set[int]] = {i: set() for i in self._members}
         for i, found in uses.items():
@@ -73,7 +73,7 @@ class Schedule:
         for i, users in self._users.items():
             for j in users:
                 used[j].add(i)
-        self._feeding = reachable(used, self._calls)
+        self._feeding = find_reachable(used, self._calls)
 
     def steps(self) -> Iterator[Step]:
         """Yield what to do, in order, but for the last operation of the block, which ends it."""
@@ -99,19 +99,19 @@ class Schedule:
         while ready or under_way:
             if not ready:
                 place = under_way.popleft()
-                yield Wait(place)
+                yield WaitStep(place)
                 free(place)
                 continue
             *_, place = heapq.heappop(ready)
             if place in self._calls:
-                yield Start(place)
+                yield StartStep(place)
                 under_way.append(place)
             else:
-                yield Do(tuple(self._members[place]))
+                yield RunStep(tuple(self._members[place]))
                 free(place)
 
 
-def _circuits(
+def _group_circuits(
     ops: list[ir.Operation], uses: dict[int, set[int]]
 ) -> tuple[dict[int, list[int]], dict[int, int]]:
     """Return groups of operations, by their first, and the group that each is in.
@@ -129,11 +129,11 @@ def _circuits(
         for j in found:
             users[j].add(i)
     for begin in begins:
-        after: set[int] = reachable(users, [begin])
+        after: set[int] = find_reachable(users, [begin])
         ends = [i for i in after if ops[i].name == "quantum.end"]
         if not ends:
             continue
-        before: set[int] = reachable(uses, [min(ends)])
+        before: set[int] = find_reachable(uses, [min(ends)])
         circuit = {home[i] for i in after & before}
         first = min(circuit)
         together = sorted(i for other in circuit for i in members[other])

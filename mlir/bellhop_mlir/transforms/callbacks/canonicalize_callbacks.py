@@ -4,9 +4,16 @@ from collections import defaultdict
 from collections.abc import Hashable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions, holding
+from bellhop_mlir._call_graph import drop_unused_functions, functions_holding
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import named, operations, replace, symbol, symbols, types
+from bellhop_mlir._walk import (
+    find_operations,
+    find_symbols,
+    list_operations,
+    replace_operation,
+    symbol_attribute,
+    types_of_values,
+)
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -43,13 +50,13 @@ class CanonicalizeCallbacks(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         impure = impure_functions(module)
-        calling = holding(module, lambda op: op.name.startswith("callback."))
+        calling = functions_holding(module, lambda op: op.name.startswith("callback."))
         merged = _merge_equal(
             [
                 op
-                for op in operations(module.operation)
+                for op in list_operations(module.operation)
                 if op.name in _CALLS
-                and (op.name != "func.call" or symbol(op) in calling)
+                and (op.name != "func.call" or symbol_attribute(op) in calling)
                 and is_pure(op, impure)
             ]
         )
@@ -65,14 +72,14 @@ def _merge_equal(calls: list[ir.Operation]) -> int:
         key = (
             op.name,
             tuple(op.operands),
-            tuple(types(op.results)),
+            tuple(types_of_values(op.results)),
             tuple(op.attributes.items()),
         )
         earlier = next((call for call in made[key] if _dominates(call, op)), None)
         if earlier is None:
             made[key].append(op)
         else:
-            replace(op, list(earlier.results))
+            replace_operation(op, list(earlier.results))
             merged += 1
     return merged
 
@@ -90,7 +97,7 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
 def _drop_dead(module: ir.Module, impure: set[str]) -> int:
     dropped = 0
     # Uses follow definitions, so that one pass from the end finds whole dead chains.
-    for op in reversed(operations(module.operation)):
+    for op in reversed(list_operations(module.operation)):
         results = list(op.results)
         if results and not any(list(result.uses) for result in results) and is_pure(op, impure):
             op.erase()
@@ -100,11 +107,11 @@ def _drop_dead(module: ir.Module, impure: set[str]) -> int:
 
 def _drop_unused_declarations(module: ir.Module) -> int:
     dropped = 0
-    used = {symbol(op) for op in named(module.operation, "callback.call")}
-    for name, declaration in callback.declarations(module).items():
+    used = {symbol_attribute(op) for op in find_operations(module.operation, "callback.call")}
+    for name, declaration in callback.find_declarations(module).items():
         if name not in used:
             if declaration.module is not None:
-                symbols(module)[declaration.module].erase()
+                find_symbols(module)[declaration.module].erase()
             declaration.operation.erase()
             dropped += 1
     return dropped

@@ -1,7 +1,13 @@
 """coalesce-progress: a loop tells of several iterations at once."""
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._walk import integer, named, replace, string, types
+from bellhop_mlir._walk import (
+    constant_integer,
+    find_operations,
+    replace_operation,
+    string_attribute,
+    types_of_values,
+)
 from bellhop_mlir.dialects.callback import UNKNOWN_TOTAL, is_token
 from bellhop_mlir.passes import Pass
 
@@ -51,68 +57,68 @@ class CoalesceProgress(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        if not any(map(_is_telling, named(module.operation, "callback.call"))):
+        if not any(map(_is_progress_call, find_operations(module.operation, "callback.call"))):
             return False
         found = False
         # The operation of a loop that is changed is another one afterwards.
-        for loop in reversed(named(module.operation, "stablehlo.while")):
+        for loop in reversed(find_operations(module.operation, "stablehlo.while")):
             while loop is not None:
                 loop = _coalesce(loop)
                 found = found or loop is not None
         return found
 
 
-def _is_telling(op: ir.Operation) -> bool:
+def _is_progress_call(op: ir.Operation) -> bool:
     """Tell whether an operation tells of one iteration, in the order of effects."""
-    if op.name != "callback.call" or string(op, "kind") != "progress":
+    if op.name != "callback.call" or string_attribute(op, "kind") != "progress":
         return False
-    return is_token(op.operands[0].type) and integer(op.operands[1]) == 1
+    return is_token(op.operands[0].type) and constant_integer(op.operands[1]) == 1
 
 
 def _coalesce(loop: ir.Operation) -> ir.Operation | None:
     """Coalesce one call in the body of a loop; return the loop in its place, or None."""
     tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
     body = [op.operation for op in loop.regions[1].blocks[0].operations]
-    calls = list(filter(_is_telling, body))
+    calls = list(filter(_is_progress_call, body))
     if not calls or len(tokens) != 1:
         return None
-    return _with_count(loop, calls[0], tokens[0])
+    return _add_count(loop, calls[0], tokens[0])
 
 
-def _with_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:
+def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:
     number = ir.RankedTensorType(call.operands[1].type)
     pair = ir.RankedTensorType.get([2], number.element_type)
     with ir.InsertionPoint(loop), loop.location:
         counting = stablehlo.WhileOp(
-            [*types(loop.results), pair], [*loop.operands, _constant(pair, [1, 1])]
+            [*types_of_values(loop.results), pair], [*loop.operands, _build_constant(pair, [1, 1])]
         ).operation
     for old, new in zip(loop.regions, counting.regions, strict=True):
         block = old.blocks[0]
         block.append_to(new)
         count = block.add_argument(pair, loop.location)
-    _tell_if_due(call, count)
+    _call_if_due(call, count)
     with ir.InsertionPoint.after(counting), call.location:
-        going = _element(counting.results[-1], 0)
-        done = stablehlo.subtract(going, _constant(number, 1))
+        going = _extract_element(counting.results[-1], 0)
+        done = stablehlo.subtract(going, _build_constant(number, 1))
         told = ir.Operation.create(
             "callback.call",
-            results=types(call.results),
-            operands=[counting.results[token], done, _constant(number, UNKNOWN_TOTAL)],
+            results=types_of_values(call.results),
+            operands=[counting.results[token], done, _build_constant(number, UNKNOWN_TOTAL)],
             attributes={name: call.attributes[name] for name in ("callee", "kind")},
         )
     results = list(counting.results)[:-1]
     results[token] = told.results[0]
-    replace(loop, results)
+    replace_operation(loop, results)
     return counting
 
 
-def _tell_if_due(call: ir.Operation, count: ir.Value) -> None:
+def _call_if_due(call: ir.Operation, count: ir.Value) -> None:
     """Put a call into a conditional, and carry which iteration goes on."""
     token, one, *_ = call.operands
     with ir.InsertionPoint(call), call.location:
         is_due = stablehlo.compare(
-            _element(count, 0),
-            _element(count, 1),
+            _extract_element(count, 0),
+            _extract_element(count, 1),
             stablehlo.ComparisonDirectionAttr.get("GE"),
             compare_type=stablehlo.ComparisonTypeAttr.get("SIGNED"),
         )
@@ -120,13 +126,13 @@ def _tell_if_due(call: ir.Operation, count: ir.Value) -> None:
     call.results[0].replace_all_uses_with(guard.results[0])
     telling, silent = (region.blocks.append() for region in guard.regions)
     with ir.InsertionPoint(telling), call.location:
-        done = _element(count, 0)
+        done = _extract_element(count, 0)
         call.move_after(done.owner)
         call.operands[1] = done
-        numbers = [_reshaped(number, [1]) for number in (one, call.results[1])]
+        numbers = [_reshape(number, [1]) for number in (one, call.results[1])]
         stablehlo.return_([call.results[0], stablehlo.concatenate(numbers, 0)])
     with ir.InsertionPoint(silent), call.location:
-        step = _constant(count.type, [1, 0])
+        step = _build_constant(count.type, [1, 0])
         stablehlo.return_([token, stablehlo.add(count, step)])
     *_, end = (op.operation for op in guard.block.operations)
     with ir.InsertionPoint(end), end.location:
@@ -134,14 +140,14 @@ def _tell_if_due(call: ir.Operation, count: ir.Value) -> None:
     end.erase()
 
 
-def _element(pair: ir.Value, index: int) -> ir.Value:
-    return _reshaped(stablehlo.slice(pair, [index], [index + 1], [1]), [])
+def _extract_element(pair: ir.Value, index: int) -> ir.Value:
+    return _reshape(stablehlo.slice(pair, [index], [index + 1], [1]), [])
 
 
-def _reshaped(value: ir.Value, shape: list[int]) -> ir.Value:
+def _reshape(value: ir.Value, shape: list[int]) -> ir.Value:
     element = ir.RankedTensorType(value.type).element_type
     return stablehlo.reshape(ir.RankedTensorType.get(shape, element), value)
 
 
-def _constant(type_: ir.Type, value: int | list[int]) -> ir.Value:
+def _build_constant(type_: ir.Type, value: int | list[int]) -> ir.Value:
     return stablehlo.constant(ir.Attribute.parse(f"dense<{value}> : {type_}"))

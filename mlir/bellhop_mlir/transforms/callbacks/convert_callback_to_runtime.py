@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import holding, references
-from bellhop_mlir._runtime_calls import RuntimeCalls
+from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._runtime_calls import RuntimeCallBuilder
 from bellhop_mlir._walk import (
+    find_functions,
+    find_operations,
     function_type,
-    functions,
-    named,
-    operations,
-    replace,
+    list_operations,
+    replace_operation,
     set_function_type,
-    symbol,
-    types,
+    symbol_attribute,
+    types_of_values,
 )
 from bellhop_mlir.dialects import callback
-from bellhop_mlir.dialects._attributes import i64
+from bellhop_mlir.dialects._attributes import make_i64
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
@@ -73,14 +73,14 @@ class ConvertCallbackToRuntime(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
-        by_name = functions(module)
-        _check(module, by_name)
-        declared = callback.declarations(module)
-        needing = {"main", *holding(module, _reads_table)}
-        tables = {name: _table(by_name[name]) for name in by_name if name in needing}
-        calls = RuntimeCalls()
+        by_name = find_functions(module)
+        _check_module(module, by_name)
+        declared = callback.find_declarations(module)
+        needing = {"main", *functions_holding(module, _reads_table)}
+        tables = {name: _find_table(by_name[name]) for name in by_name if name in needing}
+        calls = RuntimeCallBuilder()
         for name, table in tables.items():
-            for op in operations(by_name[name]):
+            for op in list_operations(by_name[name]):
                 if op.name == "callback.call":
                     _check_visible(op)
                     self._convert(callback.CallOp(op), table, declared, calls)
@@ -89,7 +89,7 @@ class ConvertCallbackToRuntime(Pass):
                     calls.replace(
                         op, "bellhop_seed", [table], {"circuit": op.attributes["circuit"]}
                     )
-                elif not needing.isdisjoint(references(op)):
+                elif not needing.isdisjoint(iterate_references(op)):
                     _check_visible(op)
                     _pass_table(op, table)
         for declaration in declared.values():
@@ -100,7 +100,7 @@ class ConvertCallbackToRuntime(Pass):
         op: callback.CallOp,
         table: ir.Value,
         declared: dict[str, callback.FuncOp],
-        calls: RuntimeCalls,
+        calls: RuntimeCallBuilder,
     ) -> None:
         declaration = declared[op.callee]
         calls.replace(
@@ -108,8 +108,8 @@ class ConvertCallbackToRuntime(Pass):
             op.traits.custom_call,
             [table, *op.operands],
             {
-                "program": i64(self.program),
-                "index": i64(declaration.id),
+                "program": make_i64(self.program),
+                "index": make_i64(declaration.id),
                 "python": declaration.attributes["python"],
             },
             has_side_effect=not op.traits.is_pure or callback.STAYS in op.attributes,
@@ -125,12 +125,12 @@ def _reads_table(op: ir.Operation) -> bool:
     return op.name in ("callback.call", "quantum.seed")
 
 
-def _check(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
+def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
     if "main" not in by_name:
         raise PassError("convert-callback-to-runtime needs a function @main")
-    for op in named(module.operation, "callback.accelerate"):
+    for op in find_operations(module.operation, "callback.accelerate"):
         raise PassError(
-            f"the region @{symbol(op)} is left: convert-callback-to-runtime needs "
+            f"the region @{symbol_attribute(op)} is left: convert-callback-to-runtime needs "
             "convert-accelerate-to-runtime to run before it"
         )
 
@@ -140,19 +140,19 @@ def _check_visible(call: ir.Operation) -> None:
     while parent.name != "func.func":
         if parent.name == "sdy.manual_computation":
             raise PassError(
-                f"{_described(call)} stands in {parent.name}, where a "
+                f"{_describe_call(call)} stands in {parent.name}, where a "
                 "program's table of callbacks cannot be seen. Call it outside jax.shard_map."
             )
         parent = parent.parent.operation
 
 
-def _described(op: ir.Operation) -> str:
+def _describe_call(op: ir.Operation) -> str:
     if op.name == "quantum.seed":
         return "a circuit with random outcomes"
-    return f"the call of @{next(references(op))}"
+    return f"the call of @{next(iterate_references(op))}"
 
 
-def _table(function: ir.Operation) -> ir.Value:
+def _find_table(function: ir.Operation) -> ir.Value:
     """Return the last operand of a function, which brings the table, and add it if need be."""
     block = function.regions[0].blocks[0]
     old = function_type(function)
@@ -174,7 +174,7 @@ def _pass_table(op: ir.Operation, table: ir.Value) -> None:
     if op.name not in _CALLS:
         raise PassError(
             f"{op.name} refers to a function that calls Python (@"
-            f"{', @'.join(references(op))}), and cannot pass it the table of callbacks"
+            f"{', @'.join(iterate_references(op))}), and cannot pass it the table of callbacks"
         )
     if len(op.operands) and op.operands[len(op.operands) - 1] == table:
         return
@@ -184,8 +184,8 @@ def _pass_table(op: ir.Operation, table: ir.Value) -> None:
     with ir.InsertionPoint(op), op.location:
         call = ir.Operation.create(
             op.name,
-            results=types(op.results),
+            results=types_of_values(op.results),
             operands=[*op.operands, table],
             attributes=attributes,
         )
-    replace(op, list(call.results))
+    replace_operation(op, list(call.results))

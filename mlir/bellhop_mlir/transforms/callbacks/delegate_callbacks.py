@@ -1,9 +1,15 @@
 """delegate-callbacks: callback calls become calls of undefined functions, for JAX to define."""
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._walk import fresh_symbol, named, replace, string, types
+from bellhop_mlir._walk import (
+    find_operations,
+    make_unique_symbol,
+    replace_operation,
+    string_attribute,
+    types_of_values,
+)
 from bellhop_mlir.dialects import callback
-from bellhop_mlir.dialects._attributes import i64
+from bellhop_mlir.dialects._attributes import make_i64
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
@@ -38,12 +44,12 @@ class DelegateCallbacks(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Change ``module`` in place."""
-        declared = callback.declarations(module)
+        declared = callback.find_declarations(module)
         delegates: dict[tuple[str, str, bool], str] = {}
-        for operation in named(module.operation, "callback.call"):
+        for operation in find_operations(module.operation, "callback.call"):
             op = callback.CallOp(operation)
             if op.traits.is_host_only:
-                site = string(declared[op.callee], "site")
+                site = string_attribute(declared[op.callee], "site")
                 raise PassError(
                     f"the progress of a loop (at {site}) is shown by programs on the CPU, and this "
                     "loop runs on another device, which would wait for the host in every "
@@ -53,18 +59,20 @@ class DelegateCallbacks(Pass):
             if key not in delegates:
                 delegates[key] = _declare(module, op, declared[op.callee].id)
             with ir.InsertionPoint(operation), operation.location:
-                call = func.CallOp(types(op.results), delegates[key], list(op.operands))
-            replace(operation, list(call.results))
+                call = func.CallOp(types_of_values(op.results), delegates[key], list(op.operands))
+            replace_operation(operation, list(call.results))
         for declaration in declared.values():
             declaration.operation.erase()
 
 
-def _declare(module: ir.Module, op: callback.CallOp, number: int) -> str:
-    symbol = fresh_symbol(module, f"{op.callee}_delegate")
-    marks = {MARK: i64(number), KIND_MARK: ir.StringAttr.get(op.kind)}
+def _declare(module: ir.Module, op: callback.CallOp, index: int) -> str:
+    symbol = make_unique_symbol(module, f"{op.callee}_delegate")
+    marks = {MARK: make_i64(index), KIND_MARK: ir.StringAttr.get(op.kind)}
     with ir.InsertionPoint(module.body), op.operation.location:
         delegate = func.FuncOp(
-            symbol, (types(op.operands), types(op.results)), visibility="private"
+            symbol,
+            (types_of_values(op.operands), types_of_values(op.results)),
+            visibility="private",
         )
     for name, value in marks.items():
         delegate.attributes[name] = value

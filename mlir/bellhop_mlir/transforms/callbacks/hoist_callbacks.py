@@ -5,21 +5,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import drop_unused_functions, holding
-from bellhop_mlir._outline import inline
+from bellhop_mlir._call_graph import drop_unused_functions, functions_holding
+from bellhop_mlir._outline import inline_call
 from bellhop_mlir._purity import impure_functions, is_pure
 from bellhop_mlir._walk import (
-    functions,
-    integer,
-    named,
-    operations,
-    producer,
-    rename,
-    symbol,
-    tree,
-    types,
+    constant_integer,
+    find_functions,
+    find_operations,
+    find_producer,
+    list_operations,
+    replace_operands,
+    symbol_attribute,
+    types_of_values,
+    walk_operations,
 )
-from bellhop_mlir._zeros import zeros
+from bellhop_mlir._zeros import build_zeros
 from bellhop_mlir.dialects.callback import STAYS, CallOp
 from bellhop_mlir.passes import Pass
 
@@ -58,31 +58,33 @@ class HoistCallbacks(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        loops = named(module.operation, "stablehlo.while")
+        loops = find_operations(module.operation, "stablehlo.while")
         changed = _inline_into(module, loops)
         if changed:
             drop_unused_functions(module)
         impure = impure_functions(module)
         # Inner loops come last, and what leaves them may leave the outer ones too.
-        for op in reversed(named(module.operation, "stablehlo.while")):
-            changed |= _While(op, impure).hoist()
+        for op in reversed(find_operations(module.operation, "stablehlo.while")):
+            changed |= _HoistingLoop(op, impure).hoist()
         return changed
 
 
 def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
-    by_name = functions(module)
-    calling = holding(module, lambda op: op.name == "callback.call")
+    by_name = find_functions(module)
+    calling = functions_holding(module, lambda op: op.name == "callback.call")
     changed = False
     for loop in loops:
-        while calls := [op for op in named(loop, "func.call") if symbol(op) in calling]:
+        while calls := [
+            op for op in find_operations(loop, "func.call") if symbol_attribute(op) in calling
+        ]:
             changed = True
             for call in calls:
-                inline(call, by_name[symbol(call)])
+                inline_call(call, by_name[symbol_attribute(call)])
     return changed
 
 
 @dataclass
-class _While:
+class _HoistingLoop:
     op: ir.Operation
     impure: set[str]
     #: What the two blocks of the loop define.
@@ -95,11 +97,13 @@ class _While:
 
     def hoist(self) -> bool:
         """Move or mark the loop-invariant calls; tell whether there are any."""
-        if not any(map(_is_pure_call, operations(self.op))):
+        if not any(map(_is_pure_call, list_operations(self.op))):
             return False
         body = self.op.regions[1].blocks[0]
         *inner, end = (op.operation for op in body.operations)
-        self.inside = {value for region in self.op.regions for value in _defined(region.blocks[0])}
+        self.inside = {
+            value for region in self.op.regions for value in _defined_values(region.blocks[0])
+        }
         for argument, start, last in zip(
             body.arguments, self.op.operands, end.operands, strict=True
         ):
@@ -110,7 +114,7 @@ class _While:
         for op in inner:
             if not self._is_invariant(op) or not is_pure(op, self.impure):
                 continue
-            calls = [each for each in tree(op) if _is_pure_call(each)]
+            calls = [each for each in walk_operations(op) if _is_pure_call(each)]
             is_movable = not len(op.regions) and self.fixed.isdisjoint(op.operands)
             if not calls and is_movable:
                 self.producers.update(dict.fromkeys(op.results, op))
@@ -132,7 +136,7 @@ class _While:
             or value in self.outside
             or value in self.producers
             or value in self.fixed
-            for each in tree(op)
+            for each in walk_operations(op)
             for value in each.operands
         )
 
@@ -145,25 +149,25 @@ class _While:
         if any(
             each.name.startswith("callback.") or not is_pure(each, self.impure)
             for op in inner
-            for each in tree(op)
+            for each in walk_operations(op)
         ):
             return None
         known = dict(zip(block.arguments, self.op.operands, strict=True))
         for op in inner:
             copy = op.clone(ip=ir.InsertionPoint(self.op))
-            rename(copy, known)
+            replace_operands(copy, known)
             known.update(zip(op.results, copy.results, strict=True))
         return known.get(end.operands[0], end.operands[0])
 
     def _move(self, op: ir.Operation, condition: ir.Value | None) -> None:
         for value in op.operands:
             self._move_producer(value)
-        rename(op, self.outside)
+        replace_operands(op, self.outside)
         if condition is None:
             op.move_before(self.op)
             results = list(op.results)
         else:
-            results = _guarded(op, condition, self.op)
+            results = _build_guarded_call(op, condition, self.op)
         # The same outside: this is what it is.
         for result in results:
             self.inside.discard(result)
@@ -177,14 +181,16 @@ class _While:
         for result in op.results:
             self.producers.pop(result, None)
             self.inside.discard(result)
-        rename(op, self.outside)
+        replace_operands(op, self.outside)
         op.move_before(self.op)
 
 
-def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[ir.Value]:
+def _build_guarded_call(
+    op: ir.Operation, condition: ir.Value, loop: ir.Operation
+) -> list[ir.Value]:
     """Make a call before a loop that has a first iteration; return its results or zeros."""
     with ir.InsertionPoint(loop), op.location:
-        guard = stablehlo.IfOp(types(op.results), condition).operation
+        guard = stablehlo.IfOp(types_of_values(op.results), condition).operation
         call, otherwise = (region.blocks.append() for region in guard.regions)
         results = list(guard.results)
         for old, new in zip(op.results, results, strict=True):
@@ -193,7 +199,7 @@ def _guarded(op: ir.Operation, condition: ir.Value, loop: ir.Operation) -> list[
             end = stablehlo.return_(list(op.results))
         op.move_before(end.operation)
         with ir.InsertionPoint(otherwise):
-            stablehlo.return_(list(map(zeros, types(results))))
+            stablehlo.return_(list(map(build_zeros, types_of_values(results))))
     return results
 
 
@@ -201,7 +207,7 @@ def _is_pure_call(op: ir.Operation) -> bool:
     return op.name == "callback.call" and CallOp(op).traits.is_pure
 
 
-def _defined(block: ir.Block) -> Iterable[ir.Value]:
+def _defined_values(block: ir.Block) -> Iterable[ir.Value]:
     yield from block.arguments
     for op in block.operations:
         yield from op.operation.results
@@ -211,11 +217,11 @@ def _has_iteration(loop: ir.Operation) -> bool:
     """Tell whether a loop counts up from a constant to a larger one, as JAX's do."""
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
-    compare = producer(end.operands[0])
+    compare = find_producer(end.operands[0])
     if compare is None or compare.name != "stablehlo.compare":
         return False
     left, right = compare.operands
     starts = dict(zip(block.arguments, loop.operands, strict=True))
-    first, bound = integer(starts.get(left, left)), integer(right)
+    first, bound = constant_integer(starts.get(left, left)), constant_integer(right)
     less = "LT>" in str(compare.attributes["comparison_direction"])
     return less and first is not None and bound is not None and first < bound

@@ -1,7 +1,7 @@
 """order-effects: all effects of a program are in one order."""
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._walk import function_type, functions
+from bellhop_mlir._walk import find_functions, function_type
 from bellhop_mlir.dialects.callback import is_token
 from bellhop_mlir.passes import Pass
 
@@ -39,18 +39,18 @@ class OrderEffects(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        found = functions(module).values()
+        found = find_functions(module).values()
         if all(sum(map(is_token, function_type(op).inputs)) < 2 for op in found):
             return False
         for function in found:
             for block in function.regions[0].blocks:
-                _order(block, None)
+                _order_block(block, None)
         return True
 
 
-def _order(block: ir.Block, before: ir.Value | None) -> None:
+def _order_block(block: ir.Block, before: ir.Value | None) -> None:
     """Order the operations of a block, after what gave a token before it."""
-    token = _first(block.arguments) or before
+    token = _first_token(block.arguments) or before
     for op in block.operations:
         if op.operation.name == _AFTER_ALL:
             continue
@@ -65,9 +65,9 @@ def _order(block: ir.Block, before: ir.Value | None) -> None:
             op.operands[place] = token
         for region in op.regions:
             for inner in region.blocks:
-                _order(inner, token)
+                _order_block(inner, token)
         # A new token is nothing to wait for.
-        token = (_first(op.results) if taken or len(op.regions) else None) or token
+        token = (_first_token(op.results) if taken or len(op.regions) else None) or token
 
 
 def _return_each_once(end: ir.Operation, token: ir.Value, block: ir.Block) -> None:
@@ -86,5 +86,5 @@ def _return_each_once(end: ir.Operation, token: ir.Value, block: ir.Block) -> No
                 end.operands[place] = stablehlo.after_all([token, given])
 
 
-def _first(values: ir.BlockArgumentList | ir.OpResultList) -> ir.Value | None:
+def _first_token(values: ir.BlockArgumentList | ir.OpResultList) -> ir.Value | None:
     return next((value for value in values if is_token(value.type)), None)

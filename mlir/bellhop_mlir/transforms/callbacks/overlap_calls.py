@@ -4,22 +4,27 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
+from bellhop_mlir._block_partition import (
+    OperationGroup,
+    compute_inputs_and_outputs,
+    keep_in_place,
+    outline_part,
+)
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
-from bellhop_mlir._parts import OperationGroup, connect, keep, outline
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import (
-    blocks_in,
+    find_functions,
+    find_symbols,
     function_type,
-    functions,
-    replace,
-    symbol,
-    symbols,
-    types,
+    list_blocks,
+    replace_operation,
+    symbol_attribute,
+    types_of_values,
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
-from bellhop_mlir.transforms.callbacks._cost import WORTHWHILE, costs, elements
-from bellhop_mlir.transforms.callbacks._schedule import Do, Schedule, Start, Wait
+from bellhop_mlir.transforms.callbacks._cost import WORTHWHILE, count_elements, make_cost_estimator
+from bellhop_mlir.transforms.callbacks._schedule import RunStep, Schedule, StartStep, WaitStep
 
 
 @dataclass(frozen=True)
@@ -70,18 +75,18 @@ class OverlapCalls(Pass):
             return False
         inline_callers(module, lambda op: _may_split(op, names), most=MOST_COPIES)
         # The innermost first: what is done beside a call becomes a function.
-        for block in reversed(blocks_in(module.operation)):
+        for block in reversed(list_blocks(module.operation)):
             places = {i for i, op in enumerate(block.operations) if _may_split(op.operation, names)}
             if places:
-                _Order(module, block, places).apply()
+                _BlockScheduler(module, block, places).apply()
         return True
 
     def _splittable(self, module: ir.Module) -> set[str]:
         ids = set(map(int, filter(None, self.ids.split(","))))
-        modules = symbols(module, "builtin.module")
+        modules = find_symbols(module, "builtin.module")
         return {
             name
-            for name, declaration in callback.declarations(module).items()
+            for name, declaration in callback.find_declarations(module).items()
             if declaration.id in ids
             or (declaration.module is not None and _is_long(modules[declaration.module]))
         }
@@ -89,12 +94,12 @@ class OverlapCalls(Pass):
 
 def _is_long(region: ir.Operation) -> bool:
     """Tell whether a region takes long enough, with what it moves."""
-    by_name = functions(region)
+    by_name = find_functions(region)
     if "main" not in by_name:
         return True
     type_ = function_type(by_name["main"])
-    moved = sum(map(elements, [*type_.inputs, *type_.results]))
-    return moved + costs(by_name)(by_name["main"]) >= WORTHWHILE
+    moved = sum(map(count_elements, [*type_.inputs, *type_.results]))
+    return moved + make_cost_estimator(by_name)(by_name["main"]) >= WORTHWHILE
 
 
 def _may_split(op: ir.Operation, names: set[str]) -> bool:
@@ -104,7 +109,7 @@ def _may_split(op: ir.Operation, names: set[str]) -> bool:
     return call.traits.is_pure and call.callee in names and not call.aliases
 
 
-class _Order:
+class _BlockScheduler:
     """Puts a block into the order of its schedule.
 
     Args:
@@ -118,14 +123,14 @@ class _Order:
         self._module = module
         self._ops = schedule.operations
         self._steps = list(schedule.steps())
-        of = costs(functions(module))
+        of = make_cost_estimator(find_functions(module))
         self._costs = [
-            min(WORTHWHILE, sum(of(self._ops[i]) for i in step.places))
-            if isinstance(step, Do)
+            min(WORTHWHILE, sum(of(self._ops[i]) for i in step.indices))
+            if isinstance(step, RunStep)
             else 0
             for step in self._steps
         ]
-        self._split = set(self._accompanied())
+        self._split = set(self._find_overlapping_calls())
         self._parts: list[OperationGroup] = []
         self._beside: list[OperationGroup] = []
         # The futures of the calls under way.
@@ -133,19 +138,19 @@ class _Order:
         self._stretch: list[ir.Operation] = []
         self._stretch_cost = 0.0
 
-    def _accompanied(self) -> Iterator[int]:
+    def _find_overlapping_calls(self) -> Iterator[int]:
         """Yield the calls beside which there is another, or work that takes long enough."""
         done = 0.0
         begun: dict[int, float] = {}
         for step, cost in zip(self._steps, self._costs, strict=True):
             done += cost
-            if isinstance(step, Start):
+            if isinstance(step, StartStep):
                 if begun:
                     done += WORTHWHILE
-                    yield step.place
-                begun[step.place] = done
-            elif isinstance(step, Wait) and done - begun.pop(step.place) >= WORTHWHILE:
-                yield step.place
+                    yield step.index
+                begun[step.index] = done
+            elif isinstance(step, WaitStep) and done - begun.pop(step.index) >= WORTHWHILE:
+                yield step.index
 
     def apply(self) -> None:
         """Put the block into that order."""
@@ -154,59 +159,63 @@ class _Order:
         started: list[int] = []
         waited: list[ir.Value] = []
         for step, cost in zip(self._steps, self._costs, strict=True):
-            if isinstance(step, Do):
-                self._do([self._ops[i] for i in step.places], cost)
-            elif step.place not in self._split:
+            if isinstance(step, RunStep):
+                self._run_operations([self._ops[i] for i in step.indices], cost)
+            elif step.index not in self._split:
                 # Of a call that is not split, the start says nothing.
-                if isinstance(step, Wait):
-                    self._do([self._ops[step.place]], 0)
-            elif isinstance(step, Start):
-                self._start(step.place)
-                started.append(step.place)
+                if isinstance(step, WaitStep):
+                    self._run_operations([self._ops[step.index]], 0)
+            elif isinstance(step, StartStep):
+                self._start_call(step.index)
+                started.append(step.index)
             else:
-                self._end_stretch()
+                self._outline_stretch()
                 behind = [self._futures[i] for i in started if i in self._futures]
                 started = []
-                waited = self._wait(step.place, behind, waited)
-        self._end_stretch(self._ops[-1])
-        connect(self._parts)
+                waited = self._wait_for_call(step.index, behind, waited)
+        self._outline_stretch(self._ops[-1])
+        compute_inputs_and_outputs(self._parts)
         for part in reversed(self._parts):
             if part in self._beside:
-                outline(self._module, part, "beside")
+                outline_part(self._module, part, "beside")
             else:
-                keep(part)
+                keep_in_place(part)
 
-    def _do(self, ops: Sequence[ir.Operation], cost: float) -> None:
+    def _run_operations(self, ops: Sequence[ir.Operation], cost: float) -> None:
         for op in ops:
             op.move_before(self._ops[-1])
         self._stretch += ops
         self._stretch_cost += cost
 
-    def _start(self, place: int) -> None:
-        self._end_stretch()
-        op = self._ops[place]
+    def _start_call(self, index: int) -> None:
+        self._outline_stretch()
+        op = self._ops[index]
         with ir.InsertionPoint(self._ops[-1]), op.location:
             future = ir.Type.parse(callback.FUTURE)
-            call = callback.call(symbol(op), "start", list(op.operands), [future])
-        self._futures[place] = call.operation.results[0]
+            call = callback.build_call(symbol_attribute(op), "start", list(op.operands), [future])
+        self._futures[index] = call.operation.results[0]
         self._parts.append(OperationGroup([call.operation]))
 
-    def _wait(self, place: int, behind: list[ir.Value], waited: list[ir.Value]) -> list[ir.Value]:
+    def _wait_for_call(
+        self, index: int, behind: list[ir.Value], waited: list[ir.Value]
+    ) -> list[ir.Value]:
         """Wait for a call, behind others that began and a wait; return a result of it."""
-        op = self._ops[place]
-        future = self._futures.pop(place)
+        op = self._ops[index]
+        future = self._futures.pop(index)
         operands = [future, *(other for other in behind if other != future), *waited]
         with ir.InsertionPoint(self._ops[-1]), op.location:
-            call = callback.call(symbol(op), "done", operands, types(op.results))
-        replace(op, list(call.results))
+            call = callback.build_call(
+                symbol_attribute(op), "done", operands, types_of_values(op.results)
+            )
+        replace_operation(op, list(call.results))
         self._parts.append(OperationGroup([call.operation]))
         return [call.operation.results[0]]
 
-    def _end_stretch(self, *terminator: ir.Operation) -> None:
+    def _outline_stretch(self, *terminator: ir.Operation) -> None:
         """Make a part of what was done since the last start or wait."""
         is_beside = self._futures and self._stretch_cost >= WORTHWHILE
         if is_beside:
-            self._pass_futures()
+            self._thread_futures()
         part = OperationGroup([*self._stretch, *terminator])
         if part.operations:
             self._parts.append(part)
@@ -214,7 +223,7 @@ class _Order:
             self._beside.append(part)
         self._stretch, self._stretch_cost = [], 0.0
 
-    def _pass_futures(self) -> None:
+    def _thread_futures(self) -> None:
         """Let the waits for what is under way come after this stretch, which comes after starts."""
         with ir.InsertionPoint(self._ops[-1]), self._stretch[0].location:
             zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {callback.FUTURE}"))

@@ -1,9 +1,9 @@
 """convert-quantum-to-runtime: circuit operations become custom calls."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._runtime_calls import RuntimeCalls
-from bellhop_mlir._walk import operations
-from bellhop_mlir.dialects.quantum import OPERATIONS, passes_state_on
+from bellhop_mlir._runtime_calls import RuntimeCallBuilder
+from bellhop_mlir._walk import list_operations
+from bellhop_mlir.dialects.quantum import OPERATIONS, returns_state
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
@@ -34,14 +34,14 @@ class ConvertQuantumToRuntime(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         circuit_operations = [
-            op for op in operations(module.operation) if op.name.startswith("quantum.")
+            op for op in list_operations(module.operation) if op.name.startswith("quantum.")
         ]
         for op in circuit_operations:
             if op.name == "quantum.seed":
                 raise PassError(
                     "convert-quantum-to-runtime needs convert-callback-to-runtime to run before it"
                 )
-        calls = RuntimeCalls()
+        calls = RuntimeCallBuilder()
         for op in circuit_operations:
             calls.replace(
                 op,
@@ -49,6 +49,6 @@ class ConvertQuantumToRuntime(Pass):
                 list(op.operands),
                 {name: op.attributes[name] for name in OPERATIONS[op.name].attributes},
                 # The same circuit, one operation further: in a loop no copy is due.
-                aliases=[(0, 0)] if passes_state_on(op.name) else [],
+                aliases=[(0, 0)] if returns_state(op.name) else [],
             )
         return bool(circuit_operations)

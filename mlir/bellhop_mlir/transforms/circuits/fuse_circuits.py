@@ -4,8 +4,15 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import drop_unused_functions
-from bellhop_mlir._outline import inline
-from bellhop_mlir._walk import functions, integer, named, producer, symbol, types
+from bellhop_mlir._outline import inline_call
+from bellhop_mlir._walk import (
+    constant_integer,
+    find_functions,
+    find_operations,
+    find_producer,
+    symbol_attribute,
+    types_of_values,
+)
 from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.passes import Pass
 
@@ -48,17 +55,17 @@ class FuseCircuits(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        by_name = functions(module)
+        by_name = find_functions(module)
         changed = inlined = False
-        for begin in named(module.operation, "quantum.begin"):
-            circuit = _Fusible.of(begin, by_name)
+        for begin in find_operations(module.operation, "quantum.begin"):
+            circuit = _FusibleCircuit.from_begin(begin, by_name)
             if circuit is None:
                 continue
             changed = True
             if circuit.call is not None:
                 inlined = True
-                inline(circuit.call, by_name[symbol(circuit.call)])
-                circuit = _Fusible.of(begin, by_name)
+                inline_call(circuit.call, by_name[symbol_attribute(circuit.call)])
+                circuit = _FusibleCircuit.from_begin(begin, by_name)
                 assert circuit is not None
             circuit.fuse()
         if inlined:
@@ -67,7 +74,7 @@ class FuseCircuits(Pass):
 
 
 @dataclass(frozen=True)
-class _Fusible:
+class _FusibleCircuit:
     """The operations of a circuit that become one.
 
     Attributes:
@@ -81,32 +88,34 @@ class _Fusible:
     call: ir.Operation | None
 
     @classmethod
-    def of(cls, begin: ir.Operation, by_name: dict[str, ir.Operation]) -> "_Fusible | None":
+    def from_begin(
+        cls, begin: ir.Operation, by_name: dict[str, ir.Operation]
+    ) -> "_FusibleCircuit | None":
         """Return the circuit that an operation begins, if it is one that can be fused."""
         if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
             return None
         if any(map(_is_future, begin.operands)):
             return None
         state, block = begin.results[0], begin.block
-        call = _only_user(state, "func.call", block)
+        call = _find_only_user(state, "func.call", block)
         if call is not None:
             if call.operands[0] != state:
                 return None
-            block = by_name[symbol(call)].regions[0].blocks[0]
+            block = by_name[symbol_attribute(call)].regions[0].blocks[0]
             state = block.arguments[0]
-        gates = _only_user(state, "quantum.gates", block)
+        gates = _find_only_user(state, "quantum.gates", block)
         if gates is None or not _is_straight(gates):
             return None
-        measure = _only_user(gates.results[0], "quantum.measure", block)
+        measure = _find_only_user(gates.results[0], "quantum.measure", block)
         if measure is None:
             return None
         state = measure.results[0]
         if call is not None:
-            returned = _only_user(state, "func.return", block)
+            returned = _find_only_user(state, "func.return", block)
             if returned is None:
                 return None
             state = call.results[list(returned.operands).index(state)]
-        end = _only_user(state, "quantum.end", begin.block)
+        end = _find_only_user(state, "quantum.end", begin.block)
         return None if end is None else cls(begin, gates, measure, end, call)
 
     def fuse(self) -> None:
@@ -117,12 +126,12 @@ class _Fusible:
         with ir.InsertionPoint(self.measure), self.measure.location:
             results = quantum.run(
                 [params, data, *([wires] if _has_elements(wires) else []), *vector],
-                types(values),
-                offset=integer(offset),
-                **{name: _plain(self.begin.attributes[name]) for name in _OF_BEGIN},
-                **{name: _plain(value) for name, value in self.gates.attributes.items()},
-                measurements=_plain(self.measure.attributes["code"]),
-                jacobian=_plain(self.measure.attributes["jacobian"]),
+                types_of_values(values),
+                offset=constant_integer(offset),
+                **{name: _to_python(self.begin.attributes[name]) for name in _OF_BEGIN},
+                **{name: _to_python(value) for name, value in self.gates.attributes.items()},
+                measurements=_to_python(self.measure.attributes["code"]),
+                jacobian=_to_python(self.measure.attributes["jacobian"]),
             )
         for old, new in zip(values, results, strict=True):
             old.replace_all_uses_with(new)
@@ -130,7 +139,7 @@ class _Fusible:
             op.erase()
 
 
-def _only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
+def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
     """Return what uses a value once, if nothing else does, and it is such an operation there."""
     users = [use.owner.operation for use in value.uses]
     is_it = len(users) == 1 and users[0].name == name and users[0].block == block
@@ -139,7 +148,7 @@ def _only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | No
 
 def _is_future(anchor: ir.Value) -> bool:
     """Tell whether it is that of a region, which is to start before the circuit."""
-    op = producer(anchor)
+    op = find_producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
 
 
@@ -150,10 +159,10 @@ def _has_elements(value: ir.Value) -> bool:
 def _is_straight(gates: ir.Operation) -> bool:
     """Tell whether gates are no loop, with known parameters' numbers."""
     _, _, offset, _, *iterations = gates.operands
-    return not iterations and integer(offset) is not None
+    return not iterations and constant_integer(offset) is not None
 
 
-def _plain(attribute: ir.Attribute) -> object:
+def _to_python(attribute: ir.Attribute) -> object:
     if isinstance(attribute, ir.DenseI64ArrayAttr | ir.DenseF64ArrayAttr):
         return list(attribute)
     return attribute.value  # type: ignore[attr-defined]

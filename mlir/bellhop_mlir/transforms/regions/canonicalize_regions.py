@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions, narrow
-from bellhop_mlir._cheap import is_constant
-from bellhop_mlir._walk import fresh_symbol, functions, named, operations
+from bellhop_mlir._call_graph import drop_unused_functions, prune_signature
+from bellhop_mlir._op_cost import is_constant
+from bellhop_mlir._walk import find_functions, find_operations, list_operations, make_unique_symbol
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -40,15 +40,15 @@ class CanonicalizeRegions(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         specialised: dict[Hashable, str] = {}
-        for op in named(module.operation, "callback.accelerate"):
-            _specialise(module, callback.AccelerateOp(op), specialised)
+        for op in find_operations(module.operation, "callback.accelerate"):
+            _specialise_region(module, callback.AccelerateOp(op), specialised)
         if specialised:
             drop_unused_functions(module)
             _drop_unused_constants(module)
         return bool(specialised)
 
 
-def _specialise(
+def _specialise_region(
     module: ir.Module, region: callback.AccelerateOp, specialised: dict[Hashable, str]
 ) -> None:
     operands = list(region.operands)
@@ -63,16 +63,16 @@ def _specialise(
     key = (
         region.callee,
         tuple(
-            _key(value) if constant else i
+            _value_key(value) if constant else i
             for value, constant, i in zip(operands, constants, first, strict=True)
         ),
         tuple(used),
     )
     if key not in specialised:
-        specialised[key] = _specialised(module, region, kept, first, used)
+        specialised[key] = _make_specialised(module, region, kept, first, used)
     outputs = [results[i].type for i in used]
     with ir.InsertionPoint(region.operation), region.operation.location:
-        new = callback.accelerate(
+        new = callback.build_accelerate(
             specialised[key], region.device, [operands[i] for i in kept], outputs
         )
     for i, value in zip(used, list(new.results), strict=True):
@@ -80,25 +80,25 @@ def _specialise(
     region.operation.erase()
 
 
-def _key(value: ir.Value) -> Hashable:
+def _value_key(value: ir.Value) -> Hashable:
     op = value.owner.operation
     try:
         attributes: Hashable = tuple(op.attributes.items())
     except TypeError:
         # jaxlib has no class for an array of complex numbers.
         attributes = str(op)
-    return op.name, value.type, attributes, tuple(map(_key, op.operands))
+    return op.name, value.type, attributes, tuple(map(_value_key, op.operands))
 
 
-def _specialised(
+def _make_specialised(
     module: ir.Module,
     region: callback.AccelerateOp,
     kept: list[int],
     first: list[int],
     used: list[int],
 ) -> str:
-    old = functions(module)[region.callee]
-    name = fresh_symbol(module, region.callee)
+    old = find_functions(module)[region.callee]
+    name = make_unique_symbol(module, region.callee)
     function = old.clone(ip=ir.InsertionPoint(old))
     function.attributes["sym_name"] = ir.StringAttr.get(name)
     function.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -110,16 +110,16 @@ def _specialised(
         if i in kept:
             continue
         arguments[i].replace_all_uses_with(
-            arguments[first[i]] if first[i] in kept else _copy(value, start)
+            arguments[first[i]] if first[i] in kept else _copy_constant(value, start)
         )
-    narrow(function, kept, used)
+    prune_signature(function, kept, used)
     return name
 
 
-def _copy(value: ir.Value, before: ir.Operation) -> ir.Value:
+def _copy_constant(value: ir.Value, before: ir.Operation) -> ir.Value:
     """Return a copy of a constant, with what it is made of, before an operation."""
     op = value.owner.operation
-    operands = [_copy(operand, before) for operand in op.operands]
+    operands = [_copy_constant(operand, before) for operand in op.operands]
     copy = op.clone(ip=ir.InsertionPoint(before))
     for i, operand in enumerate(operands):
         copy.operands[i] = operand
@@ -127,6 +127,6 @@ def _copy(value: ir.Value, before: ir.Operation) -> ir.Value:
 
 
 def _drop_unused_constants(module: ir.Module) -> None:
-    for op in reversed(operations(module.operation)):
+    for op in reversed(list_operations(module.operation)):
         if len(op.results) == 1 and not list(op.results[0].uses) and is_constant(op.results[0]):
             op.erase()

@@ -4,30 +4,30 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import (
-    call_graph,
+    build_call_graph,
     drop_unused_functions,
-    narrow,
-    reachable,
+    find_reachable,
+    prune_signature,
 )
-from bellhop_mlir._meshes import drop_unused_meshes, meshes
-from bellhop_mlir._outline import without_prefix
+from bellhop_mlir._meshes import drop_unused_meshes, find_meshes
+from bellhop_mlir._outline import remove_prefix
 from bellhop_mlir._purity import impure_functions
 from bellhop_mlir._walk import (
-    fresh_symbol,
+    find_functions,
+    find_operations,
     function_type,
-    functions,
-    named,
-    operations,
-    replace,
+    list_operations,
+    make_unique_symbol,
+    replace_operation,
     source_line,
-    string,
-    symbol,
-    types,
+    string_attribute,
+    symbol_attribute,
+    types_of_values,
 )
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
-from bellhop_mlir.region_name import RegionName, functions_in
+from bellhop_mlir.region_name import RegionName, find_region_functions
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ConvertAccelerateToRuntime(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         # Calls that only a region makes move with it; its own compilation converts them.
-        regions = callback.regions_here(module)
+        regions = callback.find_host_regions(module)
         distinct = {(op.callee, op.device): op for op in regions}
         # A module of its own gets the functions as they are now, before any call changes.
         calls = {key: self._nest(module, op) for key, op in distinct.items()}
@@ -88,25 +88,29 @@ class ConvertAccelerateToRuntime(Pass):
             is_ordered = any(callback.is_token(operand.type) for operand in operands)
             kind = "io" if is_ordered or op.callee in impure else "pure"
             with ir.InsertionPoint(op.operation), op.operation.location:
-                call = callback.call(calls[op.callee, op.device], kind, operands, types(op.results))
-            replace(op.operation, list(call.results))
+                call = callback.build_call(
+                    calls[op.callee, op.device], kind, operands, types_of_values(op.results)
+                )
+            replace_operation(op.operation, list(call.results))
         if regions:
             drop_unused_functions(module)
             drop_unused_meshes(module)
         return bool(regions)
 
     def _nest(self, module: ir.Module, region: callback.AccelerateOp) -> str:
-        by_name = functions(module)
-        declarations = callback.declarations(module)
-        inside = sorted(reachable(call_graph(module), [region.callee]))
+        by_name = find_functions(module)
+        declarations = callback.find_declarations(module)
+        inside = sorted(find_reachable(build_call_graph(module), [region.callee]))
         _check_tokens(region)
         for name in inside:
-            _check(by_name[name], region)
+            _check_function(by_name[name], region)
         nested = ir.Operation.create(
             "builtin.module",
             regions=1,
             attributes={
-                "sym_name": ir.StringAttr.get(fresh_symbol(module, f"region_{region.callee}")),
+                "sym_name": ir.StringAttr.get(
+                    make_unique_symbol(module, f"region_{region.callee}")
+                ),
                 "bellhop.device": ir.StringAttr.get(region.device),
             },
             loc=region.operation.location,
@@ -119,40 +123,40 @@ class ConvertAccelerateToRuntime(Pass):
             if name == region.callee:
                 clone.attributes["sym_name"] = ir.StringAttr.get("main")
                 clone.attributes["sym_visibility"] = ir.StringAttr.get("public")
-                _make_token(clone)
-            called |= {symbol(call) for call in named(clone, "callback.call")}
-        for mesh in meshes(module):
+                _remove_token(clone)
+            called |= {symbol_attribute(call) for call in find_operations(clone, "callback.call")}
+        for mesh in find_meshes(module):
             mesh.clone(ip=ir.InsertionPoint.at_block_begin(body))
         drop_unused_meshes(nested)
         for name in sorted(called):
             declarations[name].operation.clone(ip=ir.InsertionPoint.at_block_begin(body))
         type_ = function_type(by_name[region.callee])
         # Not the name of the function itself, which may stay in use.
-        call = fresh_symbol(module, f"{region.callee}_call")
+        call = make_unique_symbol(module, f"{region.callee}_call")
         with ir.InsertionPoint.at_block_begin(module.body), region.operation.location:
-            callback.func(
+            callback.build_func(
                 call,
-                _without_tokens(type_.inputs),
-                _without_tokens(type_.results),
+                _drop_tokens(type_.inputs),
+                _drop_tokens(type_.results),
                 python=_user_name(region),
                 site=source_line(region.operation),
                 id=max([self.first_id, *(op.id + 1 for op in declarations.values())]),
-                module=string(nested, "sym_name"),
+                module=string_attribute(nested, "sym_name"),
             )
         return call
 
 
 def _user_name(region: callback.AccelerateOp) -> str:
-    names = functions_in(str(region.operation.location))
+    names = find_region_functions(str(region.operation.location))
     name = RegionName.parse(region.callee)
-    return ", ".join(names) or (name.function if name else without_prefix(region.callee))
+    return ", ".join(names) or (name.function if name else remove_prefix(region.callee))
 
 
-def _without_tokens(values: list[ir.Type]) -> list[ir.Type]:
+def _drop_tokens(values: list[ir.Type]) -> list[ir.Type]:
     return [type_ for type_ in values if not callback.is_token(type_)]
 
 
-def _make_token(function: ir.Operation) -> None:
+def _remove_token(function: ir.Operation) -> None:
     """Let a function that takes a token first, and returns the next one first, do neither."""
     type_ = function_type(function)
     if not (type_.inputs and callback.is_token(type_.inputs[0])):
@@ -161,11 +165,11 @@ def _make_token(function: ir.Operation) -> None:
     with ir.InsertionPoint.at_block_begin(block), function.location:
         made = stablehlo.create_token()
     block.arguments[0].replace_all_uses_with(made)
-    narrow(function, range(1, len(type_.inputs)), range(1, len(type_.results)))
+    prune_signature(function, range(1, len(type_.inputs)), range(1, len(type_.results)))
 
 
 def _check_tokens(region: callback.AccelerateOp) -> None:
-    for values in (types(region.operands), types(region.results)):
+    for values in (types_of_values(region.operands), types_of_values(region.results)):
         if any(map(callback.is_token, values[1:])):
             raise PassError(
                 f"the region @{region.callee} on {region.device} has effects of several orders, "
@@ -174,8 +178,8 @@ def _check_tokens(region: callback.AccelerateOp) -> None:
             )
 
 
-def _check(function: ir.Operation, region: callback.AccelerateOp) -> None:
-    for op in operations(function):
+def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> None:
+    for op in list_operations(function):
         if op.name.startswith("quantum."):
             raise PassError(
                 f"the region @{region.callee} on {region.device} runs a circuit on a quantum "

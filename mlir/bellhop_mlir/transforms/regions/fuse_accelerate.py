@@ -1,12 +1,17 @@
 """fuse-accelerate: neighbouring regions on one device become one."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions, functions_here, holding, references
-from bellhop_mlir._cheap import is_cheap
-from bellhop_mlir._dependence import Dependence
-from bellhop_mlir._outline import inline_callers, outline
+from bellhop_mlir._call_graph import (
+    drop_unused_functions,
+    functions_holding,
+    host_functions,
+    iterate_references,
+)
+from bellhop_mlir._dependence import DependenceGraph
+from bellhop_mlir._op_cost import is_cheap
+from bellhop_mlir._outline import inline_callers, outline_region
 from bellhop_mlir._purity import impure_functions, is_pure
-from bellhop_mlir._walk import blocks_in, functions, operations, tree
+from bellhop_mlir._walk import find_functions, list_blocks, list_operations, walk_operations
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -36,7 +41,7 @@ class FuseAccelerate(Pass):
           return %c : tensor<f64>
         }
 
-    What stands between two regions goes along if it is cheap (``_cheap.py``): elementwise
+    What stands between two regions goes along if it is cheap (``_op_cost.py``): elementwise
     operations, slices, reductions.  Regions that do not depend on each other merge too, for
     one call instead of two.  A loop that holds nothing but regions of one device and cheap
     operations becomes a region itself, so that what it carries stays on the device.
@@ -54,8 +59,8 @@ class FuseAccelerate(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         inline_callers(module, lambda op: op.name == "callback.accelerate")
-        for function in functions_here(module):
-            for block in reversed(blocks_in(function)):
+        for function in host_functions(module):
+            for block in reversed(list_blocks(function)):
                 while _fuse_loop(module, block) or _fuse_two(module, block):
                     pass
         drop_unused_functions(module)
@@ -63,21 +68,21 @@ class FuseAccelerate(Pass):
 
 
 def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
-    by_name = functions(module)
+    by_name = find_functions(module)
     for op in block.operations:
         loop = op.operation
         if loop.name != "stablehlo.while":
             continue
-        inside = operations(loop)
+        inside = list_operations(loop)
         regions = [each for each in inside if each.name == "callback.accelerate"]
         if (
-            len({_device(each) for each in regions}) == 1
+            len({_device_name(each) for each in regions}) == 1
             and all(
                 each.name == "callback.accelerate" or is_cheap(each, by_name) for each in inside
             )
-            and _are_pure(module, regions)
+            and _has_pure_regions(module, regions)
         ):
-            outline(module, [loop], _device(regions[0]))
+            outline_region(module, [loop], _device_name(regions[0]))
             return True
     return False
 
@@ -85,9 +90,9 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
-    by_name = functions(module)
+    by_name = find_functions(module)
     impure = impure_functions(module)
-    dependence = Dependence(block)
+    dependence = DependenceGraph(block)
     all_ops = dependence.operations
     regions = [
         i
@@ -95,26 +100,28 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
         if op.name == "callback.accelerate" and is_pure(op, impure)
     ]
 
-    calling_out = holding(module, _calls_out)
+    calling_out = functions_holding(module, _leaves_device)
 
     def is_light(i: int) -> bool:
         return is_pure(all_ops[i], impure) and not any(
-            op.name.startswith("callback.") or not calling_out.isdisjoint(references(op))
-            for op in tree(all_ops[i])
+            op.name.startswith("callback.") or not calling_out.isdisjoint(iterate_references(op))
+            for op in walk_operations(all_ops[i])
         )
 
     for place, second in enumerate(regions):
-        before_second = dependence.before(second)
-        after_second = dependence.after(second)
+        before_second = dependence.find_dependencies(second)
+        after_second = dependence.find_dependents(second)
         for first in reversed(regions[:place]):
-            if _device(all_ops[first]) != _device(all_ops[second]):
+            if _device_name(all_ops[first]) != _device_name(all_ops[second]):
                 continue
-            after_first = dependence.after(first)
+            after_first = dependence.find_dependents(first)
             path = after_first & before_second
             # What must wait for both from now on, and what both wait for.
             waiting = {i for i in after_first - path - after_second if i < second}
             awaited = {
-                i for i in before_second - path - dependence.before(first) if first < i < second
+                i
+                for i in before_second - path - dependence.find_dependencies(first)
+                if first < i < second
             } - {first}
             if not all(is_cheap(all_ops[i], by_name) for i in path):
                 continue
@@ -126,20 +133,20 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
             for op in waiting_ops:
                 op.move_after(anchor)
                 anchor = op
-            outline(module, members, _device(all_ops[first]))
+            outline_region(module, members, _device_name(all_ops[first]))
             return True
     return False
 
 
-def _calls_out(op: ir.Operation) -> bool:
+def _leaves_device(op: ir.Operation) -> bool:
     """Tell whether an operation is a circuit, a callback or a region."""
     return op.name.startswith(("callback.", "quantum."))
 
 
-def _are_pure(module: ir.Module, regions: list[ir.Operation]) -> bool:
+def _has_pure_regions(module: ir.Module, regions: list[ir.Operation]) -> bool:
     impure = impure_functions(module)
     return all(is_pure(op, impure) for op in regions)
 
 
-def _device(op: ir.Operation) -> str:
+def _device_name(op: ir.Operation) -> str:
     return callback.AccelerateOp(op).device

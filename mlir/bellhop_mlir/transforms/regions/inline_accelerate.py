@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
-    call_graph,
+    build_call_graph,
     drop_unused_functions,
-    reachable,
+    find_reachable,
 )
-from bellhop_mlir._outline import inline
-from bellhop_mlir._walk import enclosing_function, functions, symbol
+from bellhop_mlir._outline import inline_call
+from bellhop_mlir._walk import enclosing_function, find_functions, symbol_attribute
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -53,17 +53,17 @@ class InlineAccelerate(Pass):
         # A region may hold others, which the copy of its body brings to light.
         while regions := self._regions(module):
             found = True
-            by_name = functions(module)
+            by_name = find_functions(module)
             for op in regions:
-                inline(op, by_name[symbol(op)])
+                inline_call(op, by_name[symbol_attribute(op)])
         if found:
             drop_unused_functions(module)
         return found
 
     def _regions(self, module: ir.Module) -> list[ir.Operation]:
-        regions = callback.regions_here(module)
-        elsewhere = reachable(
-            call_graph(module), {op.callee for op in regions if op.device != self.device}
+        regions = callback.find_host_regions(module)
+        elsewhere = find_reachable(
+            build_call_graph(module), {op.callee for op in regions if op.device != self.device}
         )
         return [
             op.operation

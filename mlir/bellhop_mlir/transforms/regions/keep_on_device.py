@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import functions_here, narrow
-from bellhop_mlir._cheap import is_constant
+from bellhop_mlir._block_partition import OperationGroup, compute_inputs_and_outputs, outline_part
+from bellhop_mlir._call_graph import host_functions, prune_signature
+from bellhop_mlir._op_cost import is_constant
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
-from bellhop_mlir._parts import OperationGroup, connect, outline
 from bellhop_mlir._walk import (
+    find_operations,
+    find_producer,
     function_type,
-    named,
-    operations,
-    producer,
-    replace,
-    string,
-    symbol,
-    types,
+    list_operations,
+    replace_operation,
+    string_attribute,
+    symbol_attribute,
+    types_of_values,
 )
-from bellhop_mlir._zeros import zeros
+from bellhop_mlir._zeros import build_zeros
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.transforms.regions.region_variants import RegionVariants
@@ -76,15 +76,17 @@ class KeepOnDevice(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        kept_values = _KeptValues(module, list(map(int, filter(None, self.results.split(",")))))
-        is_region = lambda op: kept_values.regions.device(op) is not None
+        kept_values = _DeviceValueTracker(
+            module, list(map(int, filter(None, self.results.split(","))))
+        )
+        is_region = lambda op: kept_values.regions.find_device(op) is not None
         inline_callers(module, is_region, most=MOST_COPIES)
-        for function in functions_here(module):
-            kept_values.change(function)
+        for function in host_functions(module):
+            kept_values.change_function(function)
         return kept_values.regions.finish()
 
 
-class _KeptValues:
+class _DeviceValueTracker:
     def __init__(self, module: ir.Module, returned: Sequence[int]) -> None:
         self._module = module
         self._returned = returned
@@ -98,47 +100,47 @@ class _KeptValues:
         self._by_regions: dict[ir.Value, list[_Use]] = {}
         self._by_carries: dict[ir.Value, list[_Use]] = {}
 
-    def change(self, function: ir.Operation) -> None:
+    def change_function(self, function: ir.Operation) -> None:
         """Change one function."""
-        loops = named(function, "stablehlo.while")
-        if not any(map(self.regions.target, operations(function))):
+        loops = find_operations(function, "stablehlo.while")
+        if not any(map(self.regions.find_target, list_operations(function))):
             return
         for loop in reversed(loops):
-            self._use_what_is_outside(loop)
+            self._use_values_from_above(loop)
         carried = [
             (loop, place, device)
             for loop in loops
             for place in range(len(loop.operands))
-            if (device := self._device_of_carry(loop, place)) is not None
+            if (device := self._find_carry_device(loop, place)) is not None
         ]
         devices = {loop.results[place]: device for loop, place, device in carried}
         self._held, self._by_regions, self._by_carries = set(), defaultdict(list), defaultdict(list)
         self._collect(function, carried)
-        is_main = string(function, "sym_name") == "main"
-        given = self._give_away_results(function) if is_main else []
-        for op in operations(function):
+        is_main = string_attribute(function, "sym_name") == "main"
+        given = self._return_handles(function) if is_main else []
+        for op in list_operations(function):
             if op.name == "stablehlo.while":
                 self._change_loop(op, devices)
-            elif self.regions.target(op) is not None:
+            elif self.regions.find_target(op) is not None:
                 self._change_region(op)
         # A loop that uses a handle becomes a function, so its own results are seen to before.
         backwards = self._owned[::-1]
-        for handle in sorted(backwards, key=lambda handle: not _is_of_loop(handle)):
-            self._release(handle)
+        for handle in sorted(backwards, key=lambda handle: not _is_loop_carried(handle)):
+            self._release_handle(handle)
         self._owned, self._taken = [], {}
         if given:
             type_ = function_type(function)
-            narrow(function, range(len(type_.inputs)), range(len(type_.results)))
+            prune_signature(function, range(len(type_.inputs)), range(len(type_.results)))
             callback.set_given_results(self._module, given)
 
-    def _use_what_is_outside(self, loop: ir.Operation) -> None:
+    def _use_values_from_above(self, loop: ir.Operation) -> None:
         """Let a loop use from outside what it does not change and regions take."""
         condition, body = (region.blocks[0] for region in loop.regions)
         *_, end = body.operations
         for place, argument in enumerate(body.arguments):
             start = loop.operands[place]
             if end.operands[place] != argument or not any(
-                self.regions.device(op) is not None for op, _ in _uses(argument)
+                self.regions.find_device(op) is not None for op, _ in _list_uses(argument)
             ):
                 continue
             argument.replace_all_uses_with(start)
@@ -146,35 +148,41 @@ class _KeptValues:
             loop.results[place].replace_all_uses_with(start)
             end.operands[place] = argument
             with ir.InsertionPoint(loop), loop.location:
-                loop.operands[place] = zeros(start.type)
+                loop.operands[place] = build_zeros(start.type)
 
-    def _device_of_carry(self, loop: ir.Operation, place: int) -> str | None:
+    def _find_carry_device(self, loop: ir.Operation, index: int) -> str | None:
         """Return the device that what a loop carries may stay on."""
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
-        argument, last = body.arguments[place], end.operands[place]
-        device = self.regions.device(producer(last))
-        users = [op for op, _ in _uses(argument)]
-        if device is None or not users or len(_uses(loop.regions[0].blocks[0].arguments[place])):
+        argument, last = body.arguments[index], end.operands[index]
+        device = self.regions.find_device(find_producer(last))
+        users = [op for op, _ in _list_uses(argument)]
+        if (
+            device is None
+            or not users
+            or len(_list_uses(loop.regions[0].blocks[0].arguments[index]))
+        ):
             return None
-        is_of_body = producer(last).block == body  # type: ignore[union-attr]
+        is_of_body = find_producer(last).block == body  # type: ignore[union-attr]
         return (
-            device if is_of_body and {self.regions.device(op) for op in users} == {device} else None
+            device
+            if is_of_body and {self.regions.find_device(op) for op in users} == {device}
+            else None
         )
 
     def _collect(self, function: ir.Operation, carried: Sequence[_Carry]) -> None:
         """Find out which use needs a handle, and make those of values that are on the host."""
         together: dict[tuple[ir.Value, str], list[tuple[ir.Block, ir.Operation, _Use, bool]]]
         together = defaultdict(list)
-        resident = _values_of(carried)
+        resident = _find_carried_values(carried)
 
-        def goes_there(use: _Use, value: ir.Value, device: str) -> None:
+        def _can_stay_on_device(use: _Use, value: ir.Value, device: str) -> None:
             op, _ = use
-            loop = _outermost_without(op, value)
+            loop = _find_outermost_loop(op, value)
             place = op if loop is None else loop
             together[value, device].append((place.block, place, use, loop is not None))
 
-        for op in operations(function):
+        for op in list_operations(function):
             for loop, place, device in carried:
                 if op != loop:
                     continue
@@ -182,35 +190,38 @@ class _KeptValues:
                 self._by_carries[end.operands[place]].append((end.operation, place))
                 start = loop.operands[place]
                 # What a loop before has left goes on where this one alone takes it.
-                is_left = resident.get(start) == device and _uses(start) == [(loop, place)]
-                if is_left or self.regions.device(producer(start)) == device:
+                is_left = resident.get(start) == device and _list_uses(start) == [(loop, place)]
+                if is_left or self.regions.find_device(find_producer(start)) == device:
                     self._by_carries[start].append((loop, place))
                 else:
-                    goes_there((loop, place), start, device)
-            device_of_op = self.regions.device(op)
+                    _can_stay_on_device((loop, place), start, device)
+            device_of_op = self.regions.find_device(op)
             if device_of_op is None:
                 continue
             for number, value in enumerate(op.operands):
-                if device_of_op in (resident.get(value), self.regions.device(producer(value))):
+                if device_of_op in (
+                    resident.get(value),
+                    self.regions.find_device(find_producer(value)),
+                ):
                     self._by_regions[value].append((op, number))
                 elif not is_constant(value):
-                    goes_there((op, number), value, device_of_op)
+                    _can_stay_on_device((op, number), value, device_of_op)
         for (value, device), uses in together.items():
-            self._share(value, device, uses)
+            self._share_transfer(value, device, uses)
 
-    def _give_away_results(self, main: ir.Operation) -> list[int]:
+    def _return_handles(self, main: ir.Operation) -> list[int]:
         """Let the program return handles where it may and regions make the results; say where."""
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
         given = []
         for number in self._returned:
             value = end.operands[tokens + number]
-            if self.regions.target(producer(value)) is not None:
+            if self.regions.find_target(find_producer(value)) is not None:
                 self._by_carries[value].append((end.operation, tokens + number))
                 given.append(number)
         return given
 
-    def _share(
+    def _share_transfer(
         self,
         value: ir.Value,
         device: str,
@@ -228,21 +239,21 @@ class _KeptValues:
             for _, _, (op, number), _ in here:
                 if op.name != "stablehlo.while":
                     if is_shared:
-                        self._hand([(op, number)], handle)
+                        self._replace_uses_with_handle([(op, number)], handle)
                     continue
                 # A loop gives away what it carries on.
                 own = (
-                    self.regions.second(device, handle, value.type, op)
+                    self.regions.add_shared_handle(device, handle, value.type, op)
                     if is_shared
                     else self.regions.transfer(device, value, op)
                 )
-                self._hand([(op, number)], own)
+                self._replace_uses_with_handle([(op, number)], own)
 
     def _change_loop(self, loop: ir.Operation, devices: Mapping[ir.Value, str]) -> None:
         places = [place for place, result in enumerate(loop.results) if result in devices]
         if not places:
             return
-        results = types(loop.results)
+        results = types_of_values(loop.results)
         for place in places:
             results[place] = self._handle
         with ir.InsertionPoint(loop), loop.location:
@@ -257,73 +268,75 @@ class _KeptValues:
             old.blocks[0].append_to(region)
             for place in places:
                 region.blocks[0].arguments[place].set_type(self._handle)
-        following = _following(new)
+        following = _next_operation(new)
         values = list(new.results)
         for place in places:
             argument, old = new.regions[1].blocks[0].arguments[place], loop.results[place]
             handle = values[place]
             for value, uses_of in ((argument, argument), (handle, old)):
-                self._hand(self._by_regions.get(uses_of, []), value)
+                self._replace_uses_with_handle(self._by_regions.get(uses_of, []), value)
                 if carrying := self._by_carries.get(uses_of):
-                    self._hand(carrying, value)
+                    self._replace_uses_with_handle(carrying, value)
                 else:
                     self._owned.append(value)
-            if _uses(old):
+            if _list_uses(old):
                 device = devices[old]
                 values[place] = self.regions.fetch(device, handle, old.type, following)
-        replace(loop, values)
+        replace_operation(loop, values)
 
     def _change_region(self, op: ir.Operation) -> None:
-        held = [i for i in range(len(op.operands)) if _key(op, i) in self._held]
+        held = [i for i in range(len(op.operands)) if _operand_key(op, i) in self._held]
         fetched: list[int] = []
         kept: list[tuple[int, list[_Use], bool]] = []
         for place, result in enumerate(op.results):
             taking = self._by_regions.get(result, [])
             carrying = self._by_carries.get(result, [])
-            if any(use not in taking and use not in carrying for use in _uses(result)):
+            if any(use not in taking and use not in carrying for use in _list_uses(result)):
                 fetched.append(place)
             if taking:
                 kept.append((place, taking, True))
             kept += [(place, [use], False) for use in carrying]
         if not held and not kept:
             return
-        name = self.regions.variant(symbol(op), held, fetched, [place for place, *_ in kept])
-        new = self.regions.call(name, list(op.operands), op)
+        name = self.regions.find_variant(
+            symbol_attribute(op), held, fetched, [place for place, *_ in kept]
+        )
+        new = self.regions.build_call(name, list(op.operands), op)
         for place, value in zip(fetched, new.results, strict=False):
             op.results[place].replace_all_uses_with(value)
         handles = list(new.results)[len(fetched) :]
         for handle, (_, uses, is_owned) in zip(handles, kept, strict=True):
-            self._hand(uses, handle)
+            self._replace_uses_with_handle(uses, handle)
             if is_owned:
                 self._owned.append(handle)
         op.erase()
 
-    def _hand(self, uses: Sequence[_Use], handle: ir.Value) -> None:
+    def _replace_uses_with_handle(self, uses: Sequence[_Use], handle: ir.Value) -> None:
         """Let uses of a value be such of its handle."""
         for op, number in uses:
             op.operands[number] = handle
             if op.name in ("callback.call", "stablehlo.while"):
-                self._held.add(_key(op, number))
+                self._held.add(_operand_key(op, number))
 
-    def _release(self, handle: ir.Value) -> None:
+    def _release_handle(self, handle: ir.Value) -> None:
         """Let go of what a handle stands for where its block ends, behind all uses."""
-        block = _block_of(handle)
+        block = _find_block(handle)
         users: list[ir.Operation] = []
-        for op, _ in _uses(handle):
-            user = _ancestor(op, block)
+        for op, _ in _list_uses(handle):
+            user = _find_ancestor(op, block)
             if user not in users:
                 users.append(user)
         anchors = [
-            self._passed(user, handle)
+            self._pass_out_of_block(user, handle)
             if len(user.regions)
-            else self._taken.get(user.results[0], _anchor(user))
+            else self._taken.get(user.results[0], _find_anchor(user))
             for user in users
         ]
         *_, end = block.operations
         with ir.InsertionPoint(end), end.location:
             self.regions.release(handle, anchors)
 
-    def _passed(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
+    def _pass_out_of_block(self, op: ir.Operation, handle: ir.Value) -> ir.Value:
         """Return a handle that is there once a loop, or a conditional, is over.
 
         XLA may know results of the loop before: that of the counter.
@@ -337,24 +350,24 @@ class _KeptValues:
             taken = stablehlo.or_(passed, passed)
         part = OperationGroup([op, zero.owner, passed.owner])
         behind = [taken.owner, *ops[place:]]
-        connect([OperationGroup(ops[: place - 1]), part, OperationGroup(behind)])
-        outline(self._module, part, "holding")
-        holding = producer(taken.owner.operands[0])
+        compute_inputs_and_outputs([OperationGroup(ops[: place - 1]), part, OperationGroup(behind)])
+        outline_part(self._module, part, "holding")
+        holding = find_producer(taken.owner.operands[0])
         assert holding is not None
         self._taken[holding.results[0]] = taken
         return taken
 
 
-def _uses(value: ir.Value) -> list[_Use]:
+def _list_uses(value: ir.Value) -> list[_Use]:
     return [(use.owner.operation, use.operand_number) for use in value.uses]
 
 
-def _key(op: ir.Operation, number: int) -> tuple[ir.Value, int]:
+def _operand_key(op: ir.Operation, index: int) -> tuple[ir.Value, int]:
     # An operation's own hash changes with it.
-    return op.results[0], number
+    return op.results[0], index
 
 
-def _values_of(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
+def _find_carried_values(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
     """Return what loops carry on devices, as their bodies and what follows them have it."""
     return {
         value: device
@@ -363,26 +376,26 @@ def _values_of(carried: Sequence[_Carry]) -> dict[ir.Value, str]:
     }
 
 
-def _block_of(value: ir.Value) -> ir.Block:
-    op = producer(value)
+def _find_block(value: ir.Value) -> ir.Block:
+    op = find_producer(value)
     return value.owner if op is None else op.block
 
 
-def _is_of_loop(value: ir.Value) -> bool:
-    op = producer(value)
+def _is_loop_carried(value: ir.Value) -> bool:
+    op = find_producer(value)
     return op is not None and op.name == "stablehlo.while"
 
 
-def _ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:
+def _find_ancestor(op: ir.Operation, block: ir.Block) -> ir.Operation:
     """Return the operation of a block that is ``op`` or holds it."""
     while op.block != block:
         op = op.block.owner.operation
     return op
 
 
-def _outermost_without(op: ir.Operation, value: ir.Value) -> ir.Operation | None:
+def _find_outermost_loop(op: ir.Operation, value: ir.Value) -> ir.Operation | None:
     """Return the outermost loop around an operation that a value is not made in."""
-    home = _block_of(value)
+    home = _find_block(value)
     outermost = None
     while op.block != home:
         op = op.block.owner.operation
@@ -391,11 +404,11 @@ def _outermost_without(op: ir.Operation, value: ir.Value) -> ir.Operation | None
     return outermost
 
 
-def _following(op: ir.Operation) -> ir.Operation:
+def _next_operation(op: ir.Operation) -> ir.Operation:
     ops = [each.operation for each in op.block.operations]
     return ops[ops.index(op) + 1]
 
 
-def _anchor(op: ir.Operation) -> ir.Value:
+def _find_anchor(op: ir.Operation) -> ir.Value:
     results = list(op.results)
     return next((each for each in results if not callback.is_token(each.type)), results[0])

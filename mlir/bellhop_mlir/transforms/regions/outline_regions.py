@@ -1,7 +1,7 @@
 """outline-regions: calls of accelerated functions become regions of their own."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import named, replace, symbol, types
+from bellhop_mlir._walk import find_operations, replace_operation, symbol_attribute, types_of_values
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.region_name import RegionName
@@ -27,15 +27,15 @@ class OutlineRegions(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         found = False
-        for op in named(module.operation, "func.call"):
-            callee = symbol(op)
+        for op in find_operations(module.operation, "func.call"):
+            callee = symbol_attribute(op)
             name = RegionName.parse(callee)
             if name is None:
                 continue
             found = True
             with ir.InsertionPoint(op), op.location:
-                region = callback.accelerate(
-                    callee, name.device, list(op.operands), types(op.results)
+                region = callback.build_accelerate(
+                    callee, name.device, list(op.operands), types_of_values(op.results)
                 )
-            replace(op, list(region.results))
+            replace_operation(op, list(region.results))
         return found

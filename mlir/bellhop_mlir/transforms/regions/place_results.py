@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._purity import impure_functions
-from bellhop_mlir._walk import fresh_symbol, functions, producer
+from bellhop_mlir._walk import find_functions, find_producer, make_unique_symbol
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.region_name import RegionName
@@ -43,26 +43,26 @@ class PlaceResults(Pass):
         devices = {place: device for place, device in enumerate(self.devices.split(",")) if device}
         if not devices:
             return False
-        main = functions(module)["main"]
+        main = find_functions(module)["main"]
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
         impure = impure_functions(module)
         callees: dict[tuple[str, ir.Type], str] = {}
         for place, device in devices.items():
             value = end.operands[tokens + place]
-            if _keeps(producer(value), device, impure):
+            if _can_stay_on_device(find_producer(value), device, impure):
                 continue
             if (device, value.type) not in callees:
-                callees[device, value.type] = _identity(module, device, value.type)
+                callees[device, value.type] = _declare_identity(module, device, value.type)
             with ir.InsertionPoint(end), main.location:
-                placed = callback.accelerate(
+                placed = callback.build_accelerate(
                     callees[device, value.type], device, [value], [value.type]
                 )
             end.operands[tokens + place] = placed.results[0]
         return bool(callees)
 
 
-def _keeps(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
+def _can_stay_on_device(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
     """Tell whether a value is the result of a region on a device, and may stay there."""
     if op is None or op.name != "callback.accelerate":
         return False
@@ -70,9 +70,9 @@ def _keeps(op: ir.Operation | None, device: str, impure: set[str]) -> bool:
     return region.device == device and region.callee not in impure
 
 
-def _identity(module: ir.Module, device: str, type_: ir.Type) -> str:
+def _declare_identity(module: ir.Module, device: str, type_: ir.Type) -> str:
     with ir.InsertionPoint(module.body), ir.Location.unknown():
-        name = fresh_symbol(module, str(RegionName(device, "result")))
+        name = make_unique_symbol(module, str(RegionName(device, "result")))
         function = func.FuncOp(name, ([type_], [type_]), visibility="private")
         with ir.InsertionPoint(function.add_entry_block()):
             func.ReturnOp(list(function.regions[0].blocks[0].arguments))

@@ -4,9 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._walk import fresh_symbol, operations, source_line, string, symbol, symbols
+from bellhop_mlir._walk import (
+    find_symbols,
+    list_operations,
+    make_unique_symbol,
+    source_line,
+    string_attribute,
+    symbol_attribute,
+)
 from bellhop_mlir.dialects import callback
-from bellhop_mlir.dialects._attributes import i64
+from bellhop_mlir.dialects._attributes import make_i64
 
 
 class RegionVariants:
@@ -18,34 +25,34 @@ class RegionVariants:
 
     def __init__(self, module: ir.Module) -> None:
         self._module = module
-        self._modules = symbols(module, "builtin.module")
+        self._modules = find_symbols(module, "builtin.module")
         self._declared = {
             name: declaration
-            for name, declaration in callback.declarations(module).items()
+            for name, declaration in callback.find_declarations(module).items()
             if declaration.module is not None
         }
         self._first_id = min((each.id for each in self._declared.values()), default=0)
         self._handle = ir.Type.parse(callback.HANDLE)
         self._variants: dict[object, str] = {}
 
-    def device(self, op: ir.Operation | None) -> str | None:
+    def find_device(self, op: ir.Operation | None) -> str | None:
         """Return the one device that an operation is a region of."""
-        target = self.target(op)
+        target = self.find_target(op)
         return None if target is None or target.startswith("sharding:") else target
 
-    def target(self, op: ir.Operation | None) -> str | None:
+    def find_target(self, op: ir.Operation | None) -> str | None:
         """Return the device, or devices, that an operation is a region of."""
         if op is None or op.name != "callback.call" or not len(op.results):
             return None
-        if symbol(op) not in self._declared:
+        if symbol_attribute(op) not in self._declared:
             return None
-        if self._declared[symbol(op)].places("held") is not None:
+        if self._declared[symbol_attribute(op)].find_indices("held") is not None:
             # It was seen to already.
             return None
-        module = self._declared[symbol(op)].module
+        module = self._declared[symbol_attribute(op)].module
         if module is None or not callback.CallOp(op).traits.is_pure:
             return None
-        return string(self._modules[module], "bellhop.device")
+        return string_attribute(self._modules[module], "bellhop.device")
 
     def is_region(self, name: str) -> bool:
         """Tell whether a symbol is that of a region."""
@@ -55,7 +62,7 @@ class RegionVariants:
         """Move a value to a device before an operation; return its handle."""
         return self._transfer(device, value, value.type, before, held=(), fetched=()).results[0]
 
-    def second(
+    def add_shared_handle(
         self, device: str, handle: ir.Value, type_: ir.Type, before: ir.Operation
     ) -> ir.Value:
         """Return a handle before an operation that owns what another one stands for besides."""
@@ -69,28 +76,28 @@ class RegionVariants:
 
     def release(self, handle: ir.Value, anchors: Sequence[ir.Value]) -> None:
         """Let go of what a handle stands for, behind what makes the anchors."""
-        callback.call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
+        callback.build_call(next(iter(self._variants.values())), "release", [handle, *anchors], [])
 
-    def variant(
+    def find_variant(
         self, name: str, held: Sequence[int], fetched: Sequence[int], kept: Sequence[int]
     ) -> str:
         """Return the declaration of a region with other values on the device."""
         results = self._declared[name].function_type.results
-        return self._variant(
+        return self._make_variant(
             (name, tuple(held), tuple(fetched), tuple(kept)),
             held,
             [results[i] for i in fetched] + [self._handle] * len(kept),
             {"held": held, "fetched": fetched, "kept": kept},
         )
 
-    def taking(self, name: str, held: Sequence[int]) -> str:
+    def find_variant_holding(self, name: str, held: Sequence[int]) -> str:
         """Return the declaration of a region with more of its arguments held."""
         old = self._declared[name]
-        places = sorted({*(old.places("held") or ()), *held})
+        places = sorted({*(old.find_indices("held") or ()), *held})
         results = old.function_type.results
-        return self._variant((name, tuple(held)), held, results, {"held": places})
+        return self._make_variant((name, tuple(held)), held, results, {"held": places})
 
-    def _variant(
+    def _make_variant(
         self,
         key: tuple[Any, ...],
         held: Sequence[int],
@@ -104,31 +111,33 @@ class RegionVariants:
         inputs = [
             self._handle if i in held else each for i, each in enumerate(old.function_type.inputs)
         ]
-        module_name = fresh_symbol(self._module, old.module or name)
+        module_name = make_unique_symbol(self._module, old.module or name)
         nested = self._modules[old.module or ""]
         module = nested.clone(ip=ir.InsertionPoint(nested))
         module.attributes["sym_name"] = ir.StringAttr.get(module_name)
         with ir.InsertionPoint(old.operation), old.operation.location:
-            declaration = callback.func(
-                fresh_symbol(self._module, name),
+            declaration = callback.build_func(
+                make_unique_symbol(self._module, name),
                 inputs,
                 results,
-                python=string(old.operation, "python"),
-                site=string(old.operation, "site"),
+                python=string_attribute(old.operation, "python"),
+                site=string_attribute(old.operation, "site"),
                 id=self._next_id(),
                 module=module_name,
             )
-        _set_places(declaration, **{**_places_of(old), **places})
+        _set_indices(declaration, **{**_find_indices(old), **places})
         self._modules[module_name] = module
         self._declared[declaration.sym_name] = declaration
         self._variants[key] = declaration.sym_name
         return declaration.sym_name
 
-    def call(self, name: str, operands: Sequence[ir.Value], before: ir.Operation) -> ir.Operation:
+    def build_call(
+        self, name: str, operands: Sequence[ir.Value], before: ir.Operation
+    ) -> ir.Operation:
         """Call a region before an operation."""
         with ir.InsertionPoint(before), before.location:
             results = self._declared[name].function_type.results
-            call = callback.call(name, "pure", operands, results).operation
+            call = callback.build_call(name, "pure", operands, results).operation
         # A handle is no value: a call that makes one may be neither merged nor moved.
         call.attributes[callback.STAYS] = ir.UnitAttr.get()
         return call
@@ -138,7 +147,9 @@ class RegionVariants:
         if not self._variants:
             return False
         called = {
-            symbol(op) for op in operations(self._module.operation) if op.name == "callback.call"
+            symbol_attribute(op)
+            for op in list_operations(self._module.operation)
+            if op.name == "callback.call"
         }
         for name, declaration in list(self._declared.items()):
             if name not in called:
@@ -147,7 +158,7 @@ class RegionVariants:
                 del self._declared[name]
         ordered = sorted(self._declared.values(), key=lambda each: each.id)
         for number, declaration in enumerate(ordered, self._first_id):
-            declaration.operation.attributes["id"] = i64(number)
+            declaration.operation.attributes["id"] = make_i64(number)
         return True
 
     def _transfer(
@@ -162,7 +173,7 @@ class RegionVariants:
         key = (device, type_, tuple(held), tuple(fetched))
         if key not in self._variants:
             with ir.InsertionPoint.at_block_begin(self._module.body), before.location:
-                name = fresh_symbol(self._module, "region_transfer")
+                name = make_unique_symbol(self._module, "region_transfer")
                 nested = ir.Operation.create(
                     "builtin.module",
                     regions=1,
@@ -178,8 +189,8 @@ class RegionVariants:
                         func.ReturnOp(list(main.regions[0].blocks[0].arguments))
                 inside = type_ if not held else self._handle
                 outside = type_ if fetched else self._handle
-                declaration = callback.func(
-                    fresh_symbol(self._module, "transfer"),
+                declaration = callback.build_func(
+                    make_unique_symbol(self._module, "transfer"),
                     [inside],
                     [outside],
                     python="transfer",
@@ -187,22 +198,22 @@ class RegionVariants:
                     id=self._next_id(),
                     module=name,
                 )
-            _set_places(declaration, held=held, fetched=fetched, kept=() if fetched else (0,))
+            _set_indices(declaration, held=held, fetched=fetched, kept=() if fetched else (0,))
             self._modules[name] = nested
             self._declared[declaration.sym_name] = declaration
             self._variants[key] = declaration.sym_name
-        return self.call(self._variants[key], [value], before)
+        return self.build_call(self._variants[key], [value], before)
 
     def _next_id(self) -> int:
         # Of callbacks too, until regions are numbered anew.
-        return 1 + max(each.id for each in callback.declarations(self._module).values())
+        return 1 + max(each.id for each in callback.find_declarations(self._module).values())
 
 
-def _places_of(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
-    found = {name: declaration.places(name) for name in ("held", "fetched", "kept")}
+def _find_indices(declaration: callback.FuncOp) -> dict[str, Sequence[int]]:
+    found = {name: declaration.find_indices(name) for name in ("held", "fetched", "kept")}
     return {name: places for name, places in found.items() if places is not None}
 
 
-def _set_places(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
+def _set_indices(declaration: callback.FuncOp, **places: Sequence[int]) -> None:
     for name, of_name in places.items():
         declaration.operation.attributes[name] = ir.DenseI64ArrayAttr.get(list(of_name))

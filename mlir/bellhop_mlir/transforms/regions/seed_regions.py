@@ -1,20 +1,20 @@
 """seed-regions: regions draw random numbers by themselves, from a seed that they are handed."""
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import holding, references
+from bellhop_mlir._call_graph import functions_holding, iterate_references
 from bellhop_mlir._walk import (
-    fresh_symbol,
+    find_functions,
+    find_operations,
     function_type,
-    functions,
-    named,
-    replace,
+    make_unique_symbol,
+    replace_operation,
     set_function_type,
-    symbol,
-    tree,
-    types,
+    symbol_attribute,
+    types_of_values,
+    walk_operations,
 )
 from bellhop_mlir.dialects import callback, quantum
-from bellhop_mlir.dialects._attributes import i64
+from bellhop_mlir.dialects._attributes import make_i64
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
@@ -61,20 +61,22 @@ class SeedRegions(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        drawing = holding(module, _draws)
+        drawing = functions_holding(module, _is_random_operation)
         regions = [
-            region.operation for region in callback.regions_here(module) if region.callee in drawing
+            region.operation
+            for region in callback.find_host_regions(module)
+            if region.callee in drawing
         ]
-        seeded = _Seeded(module, drawing)
+        seeded = _SeededVariants(module, drawing)
         numbers = [op.attributes["circuit"].value for op in seeded.seeds]
         for number, op in enumerate(regions, max(numbers, default=0) + 1):
             with ir.InsertionPoint(op), op.location:
-                [seed] = quantum.seed([], circuit=i64(number))
+                [seed] = quantum.seed([], circuit=make_i64(number))
             seeded.call(op, seed)
         return bool(regions)
 
 
-class _Seeded:
+class _SeededVariants:
     """Variants of functions that take a seed behind their arguments, and return the next one."""
 
     def __init__(self, module: ir.Module, drawing: set[str]) -> None:
@@ -82,23 +84,23 @@ class _Seeded:
         self._drawing = drawing
         self._variants: dict[str, str] = {}
         self._type = ir.Type.parse(quantum.SEED)
-        self.seeds = named(module.operation, "quantum.seed")
+        self.seeds = find_operations(module.operation, "quantum.seed")
 
     def call(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
         """Let a call be one of the variant; return the next seed."""
-        callee = self._variant(symbol(op))
+        callee = self._variant(symbol_attribute(op))
         attributes = {**dict(op.attributes.items()), "callee": ir.FlatSymbolRefAttr.get(callee)}
-        return _rebuilt(op, [*op.operands, seed], [self._type], attributes)
+        return _rebuild(op, [*op.operands, seed], [self._type], attributes)
 
     def _variant(self, name: str) -> str:
         if name in self._variants:
             return self._variants[name]
-        old = functions(self._module)[name]
+        old = find_functions(self._module)[name]
         function = old.clone(ip=ir.InsertionPoint(old))
-        variant = self._variants[name] = fresh_symbol(self._module, name)
+        variant = self._variants[name] = make_unique_symbol(self._module, name)
         function.attributes["sym_name"] = ir.StringAttr.get(variant)
         block = function.regions[0].blocks[0]
-        self._thread(block, block.add_argument(self._type, function.location))
+        self._thread_seed(block, block.add_argument(self._type, function.location))
         type_ = function_type(old)
         set_function_type(function, [*type_.inputs, self._type], [*type_.results, self._type])
         for each in ("arg_attrs", "res_attrs"):
@@ -107,26 +109,26 @@ class _Seeded:
                 function.attributes[each] = ir.ArrayAttr.get(some)
         return variant
 
-    def _thread(self, block: ir.Block, seed: ir.Value, *, returns: bool = True) -> None:
+    def _thread_seed(self, block: ir.Block, seed: ir.Value, *, returns: bool = True) -> None:
         """Let what a block draws come of a seed, and the block return the next one."""
         *body, end = [op.operation for op in block.operations]
         for op in body:
-            if not any(map(self._is_drawing, tree(op))):
+            if not any(map(self._is_drawing, walk_operations(op))):
                 continue
             with ir.InsertionPoint(op), op.location:
-                seed = self._after(op, seed)
+                seed = self._find_next_seed(op, seed)
         if returns:
             with ir.InsertionPoint(end), end.location:
-                _rebuilt(end, [*end.operands, seed], [], dict(end.attributes.items()))
+                _rebuild(end, [*end.operands, seed], [], dict(end.attributes.items()))
 
     def _is_drawing(self, op: ir.Operation) -> bool:
-        return _draws(op) or not self._drawing.isdisjoint(references(op))
+        return _is_random_operation(op) or not self._drawing.isdisjoint(iterate_references(op))
 
-    def _after(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
+    def _find_next_seed(self, op: ir.Operation, seed: ir.Value) -> ir.Value:
         """Return the seed behind an operation that draws."""
-        if _draws(op):
-            seed, words = _split(seed)
-            replace(op, [words])
+        if _is_random_operation(op):
+            seed, words = _split_seed(seed)
+            replace_operation(op, [words])
             return seed
         if op.name in _CALLS:
             return self.call(op, seed)
@@ -136,30 +138,30 @@ class _Seeded:
             is_split = any(
                 self._is_drawing(each)
                 for part in condition.operations
-                for each in tree(part.operation)
+                for each in walk_operations(part.operation)
             )
             for number, block in enumerate((condition, body)):
                 start = block.add_argument(self._type, op.location)
                 if is_split:
                     with ir.InsertionPoint.at_block_begin(block):
-                        start = _split(start)[number]
-                self._thread(block, start, returns=block is body)
-            return _rebuilt(op, [*op.operands, seed], [self._type], attributes)
+                        start = _split_seed(start)[number]
+                self._thread_seed(block, start, returns=block is body)
+            return _rebuild(op, [*op.operands, seed], [self._type], attributes)
         if op.name in ("stablehlo.case", "stablehlo.if"):
             for region in op.regions:
-                self._thread(region.blocks[0], seed)
-            return _rebuilt(op, list(op.operands), [self._type], attributes)
+                self._thread_seed(region.blocks[0], seed)
+            return _rebuild(op, list(op.operands), [self._type], attributes)
         raise PassError(
             f"a circuit with random outcomes stands in {op.name} of a region on another device, "
             "where no seed can be handed on. Call it outside, or where the program itself runs."
         )
 
 
-def _draws(op: ir.Operation) -> bool:
+def _is_random_operation(op: ir.Operation) -> bool:
     return op.name == "quantum.seed"
 
 
-def _split(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _split_seed(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Return two seeds of one."""
     pairs = stablehlo.reshape(ir.Type.parse("tensor<2x2xui32>"), seed)
     state = stablehlo.bitcast_convert(ir.Type.parse("tensor<2xui64>"), pairs)
@@ -175,7 +177,7 @@ def _split(seed: ir.Value) -> tuple[ir.Value, ir.Value]:
     return first, second
 
 
-def _rebuilt(
+def _rebuild(
     op: ir.Operation,
     operands: list[ir.Value],
     more: list[ir.Type],
@@ -185,7 +187,7 @@ def _rebuilt(
     with ir.InsertionPoint(op), op.location:
         new = ir.Operation.create(
             op.name,
-            results=[*types(op.results), *more],
+            results=[*types_of_values(op.results), *more],
             operands=operands,
             attributes=attributes,
             regions=len(op.regions),
@@ -193,5 +195,5 @@ def _rebuilt(
     for old, region in zip(op.regions, new.regions, strict=True):
         old.blocks[0].append_to(region)
     *results, last = list(new.results) or [None]
-    replace(op, results if more else [])
+    replace_operation(op, results if more else [])
     return last

@@ -1,7 +1,15 @@
 """take-arguments: regions take what the program was called with, wherever it lies."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import functions, named, operations, producer, string, symbol, types
+from bellhop_mlir._walk import (
+    find_functions,
+    find_operations,
+    find_producer,
+    list_operations,
+    string_attribute,
+    symbol_attribute,
+    types_of_values,
+)
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 from bellhop_mlir.transforms.regions.region_variants import RegionVariants
@@ -38,7 +46,7 @@ class TakeArguments(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         regions = RegionVariants(module)
-        main = functions(module)["main"]
+        main = find_functions(module)["main"]
         (block,) = main.regions[0].blocks
         numbers = {
             value: number
@@ -47,21 +55,26 @@ class TakeArguments(Pass):
             )
         }
         handles: dict[int, ir.Value] = {}
-        for call in named(main, "callback.call"):
-            if not regions.is_region(symbol(call)) or string(call, "kind") == "release":
+        for call in find_operations(main, "callback.call"):
+            if (
+                not regions.is_region(symbol_attribute(call))
+                or string_attribute(call, "kind") == "release"
+            ):
                 continue
             is_ordered = callback.CallOp(call).is_ordered
-            places = [i for i, value in enumerate(call.operands) if _source(value) in numbers]
+            places = [i for i, value in enumerate(call.operands) if _find_source(value) in numbers]
             for place in places:
-                number = numbers[_source(call.operands[place])]
+                number = numbers[_find_source(call.operands[place])]
                 if number not in handles:
                     with ir.InsertionPoint.at_block_begin(block), main.location:
-                        handles[number] = callback.argument_handle(number)
+                        handles[number] = callback.build_argument_handle(number)
                 call.operands[place] = handles[number]
             if places:
-                name = regions.taking(symbol(call), [place - is_ordered for place in places])
+                name = regions.find_variant_holding(
+                    symbol_attribute(call), [place - is_ordered for place in places]
+                )
                 call.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
-        for op in reversed(operations(main)):
+        for op in reversed(list_operations(main)):
             if op.name in _SAME:
                 _drop_unused(op)
         if handles:
@@ -79,7 +92,7 @@ def _drop_unused(op: ir.Operation) -> None:
             operands = [op.operands[i] for i in used]
             new = ir.Operation.create(
                 op.name,
-                results=types(operands),
+                results=types_of_values(operands),
                 operands=operands,
                 attributes=dict(op.attributes.items()),
             )
@@ -88,8 +101,8 @@ def _drop_unused(op: ir.Operation) -> None:
     op.erase()
 
 
-def _source(value: ir.Value) -> ir.Value:
-    op = producer(value)
+def _find_source(value: ir.Value) -> ir.Value:
+    op = find_producer(value)
     if op is None or op.name not in _SAME:
         return value
-    return _source(op.operands[list(op.results).index(value)])
+    return _find_source(op.operands[list(op.results).index(value)])

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import drop_unused_functions
-from bellhop_mlir._cheap import is_cheap, is_constant
-from bellhop_mlir._outline import inline, move_to_region
-from bellhop_mlir._walk import functions, operations, symbol, tree
+from bellhop_mlir._op_cost import is_cheap, is_constant
+from bellhop_mlir._outline import inline_call, move_to_region
+from bellhop_mlir._walk import find_functions, list_operations, symbol_attribute, walk_operations
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -49,39 +49,41 @@ class UnnestRegions(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         found = False
-        while (region := _mixed_region(module)) is not None:
+        while (region := _find_mixed_region(module)) is not None:
             found = True
-            _Unnested(module, region).change()
+            _RegionUnnester(module, region).unnest()
         if found:
             drop_unused_functions(module)
         return found
 
 
-def _mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
+def _find_mixed_region(module: ir.Module) -> callback.AccelerateOp | None:
     """Return a region of the program that holds what other devices run, where it can be moved."""
-    for region in callback.regions_here(module):
-        if _holds_others(module, operations(functions(module)[region.callee]), region.device):
+    for region in callback.find_host_regions(module):
+        if _has_foreign_operations(
+            module, list_operations(find_functions(module)[region.callee]), region.device
+        ):
             return region
     return None
 
 
-def _holds_others(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
+def _has_foreign_operations(module: ir.Module, ops: Sequence[ir.Operation], device: str) -> bool:
     """Tell whether some of the operations, or of what they call, are of others than a device."""
-    by_name, pending, seen = functions(module), list(ops), set[str]()
+    by_name, pending, seen = find_functions(module), list(ops), set[str]()
     while pending:
         op = pending.pop()
         if not _can_move(op):
             continue
-        if _is_of_another(op, device):
+        if _must_run_outside(op, device):
             return True
         # Only so may what a function holds move: not where a shard_map calls it.
-        if op.name in ("func.call", "callback.accelerate") and symbol(op) not in seen:
-            seen.add(symbol(op))
-            pending += operations(by_name[symbol(op)])
+        if op.name in ("func.call", "callback.accelerate") and symbol_attribute(op) not in seen:
+            seen.add(symbol_attribute(op))
+            pending += list_operations(by_name[symbol_attribute(op)])
     return False
 
 
-def _is_of_another(op: ir.Operation, device: str) -> bool:
+def _must_run_outside(op: ir.Operation, device: str) -> bool:
     """Tell whether an operation is a region of another device, or only the program can do it."""
     if op.name == "callback.accelerate":
         return callback.AccelerateOp(op).device != device
@@ -97,7 +99,7 @@ def _can_move(op: ir.Operation) -> bool:
     return True
 
 
-class _Unnested:
+class _RegionUnnester:
     """A region whose operations the program takes apart.
 
     Args:
@@ -111,14 +113,14 @@ class _Unnested:
         self._callee, self._device = region.callee, region.device
         self._location = region.operation.location
 
-    def change(self) -> None:
+    def unnest(self) -> None:
         """Put regions of the device around the others, which become the program's."""
-        self._place(self._inlined(self._region))
+        self._outline_block(self._inline(self._region))
 
-    def _inlined(self, call: ir.Operation) -> list[ir.Operation]:
-        return inline(call, functions(self._module)[symbol(call)])
+    def _inline(self, call: ir.Operation) -> list[ir.Operation]:
+        return inline_call(call, find_functions(self._module)[symbol_attribute(call)])
 
-    def _place(self, ops: Sequence[ir.Operation], *, keeps_cheap: bool = False) -> None:
+    def _outline_block(self, ops: Sequence[ir.Operation], *, keeps_cheap: bool = False) -> None:
         """Move what stands in a block to the device, but for what others run, and what holds it.
 
         Args:
@@ -131,19 +133,19 @@ class _Unnested:
             if not self._is_taken_apart(op):
                 group.append(op)
             elif op.name == "func.call":
-                pending = self._inlined(op) + pending
+                pending = self._inline(op) + pending
             else:
-                self._move(group, keeps_cheap)
+                self._outline_group(group, keeps_cheap)
                 group = []
                 if op.name.startswith("quantum."):
                     keeps_cheap = op.name != "quantum.end"
                 for number, region in enumerate(op.regions):
                     *inside, _ = [each.operation for each in region.blocks[0].operations]
                     is_condition = op.name == "stablehlo.while" and number == 0
-                    self._place(inside, keeps_cheap=keeps_cheap or is_condition)
-        self._move(group, keeps_cheap)
+                    self._outline_block(inside, keeps_cheap=keeps_cheap or is_condition)
+        self._outline_group(group, keeps_cheap)
 
-    def _move(self, group: Sequence[ir.Operation], keeps_cheap: bool) -> None:
+    def _outline_group(self, group: Sequence[ir.Operation], keeps_cheap: bool) -> None:
         """Make a region of operations that follow one another.
 
         Constants go where they are used, and the program joins its tokens: a region takes one.
@@ -154,7 +156,7 @@ class _Unnested:
             if op.name != "stablehlo.after_all"
             and not (len(op.results) and is_constant(op.results[0]))
         ]
-        by_name = functions(self._module)
+        by_name = find_functions(self._module)
         if not members or (keeps_cheap and all(is_cheap(op, by_name) for op in members)):
             return
         with self._location:
@@ -163,4 +165,4 @@ class _Unnested:
     def _is_taken_apart(self, op: ir.Operation) -> bool:
         if op.name == "callback.accelerate":
             return True
-        return _holds_others(self._module, tree(op), self._device)
+        return _has_foreign_operations(self._module, walk_operations(op), self._device)

@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._parts import OperationGroup, blocks, connect, outline
-from bellhop_mlir._walk import functions, operations, rename, symbol
+from bellhop_mlir._block_partition import (
+    OperationGroup,
+    compute_inputs_and_outputs,
+    find_blocks,
+    outline_part,
+)
+from bellhop_mlir._walk import find_functions, list_operations, replace_operands, symbol_attribute
 from bellhop_mlir.passes import Pass
 
 # What computes a scalar from scalars, or picks one.
@@ -63,24 +68,24 @@ class OutlineScalars(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        is_scalar = _ScalarOperations(functions(module))
+        is_scalar = _ScalarOperations(find_functions(module))
         changed = False
-        for block in list(blocks(module)):
+        for block in list(find_blocks(module)):
             if len(block.operations) <= self.size:
                 continue
-            parts, moving = self._parts(block, is_scalar)
+            parts, moving = self._partition_block(block, is_scalar)
             if not moving:
                 continue
-            connect(parts)
+            compute_inputs_and_outputs(parts)
             for part in moving:
                 _return_elements(part)
                 _hide_operands(part)
             for number, part in reversed(list(enumerate(moving, 1))):
-                outline(module, part, f"scalars_{number}", xla_cpu_small_call="true")
+                outline_part(module, part, f"scalars_{number}", xla_cpu_small_call="true")
             changed = True
         return changed
 
-    def _parts(
+    def _partition_block(
         self, block: ir.Block, is_scalar: "_ScalarOperations"
     ) -> tuple[list[OperationGroup], list[OperationGroup]]:
         """Return the parts of a block in order, and those of them that move."""
@@ -130,7 +135,7 @@ def _hide_operands(part: OperationGroup) -> None:
         barrier = stablehlo.OptimizationBarrierOp(list(part.inputs))
     hidden = dict(zip(part.inputs, barrier.results, strict=True))
     for op in part.operations:
-        rename(op, hidden)
+        replace_operands(op, hidden)
     part.inputs = dict.fromkeys(hidden.values())
 
 
@@ -150,14 +155,16 @@ class _ScalarOperations:
         if name == "func.call":
             # One that XLA is told more of is a part already.
             is_plain = "mhlo.frontend_attributes" not in op.attributes
-            return is_plain and self._is_function_of_scalars(symbol(op))
-        return name in _SCALAR and _is_number(op.results[0].type) and not _is_returned_element(op)
+            return is_plain and self._is_function_of_scalars(symbol_attribute(op))
+        return (
+            name in _SCALAR and _is_scalar_type(op.results[0].type) and not _is_returned_element(op)
+        )
 
     def _is_function_of_scalars(self, name: str) -> bool:
         if name not in self._of_functions:
             self._of_functions[name] = all(
                 op.name in ("stablehlo.constant", "func.return") or self(op)
-                for op in operations(self._functions[name])
+                for op in list_operations(self._functions[name])
             )
         return self._of_functions[name]
 
@@ -171,7 +178,7 @@ def _is_returned_element(op: ir.Operation) -> bool:
     )
 
 
-def _is_number(type_: ir.Type) -> bool:
+def _is_scalar_type(type_: ir.Type) -> bool:
     tensor = ir.RankedTensorType(type_)
     return all(size == 1 for size in tensor.shape) and isinstance(
         tensor.element_type, ir.FloatType | ir.IntegerType

@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._parts import OperationGroup, blocks, connect, keep, outline
+from bellhop_mlir._block_partition import (
+    OperationGroup,
+    compute_inputs_and_outputs,
+    find_blocks,
+    keep_in_place,
+    outline_part,
+)
 from bellhop_mlir.passes import Pass
 
 
@@ -43,16 +49,16 @@ class SplitLongBlocks(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        long = [block for block in blocks(module) if _calls(block) > 2 * self.calls]
+        long = [block for block in find_blocks(module) if _count_calls(block) > 2 * self.calls]
         for block in long:
-            parts = self._parts(block)
-            connect(parts)
-            keep(parts[-1])
+            parts = self._partition_block(block)
+            compute_inputs_and_outputs(parts)
+            keep_in_place(parts[-1])
             for number, part in reversed(list(enumerate(parts[:-1], 1))):
-                outline(module, part, f"part_{number}")
+                outline_part(module, part, f"part_{number}")
         return bool(long)
 
-    def _parts(self, block: ir.Block) -> list[OperationGroup]:
+    def _partition_block(self, block: ir.Block) -> list[OperationGroup]:
         """Return the parts of a block; what follows the last of them stays in the block."""
         parts = [OperationGroup()]
         calls = 0
@@ -65,5 +71,5 @@ class SplitLongBlocks(Pass):
         return parts
 
 
-def _calls(block: ir.Block) -> int:
+def _count_calls(block: ir.Block) -> int:
     return sum(op.operation.name == "stablehlo.custom_call" for op in block.operations)

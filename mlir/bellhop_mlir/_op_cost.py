@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._walk import operations, producer, symbol
+from bellhop_mlir._walk import find_producer, list_operations, symbol_attribute
 
 # Elementwise operations, and those that only rearrange elements or reduce their number.
 # fmt: off
@@ -34,17 +34,17 @@ def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
         functions: the functions of its module, by symbol.
     """
     if op.name == "func.call":
-        body = operations(functions[symbol(op)])
+        body = list_operations(functions[symbol_attribute(op)])
         return all(each.name == "func.return" or is_cheap(each, functions) for each in body)
     is_cheap_itself = op.name in _CHEAP or (
         op.name.startswith("chlo.") and op.name not in _NOT_CHEAP_CHLO
     )
-    return is_cheap_itself and all(is_cheap(each, functions) for each in operations(op))
+    return is_cheap_itself and all(is_cheap(each, functions) for each in list_operations(op))
 
 
 def is_constant(value: ir.Value) -> bool:
     """Tell whether a value is a constant of the program, or one in another shape or dtype."""
-    op = producer(value)
+    op = find_producer(value)
     if op is None:
         return False
     if op.name in ("stablehlo.constant", "stablehlo.iota"):

@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._walk import enclosing_function, fresh_symbol, operations, rename, tree, types
+from bellhop_mlir._walk import (
+    enclosing_function,
+    list_operations,
+    make_unique_symbol,
+    replace_operands,
+    types_of_values,
+    walk_operations,
+)
 
 # Calls a function, of its symbol, operands and types of results; returns the results.
 Call = Callable[[str, list[ir.Value], list[ir.Type]], list[ir.Value]]
@@ -33,15 +40,15 @@ class OperationGroup:
     outputs: dict[ir.Value, None] = field(default_factory=dict)
 
 
-def blocks(module: ir.Module) -> Iterator[ir.Block]:
+def find_blocks(module: ir.Module) -> Iterator[ir.Block]:
     """Yield the blocks of functions, loops and conditionals."""
-    for op in operations(module.operation):
+    for op in list_operations(module.operation):
         if op.name in _BLOCKS_OF:
             for region in op.regions:
                 yield from region.blocks
 
 
-def connect(parts: Sequence[OperationGroup]) -> None:
+def compute_inputs_and_outputs(parts: Sequence[OperationGroup]) -> None:
     """Find out what each part takes from outside, and what of it others use.
 
     Args:
@@ -52,7 +59,7 @@ def connect(parts: Sequence[OperationGroup]) -> None:
     for part in parts:
         inside: set[ir.Value] = set()
         for op in part.operations:
-            for each in tree(op):
+            for each in walk_operations(op):
                 for value in each.operands:
                     if value in inside:
                         continue
@@ -73,7 +80,7 @@ def connect(parts: Sequence[OperationGroup]) -> None:
                     constants[result] = op
 
 
-def outline(module: ir.Module, part: OperationGroup, stem: str, **attributes: str) -> None:
+def outline_part(module: ir.Module, part: OperationGroup, stem: str, **attributes: str) -> None:
     """Move a part into a function, which is not inlined, and call it where the part began.
 
     The later parts of the block are outlined first: what a part takes is then still what it was.
@@ -94,25 +101,27 @@ def outline(module: ir.Module, part: OperationGroup, stem: str, **attributes: st
         return list(called.results)
 
     with first.location:
-        move_out(module, part, f"{enclosing_function(first)}_{stem}", first, call)
+        move_into_function(module, part, f"{enclosing_function(first)}_{stem}", first, call)
 
 
-def is_kept_apart(call: ir.Operation) -> bool:
+def is_outlined_call(call: ir.Operation) -> bool:
     """Tell whether a call is one of a part that became a function, which is not inlined."""
     return _TOLD in call.attributes and _INLINEABLE in ir.DictAttr(call.attributes[_TOLD])
 
 
-def move_out(
+def move_into_function(
     module: ir.Module, part: OperationGroup, name: str, place: ir.Operation, call: Call
 ) -> None:
     """Move a part into a function of such a name, and call that at the place of an operation."""
     inputs, outputs = list(part.inputs), list(part.outputs)
-    symbol = fresh_symbol(module, name)
+    symbol = make_unique_symbol(module, name)
     with ir.InsertionPoint(module.body):
-        function = func.FuncOp(symbol, (types(inputs), types(outputs)), visibility="private")
-    body = function.regions[0].blocks.append(*types(inputs))
+        function = func.FuncOp(
+            symbol, (types_of_values(inputs), types_of_values(outputs)), visibility="private"
+        )
+    body = function.regions[0].blocks.append(*types_of_values(inputs))
     with ir.InsertionPoint(place):
-        results = call(symbol, inputs, types(outputs))
+        results = call(symbol, inputs, types_of_values(outputs))
     inner: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
     for old, new in zip(outputs, results, strict=True):
         old.replace_all_uses_with(new)
@@ -123,14 +132,14 @@ def move_out(
         end = func.ReturnOp(outputs)
     for op in part.operations:
         op.move_before(end)
-        rename(op, inner)
+        replace_operands(op, inner)
 
 
-def keep(part: OperationGroup) -> None:
+def keep_in_place(part: OperationGroup) -> None:
     """Let a part stay where it is, with constants of its own in place of those that move."""
     own: dict[ir.Value, ir.Value] = {}
     with ir.InsertionPoint(part.operations[0]):
         for value, constant in part.constants.items():
             own[value] = constant.clone().results[0]
     for op in part.operations:
-        rename(op, own)
+        replace_operands(op, own)

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 from bellhop_mlir import dialects
 from bellhop_mlir._bindings import ir, make_context
-from bellhop_mlir._call_graph import CallGraph, call_graph, references
-from bellhop_mlir._walk import functions, operations
+from bellhop_mlir._call_graph import CallGraph, build_call_graph, iterate_references
+from bellhop_mlir._walk import find_functions, list_operations
 from bellhop_mlir.allowed_operations import ATTRIBUTES, ELEMENTS, HARMLESS, OWN_DIALECTS
 from bellhop_mlir.comparators import verify_comparator
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback_kinds import KINDS
 from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.lapack import verify_call
-from bellhop_mlir.tokens import verify_text
+from bellhop_mlir.parser_limits import verify_text
 
 # Bytes of one value, and operations after every call is inlined: no machine has room for more.
 _LARGEST_VALUE = 2**48
@@ -52,7 +52,7 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
         with make_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
             dialects.verify(module)
-            for op in operations(module.operation):
+            for op in list_operations(module.operation):
                 if not any_operation:
                     _verify_allowed(op)
                 _verify_operation(op, any_element=any_operation)
@@ -127,7 +127,7 @@ _VERIFIERS = {
 
 def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
     name = op.name
-    for type_ in _types(op):
+    for type_ in _iterate_types(op):
         _verify_type(type_, any_element=any_element)
     if name == "callback.call" and callback.CallOp(op).kind not in _KINDS:
         raise VerificationError(
@@ -138,7 +138,7 @@ def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
         raise VerificationError("callback.func has a module, which saved programs do not have")
 
 
-def _types(op: ir.Operation) -> Iterator[ir.Type]:
+def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:
     yield from (result.type for result in op.results)
     for region in op.regions:
         for block in region:
@@ -160,22 +160,22 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
 
 def _verify_calls(module: ir.Module) -> None:
     """Refuse calls that go in circles, and those that are too many when all are inlined."""
-    by_name = functions(module)
+    by_name = find_functions(module)
     for name, function in by_name.items():
         if not len(function.regions[0].blocks):
             raise VerificationError(f"the function @{name} has no body")
-    graph = call_graph(module)
+    graph = build_call_graph(module)
     sizes: dict[str, int] = {}
-    for name in _callees_first(graph):
-        ops = operations(by_name[name])
+    for name in _sort_callees_first(graph):
+        ops = list_operations(by_name[name])
         sizes[name] = len(ops) + sum(
-            sizes.get(callee, 0) for op in ops for callee in references(op)
+            sizes.get(callee, 0) for op in ops for callee in iterate_references(op)
         )
         if sizes[name] > _MOST_OPERATIONS:
             raise VerificationError(f"the calls of @{name} multiply without end")
 
 
-def _callees_first(graph: CallGraph) -> Iterator[str]:
+def _sort_callees_first(graph: CallGraph) -> Iterator[str]:
     done: set[str] = set()
     under_way: set[str] = set()
     stack = list(graph)
