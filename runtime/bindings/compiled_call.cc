@@ -20,10 +20,10 @@
 #include "bindings/call_with_arguments.h"
 #include "bindings/fast_call.h"
 #include "circuit/session.h"
-#include "ffi/runs.h"
-#include "interpreter/ended_threads.h"
+#include "ffi/run_cleanup.h"
+#include "interpreter/daemon_threads.h"
 #include "interpreter/failures.h"
-#include "profile/under_way.h"
+#include "profile/active_calls.h"
 
 namespace bellhop {
 namespace {
@@ -66,7 +66,7 @@ PyObject* fast_of(PyObject* self) {
 struct Methods {
   PyObject* swap_local = PyUnicode_InternFromString("swap_local");
   PyObject* set_local = PyUnicode_InternFromString("set_local");
-  PyObject* specially = PyUnicode_InternFromString("_specially");
+  PyObject* specially = PyUnicode_InternFromString("_call_slow_path");
 };
 const Methods* methods = nullptr;
 

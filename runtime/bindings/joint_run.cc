@@ -12,7 +12,7 @@
 
 #include "callbacks/callback_table.h"
 #include "ffi/joint_runs.h"
-#include "ffi/runs.h"
+#include "ffi/run_cleanup.h"
 
 namespace bellhop {
 

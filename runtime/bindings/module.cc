@@ -12,31 +12,31 @@
 #include "bindings/fast_call.h"
 #include "bindings/joint_run.h"
 #include "bindings/native_function.h"
-#include "bindings/values_of_runs.h"
+#include "bindings/run_values.h"
 #include "callbacks/callback_table.h"
 #include "callbacks/invocation.h"
 #include "callbacks/pending_regions.h"
 #include "circuit/session.h"
+#include "compiled_gates/plan.h"
 #include "devices/device_pool.h"
 #include "devices/error.h"
 #include "devices/memory_limits.h"
-#include "engine/choice.h"
-#include "engine/rows.h"
+#include "engine/batch_execution.h"
+#include "engine/engine_dispatch.h"
 #include "ffi/joint_runs.h"
 #include "ffi/registry.h"
-#include "ffi/runs.h"
-#include "interpreter/collections.h"
-#include "interpreter/ended_threads.h"
+#include "ffi/run_cleanup.h"
+#include "interpreter/daemon_threads.h"
 #include "interpreter/failures.h"
 #include "interpreter/floating_point_environment.h"
+#include "interpreter/garbage_collector.h"
 #include "interpreter/python_call.h"
 #include "interpreter/signals.h"
+#include "kernels/kernels.h"
 #include "native/native_function.h"
-#include "plans/plan.h"
+#include "profile/active_calls.h"
 #include "profile/profile.h"
-#include "profile/under_way.h"
 #include "progress/progress.h"
-#include "sweeps/sweeps.h"
 #include "taps/taps.h"
 
 namespace nb = nanobind;
@@ -376,13 +376,12 @@ NB_MODULE(_runtime, m) {
              bool writes, bool in_place, bool takes_device, std::shared_ptr<Bars> bars,
              std::string kind, std::string name, std::string definition,
              std::shared_ptr<NativeFunction> native) {
-            new (self.p) Callback(self.h.ptr(), function.ptr(), convert.ptr(),
-                                  std::move(description),
-                                  Place{std::move(kind), std::move(name),
-                                        std::move(site), std::move(definition)},
-                                  writes ? Results::kWritten : Results::kReturned,
-                                  in_place, takes_device, std::move(bars),
-                                  std::move(native));
+            new (self.p) Callback(
+                self.h.ptr(), function.ptr(), convert.ptr(), std::move(description),
+                Place{std::move(kind), std::move(name), std::move(site),
+                      std::move(definition)},
+                writes ? Results::kWritten : Results::kReturned, in_place, takes_device,
+                std::move(bars), std::move(native));
           },
           "function"_a, "convert"_a, "description"_a, "site"_a, "writes"_a = false,
           "in_place"_a = false, "takes_device"_a = false, "bars"_a = nb::none(),

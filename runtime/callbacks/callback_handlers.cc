@@ -10,7 +10,7 @@
 #include "callbacks/pending_regions.h"
 #include "ffi/call_frame.h"
 #include "ffi/registry.h"
-#include "ffi/runs.h"
+#include "ffi/run_cleanup.h"
 #include "interpreter/failures.h"
 #include "interpreter/gil.h"
 #include "interpreter/python_call.h"

@@ -11,11 +11,11 @@
 #include "arrays/large_memory.h"
 #include "arrays/numpy_arrays.h"
 #include "arrays/small_array.h"
-#include "interpreter/collections.h"
-#include "interpreter/ended_threads.h"
+#include "interpreter/daemon_threads.h"
 #include "interpreter/failures.h"
+#include "interpreter/garbage_collector.h"
 #include "interpreter/sole_reference.h"
-#include "profile/under_way.h"
+#include "profile/active_calls.h"
 
 namespace bellhop {
 namespace {

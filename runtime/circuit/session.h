@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "circuit/branches.h"
-#include "circuit/directions.h"
-#include "circuit/drawn_runs.h"
+#include "circuit/batched_view.h"
 #include "circuit/dynamic_count.h"
-#include "circuit/per_row.h"
+#include "circuit/outcome_enumeration.h"
 #include "circuit/random_stream.h"
+#include "circuit/sampled_executions.h"
+#include "circuit/tangent_vectors.h"
 #include "devices/device_pool.h"
 #include "interpreter/signals.h"
-#include "threads/small_team.h"
+#include "threads/openmp_limit.h"
 
 namespace bellhop {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "derivatives/shifted_executions.h"
 #include "devices/checked_size.h"
-#include "derivatives/shifted_runs.h"
 #include "devices/memory.h"
 
 namespace bellhop {

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <span>
 
-#include "circuit/per_row.h"
+#include "circuit/batched_view.h"
 #include "circuit/session.h"
 #include "derivatives/differentiation.h"
-#include "threads/row_team.h"
+#include "threads/thread_team.h"
 
 namespace bellhop {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "circuit/per_row.h"
+#include "circuit/batched_view.h"
 #include "measurements/measurement_list.h"
 
 namespace bellhop {

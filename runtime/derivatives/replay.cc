@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "circuit/run_seeds.h"
+#include "circuit/execution_seeds.h"
 #include "derivatives/jacobian.h"
-#include "engine/choice.h"
-#include "engine/single.h"
+#include "engine/engine_dispatch.h"
+#include "engine/single_circuit.h"
 #include "gates/gate_table.h"
 #include "measurements/mid_measurement.h"
 

@@ -11,10 +11,10 @@
 #include <span>
 #include <vector>
 
-#include "circuit/per_row.h"
+#include "circuit/batched_view.h"
 #include "circuit/session.h"
-#include "measurements/measuring.h"
-#include "threads/row_team.h"
+#include "measurements/measurement_request.h"
+#include "threads/thread_team.h"
 
 namespace bellhop {
 

@@ -15,7 +15,7 @@
 #include "devices/error.h"
 #include "devices/memory.h"
 #include "devices/plugin.h"
-#include "threads/small_team.h"
+#include "threads/openmp_limit.h"
 
 namespace bellhop {
 

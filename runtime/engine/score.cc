@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/single.h"
+#include "engine/single_circuit.h"
 
 namespace bellhop::engine {
 namespace {

@@ -1,7 +1,7 @@
 // ffi/call_frame.cc: reading XLA's call frame.
 #include "ffi/call_frame.h"
 
-#include "ffi/runs.h"
+#include "ffi/run_cleanup.h"
 #include "interpreter/signals.h"
 #include "xla/ffi/api/ffi.h"
 

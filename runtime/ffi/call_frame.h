@@ -10,8 +10,8 @@
 
 #include "arrays/buffer_view.h"
 #include "arrays/small_array.h"
-#include "ffi/runs.h"
-#include "ffi/xla_order.h"
+#include "ffi/run_cleanup.h"
+#include "ffi/tsan_annotations.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace bellhop {

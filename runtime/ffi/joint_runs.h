@@ -38,7 +38,7 @@ class JointRun {
 
   // Ends the run; returns the texts of the errors of its handlers, the first one first.
   // Runs of one program that overlap may have each other's.
-  // The caller releases `left`, the executions that have failed (ffi/runs.h).
+  // The caller releases `left`, the executions that have failed (ffi/run_cleanup.h).
   struct Failures {
     std::vector<std::string> texts;
     std::vector<std::int64_t> left;

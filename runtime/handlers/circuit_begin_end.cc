@@ -6,7 +6,7 @@
 
 #include "circuit/session.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_steps.h"
+#include "handlers/circuit_ops.h"
 #include "profile/profile.h"
 
 namespace bellhop {

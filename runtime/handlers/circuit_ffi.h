@@ -19,12 +19,12 @@
 #include "devices/memory_limits.h"
 #include "ffi/handler.h"
 #include "ffi/registry.h"
-#include "ffi/runs.h"
-#include "ffi/xla_order.h"
+#include "ffi/run_cleanup.h"
+#include "ffi/tsan_annotations.h"
 #include "interpreter/failures.h"
 #include "interpreter/signals.h"
-#include "profile/under_way.h"
-#include "threads/row_team.h"
+#include "profile/active_calls.h"
+#include "threads/thread_team.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace bellhop {

@@ -4,7 +4,7 @@
 
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_steps.h"
+#include "handlers/circuit_ops.h"
 #include "profile/profile.h"
 
 namespace bellhop {

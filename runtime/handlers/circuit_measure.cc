@@ -1,6 +1,6 @@
 // handlers/circuit_measure.cc: bellhop_circuit_measure.
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_steps.h"
+#include "handlers/circuit_ops.h"
 #include "measurements/measurement_list.h"
 #include "profile/profile.h"
 

@@ -3,12 +3,12 @@
 #include <string>
 #include <string_view>
 
-#include "engine/choice.h"
-#include "engine/rows.h"
-#include "engine/single.h"
+#include "engine/batch_execution.h"
+#include "engine/engine_dispatch.h"
+#include "engine/single_circuit.h"
 #include "handlers/circuit_ffi.h"
+#include "measurements/flush_gates.h"
 #include "measurements/mid_measurement.h"
-#include "measurements/waiting.h"
 #include "profile/profile.h"
 
 namespace bellhop {

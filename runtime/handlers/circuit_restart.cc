@@ -1,6 +1,6 @@
 // handlers/circuit_restart.cc: bellhop_circuit_restart.
 #include "circuit/session.h"
-#include "engine/single.h"
+#include "engine/single_circuit.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"
 

@@ -5,10 +5,10 @@
 
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
-#include "handlers/circuit_steps.h"
+#include "handlers/circuit_ops.h"
 #include "measurements/measurement_list.h"
+#include "profile/active_calls.h"
 #include "profile/profile.h"
-#include "profile/under_way.h"
 
 namespace bellhop {
 namespace {

@@ -1,7 +1,7 @@
 // handlers/circuit_score.cc: bellhop_circuit_score.
 #include <span>
 
-#include "engine/choice.h"
+#include "engine/engine_dispatch.h"
 #include "engine/score.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "callbacks/callback_table.h"
-#include "ffi/xla_order.h"
+#include "ffi/tsan_annotations.h"
 #include "handlers/circuit_ffi.h"
 
 namespace bellhop {

@@ -10,7 +10,7 @@
 
 #include <Python.h>
 
-#include "interpreter/ended_threads.h"
+#include "interpreter/daemon_threads.h"
 #include "interpreter/floating_point_environment.h"
 
 namespace bellhop {

@@ -7,7 +7,7 @@
 
 #include "devices/wires.h"
 #include "measurements/samples.h"
-#include "measurements/snapshots.h"
+#include "measurements/shadow_snapshots.h"
 
 namespace bellhop {
 namespace {

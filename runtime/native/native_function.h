@@ -8,16 +8,16 @@
 
 #include "arrays/buffer_view.h"
 #include "native/calling_convention.h"
-#include "threads/row_team.h"
+#include "threads/thread_team.h"
 
 namespace bellhop {
 
 // A C parameter, as the frontend describes it.
 struct NativeParameter {
   enum class Kind : uint8_t {
-    kValue,      // the scalar operand itself
-    kPointer,    // the address of the operand's first element
-    kConstant,   // an integer that is known when the program is traced, such as a length
+    kValue,     // the scalar operand itself
+    kPointer,   // the address of the operand's first element
+    kConstant,  // an integer that is known when the program is traced, such as a length
     kConstants,  // the address of such integers, such as a shape
   };
 
@@ -34,15 +34,15 @@ struct NativeOperand {
   std::vector<bool> is_mapped;  // for each axis of the batch, the outermost first
 };
 
-// A function with its signature. A call of a batch calls it once for each row, in order,
-// or on several threads where the function is thread-safe.
+// A function with its signature. A call of a batch calls it once for each row, in
+// order, or on several threads where the function is thread-safe.
 //
-// Threading: immutable, so any number of threads may call at once; no call needs the GIL.
-// Ownership: whoever made it keeps the code at the address loaded.
+// Threading: immutable, so any number of threads may call at once; no call needs the
+// GIL. Ownership: whoever made it keeps the code at the address loaded.
 class NativeFunction {
  public:
-  // `operands` are the arguments, then the results. Where `returns_value`, the only result
-  // is what the function returns, and no parameter.
+  // `operands` are the arguments, then the results. Where `returns_value`, the only
+  // result is what the function returns, and no parameter.
   //
   // Throws std::invalid_argument where a call has more parameters than the platform's
   // registers and the supported part of the stack hold, or an operand does not exist.

@@ -9,7 +9,7 @@
 #include "callbacks/lookup.h"
 #include "ffi/call_frame.h"
 #include "ffi/registry.h"
-#include "ffi/runs.h"
+#include "ffi/run_cleanup.h"
 #include "taps/taps.h"
 
 namespace bellhop {

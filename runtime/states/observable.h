@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "circuit/per_row.h"
+#include "circuit/batched_view.h"
 #include "measurements/measurement_list.h"
 #include "states/states.h"
 #include "states/tiles.h"

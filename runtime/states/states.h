@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "sweeps/operation.h"
-#include "sweeps/sweeps.h"
-#include "threads/row_team.h"
+#include "kernels/kernels.h"
+#include "kernels/operation.h"
+#include "threads/thread_team.h"
 
 namespace bellhop::engine {
 

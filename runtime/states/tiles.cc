@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "interpreter/signals.h"
-#include "threads/row_team.h"
+#include "threads/thread_team.h"
 
 namespace bellhop::engine {
 namespace {

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "compiled_gates/tiling.h"
 #include "gates/pauli_bits.h"
-#include "plans/tiling.h"
 #include "states/states.h"
 
 namespace bellhop::engine {

@@ -13,7 +13,7 @@
 #include "callbacks/lookup.h"
 #include "ffi/call_frame.h"
 #include "ffi/registry.h"
-#include "ffi/runs.h"
+#include "ffi/run_cleanup.h"
 #include "interpreter/gil.h"
 #include "interpreter/python_call.h"
 #include "profile/profile.h"

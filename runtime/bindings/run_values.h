@@ -1,0 +1,11 @@
+// bindings/run_values.h: what Python keeps for the runs of programs, and takes.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace bellhop {
+
+// The functions of it in Python.
+void define_values_of_runs(nanobind::module_& m);
+
+}  // namespace bellhop

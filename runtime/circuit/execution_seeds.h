@@ -1,0 +1,41 @@
+// circuit/execution_seeds.h: seeds for the runs of one call.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+
+#include "devices/device_pool.h"
+
+namespace bellhop {
+
+// Seeds of the runs of one call, where they draw samples: each run has its own,
+// whatever thread it is on.
+class RunSeeds {
+ public:
+  explicit RunSeeds(Device& device) {
+    if (device.shots == 0) return;
+    for (std::uint32_t& word : words_.emplace()) {
+      word = static_cast<std::uint32_t>(device.generator());
+    }
+  }
+
+  void seed(std::mt19937& generator, std::size_t run) const {
+    if (!words_) return;
+    const auto& [a, b, c, d] = *words_;
+    std::seed_seq words{a,
+                        b,
+                        c,
+                        d,
+                        static_cast<std::uint32_t>(run),
+                        static_cast<std::uint32_t>(run >> 32)};
+    generator.seed(words);
+  }
+
+ private:
+  std::optional<std::array<std::uint32_t, 4>> words_;
+};
+
+}  // namespace bellhop

@@ -1,0 +1,103 @@
+// circuit/sampled_executions.cc: runs of a circuit whose outcomes are drawn.
+#include "circuit/sampled_executions.h"
+
+#include <cmath>
+#include <string>
+
+#include "circuit/min_probability.h"
+#include "devices/error.h"
+
+namespace bellhop {
+namespace {
+
+constexpr std::size_t kMostNodes = std::size_t{1} << 18;
+constexpr std::size_t kMostFailures = std::size_t{1} << 20;
+
+bool happens(double probability, std::mt19937& generator) {
+  return std::uniform_real_distribution<>()(generator) < probability;
+}
+
+}  // namespace
+
+DrawnRuns::DrawnRuns(Redraw redraw) : redraw_(redraw) {}
+
+DrawnRuns::Node* DrawnRuns::visit(const std::array<double, 2>& weights) {
+  is_new_ = false;
+  if (is_lost_) return nullptr;
+  std::uint32_t place =
+      path_.empty() ? 0 : nodes_[path_.back().node].next[path_.back().outcome];
+  if (path_.empty() ? nodes_.empty() : place == 0) {
+    if (redraw_ == Redraw::kAnew || nodes_.size() == kMostNodes) {
+      is_lost_ = true;
+      return nullptr;
+    }
+    place = static_cast<std::uint32_t>(nodes_.size());
+    if (!path_.empty()) nodes_[path_.back().node].next[path_.back().outcome] = place;
+    nodes_.push_back({weights});
+    is_new_ = true;
+  }
+  path_.push_back({place, false});
+  return &nodes_[place];
+}
+
+double DrawnRuns::share_behind(const Node& node, bool outcome) const {
+  const std::uint32_t next = node.next[outcome];
+  return next == 0 ? 1.0 : nodes_[next].share;
+}
+
+bool DrawnRuns::draw(const std::array<double, 2>& probabilities,
+                     std::mt19937& generator) {
+  std::array<double, 2> weights{};
+  if (std::isnan(probabilities[0] + probabilities[1])) {
+    throw CircuitError(kNoProbabilities);
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (probabilities[i] >= kImpossible) weights[i] = probabilities[i];
+  }
+  if (const Node* node = visit(weights)) {
+    for (const bool outcome : {false, true}) {
+      weights[outcome] = node->weights[outcome] * share_behind(*node, outcome);
+    }
+    // Nothing here survives; the run ends as any other.
+    if (weights[0] + weights[1] == 0) weights = node->weights;
+  }
+  const bool outcome = happens(weights[1] / (weights[0] + weights[1]), generator);
+  if (!is_lost_) path_.back().outcome = outcome;
+  return outcome;
+}
+
+bool DrawnRuns::postselect(double probability, std::mt19937& generator) {
+  const bool can = probability >= kImpossible;
+  const Node* node = visit({0.0, can ? probability : 0.0});
+  if (node != nullptr) path_.back().outcome = true;
+  const bool is_known = node != nullptr && !is_new_;
+  if (!can || (!is_known && !happens(probability, generator))) fail();
+  // What follows is not what would.
+  if (!can) is_lost_ = true;
+  return can;
+}
+
+DrawnRuns::End DrawnRuns::finish() {
+  for (auto choice = path_.rbegin(); choice != path_.rend(); ++choice) {
+    Node& node = nodes_[choice->node];
+    node.share = node.weights[0] * share_behind(node, false) +
+                 node.weights[1] * share_behind(node, true);
+  }
+  path_.clear();
+  is_lost_ = false;
+  const bool can_count = nodes_.empty() || nodes_.front().share >= kImpossible;
+  const bool counts = counts_ && can_count;
+  counts_ = true;
+  if (counts || !redraws() || !can_count) {
+    failures_ = 0;
+    return {counts, false};
+  }
+  if (++failures_ == kMostFailures) {
+    throw CircuitError("A shot was drawn " + std::to_string(kMostFailures) +
+                       " times, and its postselections failed each time. Use "
+                       "postselect_mode='hw-like', which drops such shots.");
+  }
+  return {false, true};
+}
+
+}  // namespace bellhop

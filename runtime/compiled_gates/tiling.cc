@@ -1,0 +1,154 @@
+// compiled_gates/tiling.cc: the operations of a program in groups, each for a few bits
+// of the index.
+#include "compiled_gates/tiling.h"
+
+#include <bit>
+#include <deque>
+#include <utility>
+
+namespace bellhop::engine {
+namespace {
+
+using OperationKind = Operation::Kind;
+
+// The lowest bits are in each tile, so that it is gathered from whole lines of the
+// cache, four at a time.
+constexpr std::uint64_t kLowest = 0b11111;
+// So many operations are looked at for one group.
+constexpr std::size_t kLookedAt = 4096;
+
+struct Reach {
+  std::uint64_t inside;  // bits that a tile must have
+  std::uint64_t mixed;   // bits whose values it mixes
+  std::uint64_t read;    // bits that it only depends on
+};
+
+Reach reach_of(const Operation& operation) {
+  if (operation.kind == OperationKind::kState)
+    return {~std::uint64_t{0}, ~std::uint64_t{0}, 0};
+  std::uint64_t mixed = operation.flips;
+  for (std::size_t t = 0; t < operation.targets; ++t) {
+    mixed |= std::uint64_t{1} << operation.bits[t];
+  }
+  const std::uint64_t all = mixed | operation.mask | operation.signs;
+  const std::uint64_t inside = mixed;
+  if (operation.kind == OperationKind::kPairs &&
+      operation.form == Operation::Form::kDiagonal) {
+    mixed = 0;
+  }
+  return {inside, mixed, all & ~mixed};
+}
+
+std::uint64_t within(std::uint64_t bits, std::uint64_t tile) {
+  std::uint64_t out = 0;
+  for (std::uint64_t to = 1; tile != 0; tile &= tile - 1, to <<= 1) {
+    if ((bits & tile & -tile) != 0) out |= to;
+  }
+  return out;
+}
+
+class Grouping {
+ public:
+  Grouping(const Program& program, std::size_t qubits)
+      : program_(program), all_((std::uint64_t{1} << qubits) - 1) {
+    for (std::size_t i = 0; i < program.size; ++i) left_.push_back(i);
+  }
+
+  std::vector<Group> run() {
+    std::vector<Group> groups;
+    while (!left_.empty()) {
+      const std::vector<std::size_t> chosen = choose();
+      Group& group = groups.emplace_back();
+      for (std::uint64_t bits = tile_; bits != 0; bits &= bits - 1) {
+        group.bits.push_back(static_cast<std::uint8_t>(std::countr_zero(bits)));
+      }
+      for (const std::size_t i : chosen) add(group, program_.operations[i]);
+    }
+    return groups;
+  }
+
+ private:
+  // Takes those that nothing before them holds up, as long as the tile has room.
+  std::vector<std::size_t> choose() {
+    tile_ = kLowest;
+    std::uint64_t mixed = 0, read = 0;  // by operations that are not taken
+    std::vector<std::size_t> chosen;
+    std::deque<std::size_t> passed;
+    for (std::size_t n = 0; n < kLookedAt && !left_.empty() && mixed != all_; ++n) {
+      const std::size_t i = left_.front();
+      left_.pop_front();
+      const Reach reach = reach_of(program_.operations[i]);
+      const bool is_free =
+          (reach.mixed & (mixed | read)) == 0 && (reach.read & mixed) == 0;
+      const std::uint64_t wanted = tile_ | reach.inside;
+      const bool fits = std::popcount(wanted) <= static_cast<int>(kTileBits);
+      if (is_free && (fits || (chosen.empty() && passed.empty()))) {
+        chosen.push_back(i);
+        tile_ = wanted & all_;
+        if (!fits) {
+          tile_ = all_;
+          return chosen;
+        }
+      } else {
+        passed.push_back(i);
+        mixed |= reach.mixed & all_;
+        read |= reach.read;
+      }
+    }
+    left_.insert(left_.begin(), passed.begin(), passed.end());
+    for (std::uint64_t free = all_ & ~tile_;
+         free != 0 && std::popcount(tile_) < static_cast<int>(kTileBits);
+         free &= free - 1) {
+      tile_ |= free & -free;
+    }
+    return chosen;
+  }
+
+  void add(Group& group, Operation operation) const {
+    if (operation.kind == OperationKind::kMatrix ||
+        operation.kind == OperationKind::kState) {
+      std::vector<std::uint8_t>& bits = group.targets.emplace_back();
+      for (std::size_t t = 0; t < operation.targets; ++t) {
+        const std::uint64_t bit = std::uint64_t{1} << operation.bits[t];
+        bits.push_back(static_cast<std::uint8_t>(std::countr_zero(within(bit, tile_))));
+      }
+      operation.bits = bits.data();
+      if (!operation.is_constant) {
+        const bool is_matrix = operation.kind == OperationKind::kMatrix;
+        const std::size_t entries = std::size_t{2}
+                                    << (is_matrix ? 2 : 1) * operation.targets;
+        const std::size_t first = std::exchange(operation.entries, group.slots.size());
+        for (std::size_t k = 0; k < entries; ++k) group.slots.push_back(first + k);
+      }
+    }
+    const Factor* const factors = program_.factors + operation.factor;
+    operation.factor = group.factors.size();
+    for (std::size_t f = 0; f < operation.factors; ++f) {
+      Factor& factor = group.factors.emplace_back(factors[f]);
+      if (factor.kind == Factor::Kind::kFixed) continue;
+      factor.slot = group.slots.size();
+      group.slots.push_back(factors[f].slot);
+    }
+    operation.outer_mask = operation.mask & ~tile_;
+    operation.outer_value = operation.value & ~tile_;
+    operation.outer_signs = operation.signs & ~tile_;
+    operation.flips = within(operation.flips, tile_);
+    operation.mask = within(operation.mask, tile_);
+    operation.value = within(operation.value, tile_);
+    operation.signs = within(operation.signs, tile_);
+    group.operations.push_back(operation);
+  }
+
+  const Program& program_;
+  const std::uint64_t all_;
+  std::deque<std::size_t> left_;
+  std::uint64_t tile_ = 0;
+};
+
+}  // namespace
+
+std::vector<Group> groups_of(const Program& program, std::size_t qubits) {
+  return Grouping(program, qubits).run();
+}
+
+}  // namespace bellhop::engine

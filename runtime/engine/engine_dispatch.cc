@@ -1,0 +1,257 @@
+// engine/engine_dispatch.cc: which circuits the engine runs.
+#include "engine/engine_dispatch.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "circuit/dynamic_count.h"
+#include "compiled_gates/plan.h"
+#include "devices/checked_size.h"
+#include "gates/gate_table.h"
+
+namespace bellhop::engine {
+namespace {
+
+using Kind = Measurement::Kind;
+
+// A loop that calls for its gates again and again must not keep them for ever.
+constexpr std::size_t kMostSteps = 4096;
+
+bool applies(const Plan& plan, bool is_first) {
+  return plan.not_applied().empty() && (is_first || !plan.prepares_state());
+}
+
+bool differentiates(const Plan& plan, std::int32_t offset) {
+  return offset < 0 || plan.not_differentiated().empty();
+}
+
+// Of the first row, as all have the same gates: of computed ones it has been seen that
+// they can be on their wires.
+std::shared_ptr<const Plan> plan_of(const Session& session, const Step& step) {
+  const auto count = static_cast<std::size_t>(step.iterations);
+  const auto wires = step.wires.of(0);
+  return step.gates->part(0, {count, step.params.of(0).data(), wires}, session.qubits)
+      .plan;
+}
+
+// Whether the static-count parameters that it takes are among so many.
+bool takes_of(const Step& step, std::size_t parameters) {
+  if (is_dynamic_count(step.offset)) return true;
+  // GateTable::check_sizes has seen that it does not wrap, when the step was kept.
+  const std::size_t taken =
+      static_cast<std::size_t>(step.iterations) * step.gates->parameters();
+  if (step.offset == kLastParameters) return taken <= parameters;
+  return step.offset < 0 || static_cast<std::size_t>(step.offset) + taken <= parameters;
+}
+
+// What is wrong with a measurement is the plugin's to say: wires that there are not or
+// that stand twice in a product, and results of another size.
+bool are_there(const std::vector<std::int64_t>& wires, std::size_t qubits) {
+  return std::ranges::all_of(wires, [&](std::int64_t wire) {
+    return wire >= 0 && wire < static_cast<std::int64_t>(qubits);
+  });
+}
+
+bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits) {
+  using Step = ObservableStep::Kind;
+  std::vector<std::uint64_t> wires;  // of the operands so far, as bits
+  for (const ObservableStep& step : observable) {
+    if (!are_there(step.wires, qubits)) return false;
+    std::uint64_t all = 0;
+    for (const std::int64_t wire : step.wires) all |= std::uint64_t{1} << wire;
+    for (std::size_t i = 0; i < step.operands; ++i) {
+      if (step.kind == Step::kTensor && (all & wires.back()) != 0) return false;
+      all |= wires.back();
+      wires.pop_back();
+    }
+    wires.push_back(all);
+  }
+  return true;
+}
+
+bool measures(const Measurement& measurement, std::size_t qubits, std::size_t shots) {
+  if (!are_there(measurement.wires, qubits)) return false;
+  switch (measurement.kind) {
+    // With shots a plugin estimates them.
+    case Kind::kExpval:
+    case Kind::kVar:
+      return shots == 0 && measures(measurement.observable, qubits);
+    case Kind::kProbs:
+      return shots == 0;
+    case Kind::kState:
+      return true;
+    case Kind::kSample:
+    case Kind::kRun:
+      return shots > 0;
+    case Kind::kFrequencies:
+      return shots > 0 && measurement.shots() == shots &&
+             are_there(measurement.signs, qubits);
+    // Each shot has gates of its own, which are the plugin's to apply.
+    case Kind::kSnapshots:
+    case Kind::kSnapshotMeans:
+      return false;
+  }
+  return false;
+}
+
+bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
+          const Output& output) {
+  using Type = Output::Type;
+  const std::size_t wires =
+      measurement.wires.empty() ? qubits : measurement.wires.size();
+  const auto is = [&](Type type, std::size_t size) {
+    return output.type == type && output.size == size;
+  };
+  switch (measurement.kind) {
+    case Kind::kExpval:
+    case Kind::kVar:
+      return is(Type::kReal, 1);
+    case Kind::kProbs:
+      return is(Type::kReal, std::size_t{1} << wires);
+    case Kind::kState:
+      return is(Type::kComplex, std::size_t{1} << qubits);
+    case Kind::kSample:
+      return is(Type::kBit, shots * wires);
+    case Kind::kRun:
+      return is(Type::kBit, shots);
+    case Kind::kFrequencies:
+      return is(Type::kReal, measurement.groups.size() << measurement.wires.size());
+    case Kind::kSnapshots:
+    case Kind::kSnapshotMeans:
+      return false;
+  }
+  return false;
+}
+
+// Only their bras are linear in the state.
+bool are_means(const MeasurementList& list) {
+  return std::ranges::all_of(list.measurements(), [](const Measurement& measurement) {
+    return measurement.kind == Kind::kExpval;
+  });
+}
+
+bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qubits,
+         std::size_t rows) {
+  std::size_t values = 0;
+  for (const Measurement& measurement : list.measurements()) {
+    const std::size_t more = measurement.smooth_values(qubits);
+    if (more == 0) return false;
+    values += more;
+  }
+  const auto& cotangents = jacobians.cotangents;
+  const auto& direction = jacobians.direction;
+  const std::size_t height = cotangents ? 1 : direction ? 2 * values : values;
+  if (direction && (direction->size() != jacobians.columns || !are_means(list))) {
+    return false;
+  }
+  return jacobians.height == height && (!cotangents || cotangents->size() == values) &&
+         jacobians.values.size() ==
+             checked_product(checked_product(rows, height, "A Jacobian"),
+                             jacobians.columns, "A Jacobian");
+}
+
+bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots) {
+  const auto& all = measuring.measurements.measurements();
+  const bool has_outputs = !measuring.outputs.empty();
+  if (has_outputs && measuring.outputs.size() != all.size()) return false;
+  if (measuring.data.size() < measuring.measurements.numbers()) return false;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!measures(all[i], qubits, shots)) return false;
+    if (has_outputs && !fits(all[i], qubits, shots, measuring.outputs[i])) return false;
+  }
+  return true;
+}
+
+// Whether there is no other way: only the engine shares runs among shots, goes back
+// through projections, to the amplitudes at the beginning, and from what is no
+// expectation value.
+bool has_no_other(const Beginning& beginning) {
+  if (beginning.tree == Tree::kDrawn) return true;
+  return beginning.tape && (beginning.own || beginning.tree != Tree::kNone);
+}
+
+bool runs(const Session& session, const Measuring& measuring,
+          const Jacobians* jacobians, std::size_t runs) {
+  if (!session.waits || !suits(*session.beginning)) return false;
+  const Step* first = nullptr;
+  for (const Step& step : session.steps) {
+    // Tangents go neither through projections nor with dynamic-count parameters.
+    const bool stays = step.gates != nullptr && !is_dynamic_count(step.offset);
+    if (jacobians != nullptr && jacobians->direction && !stays) return false;
+    if (step.gates == nullptr) continue;
+    if (first == nullptr) first = &step;
+    const auto plan = plan_of(session, step);
+    if (!applies(*plan, &step == first)) return false;
+    if (jacobians == nullptr) continue;
+    if (!differentiates(*plan, step.offset)) return false;
+    if (!takes_of(step, jacobians->columns)) return false;
+  }
+  return (jacobians == nullptr ||
+          fit(measuring.measurements, *jacobians, session.qubits, runs)) &&
+         measures(measuring, session.qubits, session.beginning->shots);
+}
+
+}  // namespace
+
+bool suits(const Beginning& beginning) {
+  return beginning.engine && beginning.pool.is_lightning() && beginning.qubits > 0;
+}
+
+std::size_t most_qubits(const DevicePool& pool) {
+  return pool.is_in_host_memory() ? kMostQubits : kMostQubitsOnGpus;
+}
+
+bool may_wait(const Session& session) {
+  if (!session.waits || session.rows > 0) return true;
+  const bool has_other = !has_no_other(*session.beginning);
+  if (session.steps.size() > kMostSteps && has_other) return false;
+  const Step& last = session.steps.back();
+  const auto plan = plan_of(session, last);
+  if (!applies(*plan, session.steps.size() == 1)) return false;
+  // What is on no tape is differentiated by shifts.
+  const bool by_tape = session.keeps_steps && is_for_tape(*session.beginning);
+  return !by_tape || differentiates(*plan, last.offset);
+}
+
+bool runs_gates(const Session& session) {
+  if (!session.waits || !suits(*session.beginning)) return false;
+  const auto has_gates = [](const Step& step) { return step.gates != nullptr; };
+  const auto first = std::ranges::find_if(session.steps, has_gates);
+  return std::all_of(first, session.steps.end(), [&](const Step& step) {
+    return !has_gates(step) || applies(*plan_of(session, step), &step == &*first);
+  });
+}
+
+bool may_measure(const Session& session, std::int32_t wire) {
+  return session.waits && are_there({wire}, session.qubits);
+}
+
+bool may_score(const Session& session, std::size_t parameters) {
+  if (!session.waits || session.rows > 0 || !session.keeps_steps) return false;
+  return std::ranges::all_of(session.steps, [&](const Step& step) {
+    if (step.gates == nullptr) return true;
+    return differentiates(*plan_of(session, step), step.offset) &&
+           takes_of(step, parameters);
+  });
+}
+
+bool runs(const Session& session, const Measuring& measuring,
+          const Jacobians* jacobians) {
+  // A single circuit that was not begun for derivatives has not kept what its
+  // projections removed, so there is no way back.
+  if (jacobians != nullptr && session.rows == 0 && !session.keeps_steps) return false;
+  return (!measuring.outputs.empty() || jacobians != nullptr) &&
+         runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));
+}
+
+bool runs_again(const Session& session, std::size_t parameters,
+                const Measuring& measuring, const Jacobians* jacobians,
+                std::size_t times) {
+  if (!runs(session, measuring, jacobians, times)) return false;
+  return std::ranges::all_of(session.steps, [&](const Step& step) {
+    return step.gates == nullptr || takes_of(step, parameters);
+  });
+}
+
+}  // namespace bellhop::engine

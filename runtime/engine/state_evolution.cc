@@ -1,0 +1,129 @@
+// engine/state_evolution.cc: through the steps of a circuit, forward and back.
+#include "engine/state_evolution.h"
+
+#include "gates/gate_table.h"
+#include "interpreter/signals.h"
+#include "states/projections.h"
+
+namespace bellhop::engine {
+namespace {
+
+std::size_t parts_of(const Step& step) {
+  return step.gates->parts(static_cast<std::size_t>(step.iterations));
+}
+
+// Where the derivatives by the parameters of a step begin; below zero: there are none.
+std::int64_t first_column(const Step& step, std::size_t columns) {
+  if (is_dynamic_count(step.offset))
+    return static_cast<std::int64_t>(column_of(step.offset));
+  if (step.offset != kLastParameters) return step.offset;
+  // No wrap: `takes_of` in engine_dispatch.cc has seen that there are as many.
+  const std::size_t taken =
+      static_cast<std::size_t>(step.iterations) * step.gates->parameters();
+  return static_cast<std::int64_t>(columns - taken);
+}
+
+}  // namespace
+
+Ket Walk::ket_with_tangent() {
+  if (direction_.numbers.empty()) return {ket()};
+  return {ket(), states_.get(1)};
+}
+
+// The iterations of a part, as a sweep takes them.
+Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inputs,
+                         std::int64_t column) {
+  // Steps may have the same gates, and a place that their parameters share.
+  if (step_ != &step) states_.forget_matrices();
+  step_ = &step;
+  const GateTable& gates = *step.gates;
+  const auto count = static_cast<std::size_t>(step.iterations);
+  GateTable::Part part =
+      gates.part(number, {count, inputs.params, inputs.wires}, states_.layout().qubits);
+  plan_.swap(part.plan);
+  program_ = plan_->program();
+  const std::size_t before = part.first * gates.parameters();
+  if (column >= 0) column += static_cast<std::int64_t>(before);
+  Segment segment{&program_, part.times, inputs.params + before, inputs.stride, column};
+  const auto& numbers = direction_.numbers;
+  const std::int64_t first = numbers.empty() ? -1 : first_column(step, numbers.size());
+  if (first >= 0) {
+    segment.direction = numbers.data() + static_cast<std::size_t>(first) + before;
+    segment.direction_stride = direction_.stride;
+  }
+  return segment;
+}
+
+TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
+  const std::size_t before = number * program_.parameters;
+  return {program_, plan_->groups(), segment.parameters + before,
+          segment.direction == nullptr ? nullptr : segment.direction + before};
+}
+
+bool Walk::is_tiled() const {
+  return !states_.layout().rows_in_lanes && states_.layout().qubits > kTileBits;
+}
+
+void Walk::begin(const Direction& direction) {
+  direction_ = direction;
+  removed_.clear();
+  step_ = nullptr;
+  plan_.reset();
+  states_.set_zero_state(ket());
+  if (!direction.numbers.empty()) states_.set_zero(states_.get(1));
+}
+
+void Walk::forward(const Step& step, const Inputs& inputs) {
+  check_signals();
+  if (step.gates == nullptr) {
+    return project(states_, ket(), step.projection, can_go_back_ ? &removed_ : nullptr);
+  }
+  for (std::size_t number = 0; number < parts_of(step); ++number) {
+    if (number > 0) check_signals();
+    const Segment segment = segment_of(step, number, inputs, -1);
+    if (is_tiled()) {
+      for (std::size_t t = 0; t < segment.iterations; ++t) {
+        forward_by_tiles(iteration(segment, t), states_, ket_with_tangent());
+      }
+      continue;
+    }
+    const Ket all = ket_with_tangent();
+    states_.fit(program_, all.moves());
+    states_.sweeps().forward(states_.layout(), &segment, 1, all, states_.scratch());
+  }
+}
+
+void Walk::backward(const Step& step, const Inputs& inputs,
+                    const Gradients& gradients) {
+  check_signals();
+  if (step.gates == nullptr) {
+    for (const Amplitudes& bra : gradients.bras) {
+      apply_adjoint(states_, bra, step.projection);
+    }
+    return restore(states_, ket(), step.projection, removed_);
+  }
+  const bool is_dynamic = is_dynamic_count(step.offset);
+  double* const jacobian = is_dynamic ? gradients.by_dynamic_count : gradients.jacobian;
+  const std::size_t columns =
+      is_dynamic ? gradients.dynamic_count_columns : gradients.columns;
+  const std::int64_t column = jacobian == nullptr ? -1 : first_column(step, columns);
+  for (std::size_t number = parts_of(step); number-- > 0;) {
+    const Segment segment = segment_of(step, number, inputs, column);
+    if (is_tiled()) {
+      for (std::size_t t = segment.iterations; t-- > 0;) {
+        double* const at =
+            column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;
+        backward_by_tiles(iteration(segment, t), states_, ket_with_tangent(),
+                          gradients.bras, at, columns);
+      }
+    } else {
+      states_.sweeps().backward(states_.layout(), &segment, 1, ket_with_tangent(),
+                                gradients.bras.data(), gradients.bras.size(), jacobian,
+                                columns, gradients.row_size, gradients.rows,
+                                states_.scratch());
+    }
+    if (number > 0) check_signals();
+  }
+}
+
+}  // namespace bellhop::engine

@@ -1,0 +1,202 @@
+// handlers/circuit_ops.cc: what circuits do, in one custom call or in several.
+#include "handlers/circuit_ops.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "derivatives/jacobian.h"
+#include "derivatives/replay.h"
+#include "devices/checked_size.h"
+#include "engine/batch_execution.h"
+#include "engine/engine_dispatch.h"
+#include "kernels/operation.h"
+#include "measurements/flush_gates.h"
+#include "measurements/measurement_request.h"
+#include "profile/profile.h"
+
+namespace bellhop {
+namespace {
+
+constexpr const char* kJacobian = "A Jacobian of measured values";
+
+// No simulator has more; with fewer, all that is computed from these has a place in 64
+// bits.
+constexpr std::size_t kMostQubits = 1 << 16;
+constexpr std::size_t kMostShots = std::size_t{1} << 40;
+constexpr std::size_t kMostRows = std::size_t{1} << 31;
+
+ffi::AnyBuffer value_of(const ffi::RemainingRets& values, std::size_t i) {
+  auto found = values.get<ffi::AnyBuffer>(i);
+  if (!found) {
+    throw CircuitError("A measurement: expected result " + std::to_string(i) +
+                       ", got " + std::to_string(values.size()) + " results.");
+  }
+  return **found;
+}
+
+Output output_of(const ffi::RemainingRets& values, std::size_t i) {
+  const ffi::AnyBuffer value = value_of(values, i);
+  const ffi::DataType type = value.element_type();
+  if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
+    throw CircuitError(
+        "Result " + std::to_string(i) +
+        " of a measurement: expected type f64, c128 or u8, got another.");
+  }
+  return {value.untyped_data(), value.element_count(),
+          type == ffi::F64    ? Output::Type::kReal
+          : type == ffi::C128 ? Output::Type::kComplex
+                              : Output::Type::kBit};
+}
+
+Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
+                       Derivative derivative, const Vector& vector) {
+  if (values.size() == 0) {
+    throw CircuitError("A Jacobian of measured values: expected a result, got none.");
+  }
+  const std::size_t last = values.size() - 1;
+  const Output output = output_of(values, last);
+  const auto shape = value_of(values, last).dimensions();
+  const bool is_vjp = derivative == Derivative::kVjp;
+  const std::size_t rank = (is_vjp ? 1 : 2) + (rows > 0 ? 1 : 0);
+  if (output.type != Output::Type::kReal || shape.size() != rank) {
+    throw CircuitError(
+        "A Jacobian of measured values has two dimensions of type f64, and a VJP one, "
+        "behind that of the rows of a batch.");
+  }
+  const auto size = [&](std::size_t behind) {
+    return static_cast<std::size_t>(shape[shape.size() - behind]);
+  };
+  Jacobians jacobians{std::span(static_cast<double*>(output.data), output.size),
+                      is_vjp ? 1 : size(2), size(1)};
+  // Dimensions of size zero make a buffer small whatever the others are.
+  expect_count(checked_product(checked_product(std::max<std::size_t>(rows, 1),
+                                               jacobians.height, kJacobian),
+                               jacobians.columns, kJacobian),
+               jacobians.values.size(), kJacobian);
+  if (vector) {
+    (is_vjp ? jacobians.cotangents : jacobians.direction) = read_per_row(*vector, rows);
+  }
+  return jacobians;
+}
+
+engine::Precision precision_of(std::int64_t bits) {
+  if (bits == 64) return engine::Precision::kDouble;
+  if (bits == 32) return engine::Precision::kSingle;
+  throw CircuitError("A circuit's precision: expected 32 or 64, got " +
+                     std::to_string(bits) + ".");
+}
+
+}  // namespace
+
+Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit,
+                       Tree tree, Redraw redraw) {
+  Beginning begin{DevicePool::get(std::string(of.library), std::string(of.factory),
+                                  std::string(of.kwargs)),
+                  checked_size(of.qubits, kMostQubits, "A circuit's qubits"),
+                  checked_size(of.shots, kMostShots, "A circuit's shots"),
+                  of.record != 0,
+                  of.record >= 2,
+                  of.record == 3,
+                  tree,
+                  redraw,
+                  checked_size(of.rows, kMostRows, "A circuit's rows"),
+                  of.engine != 0,
+                  precision_of(of.precision),
+                  of.rows > 0,
+                  circuit};
+  begin.waits |= engine::suits(begin);
+  begin.pool.expect_memory(Memory::kAll, {begin.qubits, 1, begin.shots,
+                                          engine::bytes_of_amplitude(begin.precision)});
+  return begin;
+}
+
+std::int32_t offset_of(std::int64_t value) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (value < kLastParameters || value > kMost) {
+    throw CircuitError("The offset of a run of gates: expected -2 to " +
+                       std::to_string(kMost) + ", got " + std::to_string(value) + ".");
+  }
+  return static_cast<std::int32_t>(value);
+}
+
+Derivative derivative_of(std::int64_t value) {
+  if (value < 0 || value > static_cast<std::int64_t>(Derivative::kAlong)) {
+    throw CircuitError("A measurement's jacobian: expected 0 to 3, got " +
+                       std::to_string(value) + ".");
+  }
+  return static_cast<Derivative>(value);
+}
+
+std::string circuit_name(std::string_view name, std::string_view site) {
+  return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
+}
+
+void apply_gates(Session& session, const GateTable& table,
+                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+                 const PerRow<std::span<const std::int32_t>>& dynamic_wires,
+                 std::int32_t iterations) {
+  if (!session.waits) {
+    return table.apply(session, params.values, offset, dynamic_wires.values,
+                       iterations);
+  }
+  table.keep(session, params, offset, dynamic_wires, iterations);
+  if (!engine::may_wait(session)) apply_waiting(session);
+}
+
+void take_measurements(Session& session, std::uint32_t place,
+                       const MeasurementList& list,
+                       const PerRow<std::span<const double>>& data,
+                       const Vector& vector, const ffi::RemainingRets& values,
+                       Derivative derivative, const Helpers& helpers) {
+  const bool has_vector = derivative >= Derivative::kVjp;
+  if (vector.has_value() != has_vector) {
+    throw CircuitError(
+        "A vector is given for a VJP and for a derivative along it, and for nothing "
+        "else.");
+  }
+  std::optional<Jacobians> jacobians;
+  if (derivative != Derivative::kNone) {
+    jacobians = jacobians_of(values, session.rows, derivative, vector);
+  }
+  std::vector<Output> outputs;
+  outputs.reserve(values.size());
+  for (std::size_t i = 0; i < values.size() - (jacobians ? 1 : 0); ++i) {
+    Output output = output_of(values, i);
+    if (session.rows > 0) {
+      if (output.size % session.rows != 0) {
+        throw CircuitError("Result " + std::to_string(i) +
+                           " of a measurement: expected values for each of " +
+                           std::to_string(session.rows) + " rows, got " +
+                           std::to_string(output.size) + " values.");
+      }
+      output.size /= session.rows;
+    }
+    outputs.push_back(output);
+  }
+  const Measuring measuring{list, data, outputs};
+  const Jacobians* const asked = jacobians ? &*jacobians : nullptr;
+  if (engine::runs(session, measuring, asked)) {
+    engine::run(session, measuring, asked, helpers);
+    profile_engine(place);
+  } else if (has_vector) {
+    throw CircuitError(
+        "only the engine has VJPs of measured values, and derivatives along a "
+        "direction.");
+  } else if (session.branches.is_drawn()) {
+    throw CircuitError("only the engine shares runs of a circuit among its shots.");
+  } else if (session.rows > 0) {
+    run_batch(session, measuring, asked, helpers);
+  } else {
+    apply_waiting(session);
+    list.measure(session, data.values, outputs);
+    if (jacobians) {
+      adjoint_jacobian(session, jacobians->values, jacobians->height,
+                       jacobians->columns);
+    }
+  }
+}
+
+}  // namespace bellhop

@@ -1,0 +1,50 @@
+// interpreter/daemon_threads.cc: threads that Python ends sleep where C++ would end the
+// process.
+#include "interpreter/daemon_threads.h"
+
+#include <Python.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+
+namespace bellhop {
+
+#if PY_VERSION_HEX < 0x030E0000
+
+namespace {
+
+std::terminate_handler former = nullptr;
+bool (*is_main)() = nullptr;
+
+bool interpreter_goes() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Where an unwound frame lets nothing through: pthread_exit's is no exception of C++.
+[[noreturn]] void terminate() {
+  if (interpreter_goes() && !is_main() && std::current_exception() == nullptr) {
+    while (true) pause();
+  }
+  if (former != nullptr) former();
+  std::abort();
+}
+
+}  // namespace
+
+void let_ended_threads_sleep(bool (*is_main_thread)()) {
+  is_main = is_main_thread;
+  former = std::set_terminate(terminate);
+}
+
+#else
+
+void let_ended_threads_sleep(bool (*)()) {}
+
+#endif
+
+}  // namespace bellhop

@@ -1,0 +1,371 @@
+// states/measure_state.cc: measurements of states of the engine.
+#include "states/measure_state.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <complex>
+
+#include "measurements/samples.h"
+#include "states/observable.h"
+#include "states/sampling.h"
+
+namespace bellhop::engine {
+namespace {
+
+using MeasurementKind = Measurement::Kind;
+
+// Which outcome of `wires` amplitude i of a state of `qubits` has, of all where there
+// are none; the first wire is the highest bit of an outcome.
+std::size_t outcome_of(std::size_t i, const std::vector<std::int64_t>& wires,
+                       std::size_t qubits) {
+  std::size_t outcome = wires.empty() ? i : 0;
+  for (const std::int64_t wire : wires) {
+    const std::size_t bit = qubits - 1 - static_cast<std::size_t>(wire);
+    outcome = outcome << 1 | (i >> bit & 1);
+  }
+  return outcome;
+}
+
+double probability(double real, double imag) { return real * real + imag * imag; }
+
+template <typename Real>
+void add_to(Real& sum, double number) {
+  sum = static_cast<Real>(sum + number);
+}
+
+class Measurer {
+ public:
+  Measurer(States& states, const Measuring& measuring, const RowRange& rows,
+           const Sampling& sampling, std::size_t ket = 0)
+      : states_(states),
+        ket_(states.get(ket)),
+        measuring_(measuring),
+        rows_(rows),
+        sampling_(sampling) {}
+
+  // Adds the bras of measurement i's values, each times its weight(number, lane).
+  template <typename Weight>
+  void add_bra(std::size_t i, const Weight& weight, const Amplitudes& into,
+               std::size_t free) {
+    Lanewise factor;
+    const auto fill = [&](auto&& of_lane) {
+      for (std::size_t lane = 0; lane < states_.lanes(); ++lane)
+        factor[lane] = of_lane(lane);
+      return factor.data();
+    };
+    const auto weight_of = [&](std::size_t lane) { return weight(0, lane); };
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    if (measurement.kind == MeasurementKind::kProbs)
+      return add_projections(i, weight, into);
+    if (measurement.kind == MeasurementKind::kState)
+      return add_amplitudes(weight, into);
+    if (measurement.kind == MeasurementKind::kFrequencies)
+      return add_samples(i, weight, into);
+    if (measurement.kind == MeasurementKind::kExpval) {
+      return engine::add(observable(i), fill(weight_of), states_, ket_, into, free);
+    }
+    // O O ket - 2 <O> O ket
+    const Amplitudes once = states_.get(free);
+    engine::apply(observable(i), states_, ket_, once, free + 1);
+    Lanewise mean;
+    real_overlap(states_, once, ket_, mean);
+    engine::add(observable(i), fill(weight_of), states_, once, into, free + 1);
+    fill([&](std::size_t lane) { return -2 * mean[lane] * weight(0, lane); });
+    states_.sweeps().add_word(states_.layout(), {}, factor.data(), into, once);
+  }
+
+  // The value of measurement i, an expectation value whose bra this is.
+  void write_overlap(std::size_t i, const Amplitudes& bra) const {
+    Lanewise value;
+    real_overlap(states_, bra, ket_, value);
+    write_number(i, value);
+  }
+
+  // That of all values, each times its cotangent.
+  void add_bras(const PerRow<std::span<const double>>& cotangents,
+                const Amplitudes& into, std::size_t free) {
+    std::size_t first = 0;
+    const auto& all = measuring_.measurements.measurements();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto weight = [&](std::size_t k, std::size_t lane) {
+        return cotangents.of(rows_.first + std::min(lane, rows_.count - 1))[first + k];
+      };
+      add_bra(i, weight, into, free);
+      first += all[i].smooth_values(states_.layout().qubits);
+    }
+  }
+
+  void measure(std::size_t i, std::size_t free) {
+    switch (measuring_.measurements.measurements()[i].kind) {
+      case MeasurementKind::kExpval: {
+        Lanewise value;
+        expectation(observable(i), states_, ket_, free, value);
+        return write_number(i, value);
+      }
+      case MeasurementKind::kVar:
+        return write_variance(i, free);
+      case MeasurementKind::kProbs:
+        return write_probabilities(i);
+      case MeasurementKind::kState:
+        return write_state(i);
+      case MeasurementKind::kSample:
+      case MeasurementKind::kFrequencies:
+      case MeasurementKind::kRun:
+        return write_drawn(i);
+      case MeasurementKind::kSnapshots:
+      case MeasurementKind::kSnapshotMeans:
+        return;  // never the engine's, see engine_dispatch.cc
+    }
+  }
+
+ private:
+  Observable observable(std::size_t i) const {
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    return {measurement.observable, measurement.terms, measuring_.data, rows_.first,
+            rows_.count};
+  }
+
+  // Of measurement i, in one lane.
+  Output output(std::size_t i, std::size_t lane) const {
+    return measuring_.outputs[i].of(rows_.first + lane);
+  }
+
+  void write_number(std::size_t i, const Lanewise& values) const {
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      *static_cast<double*>(output(i, lane).data) = values[lane];
+    }
+  }
+
+  // |O ket|^2 - <O>^2. Where rounding alone made it negative it is zero; of a state of
+  // another norm, which a derivative by amplitudes has, it may be less.
+  void write_variance(std::size_t i, std::size_t free) {
+    const Amplitudes bra = states_.get(free);
+    engine::apply(observable(i), states_, ket_, bra, free + 1);
+    Lanewise mean, square;
+    real_overlap(states_, bra, ket_, mean);
+    real_overlap(states_, bra, bra, square);
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      const double rounding = 1e-12 * square[lane];
+      square[lane] -= mean[lane] * mean[lane];
+      if (std::abs(square[lane]) < rounding) square[lane] = std::max(0.0, square[lane]);
+    }
+    write_number(i, square);
+  }
+
+  template <typename Weight>
+  void add_projections(std::size_t i, const Weight& weight,
+                       const Amplitudes& into) const {
+    const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
+    const auto& wires = measuring_.measurements.measurements()[i].wires;
+    const auto add = [&](auto sum, auto ket) {
+      for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+        const std::size_t outcome = outcome_of(k, wires, qubits);
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          const double factor = weight(outcome, lane);
+          const std::size_t at = k * lanes + lane;
+          add_to(sum.real[at], factor * ket.real[at]);
+          add_to(sum.imag[at], factor * ket.imag[at]);
+        }
+      }
+    };
+    with_numbers(states_.layout(), add, into, ket_);
+  }
+
+  template <typename Weight>
+  void add_amplitudes(const Weight& weight, const Amplitudes& into) const {
+    const std::size_t lanes = states_.lanes();
+    const auto add = [&](auto sum) {
+      for (std::size_t k = 0; k < std::size_t{1} << states_.layout().qubits; ++k) {
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+          add_to(sum.real[k * lanes + lane], weight(2 * k, lane) / 2);
+          add_to(sum.imag[k * lanes + lane], weight(2 * k + 1, lane) / 2);
+        }
+      }
+    };
+    with_numbers(states_.layout(), add, into);
+  }
+
+  // The derivative of log |a|^2 is 2 Re <bra|, that of the ket> with the bra a / |a|^2.
+  // Of a state of another norm, or after outcomes, it is that of all that was drawn.
+  template <typename Weight>
+  void add_samples(std::size_t i, const Weight& weight, const Amplitudes& into) {
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    if (!measurement.has_samples()) return add_outcomes(measurement, weight, into);
+    draw_samples();
+    const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
+    const auto number = [&](std::size_t k, const std::vector<std::int64_t>& wires) {
+      return wires.empty() ? std::size_t{0} : outcome_of(k, wires, qubits);
+    };
+    const std::size_t outcomes = std::size_t{1} << measurement.wires.size();
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      const auto take = [&](std::size_t sample, std::size_t group) {
+        const std::size_t k = samples_[lane][sample], at = k * lanes + lane;
+        const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
+        const std::size_t value = group * outcomes + number(k, measurement.wires);
+        const double share =
+            weight(value, lane) / static_cast<double>(measurement.groups[group]);
+        const auto add = [&](auto sum, auto ket) {
+          const double factor =
+              (is_odd ? -share : share) / probability(ket.real[at], ket.imag[at]);
+          add_to(sum.real[at], factor * ket.real[at]);
+          add_to(sum.imag[at], factor * ket.imag[at]);
+        };
+        with_numbers(states_.layout(), add, into, ket_);
+      };
+      for_each_in_groups(measurement.groups, sampling_.shots, take);
+    }
+  }
+
+  // The same of what has no sample, so that outcomes alone were drawn: the derivative
+  // of the logarithm of the squared norm.
+  template <typename Weight>
+  void add_outcomes(const Measurement& measurement, const Weight& weight,
+                    const Amplitudes& into) {
+    Lanewise square, factor{};
+    real_overlap(states_, ket_, ket_, square);
+    const auto take = [&](std::size_t, std::size_t group) {
+      for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+        factor[lane] += weight(group, lane) /
+                        (static_cast<double>(measurement.groups[group]) * square[lane]);
+      }
+    };
+    for_each_in_groups(measurement.groups, sampling_.shots, take);
+    states_.sweeps().add_word(states_.layout(), {}, factor.data(), into, ket_);
+  }
+
+  void write_probabilities(std::size_t i) const {
+    const std::size_t lanes = states_.lanes();
+    const std::size_t qubits = states_.layout().qubits;
+    const std::vector<std::int64_t>& wires =
+        measuring_.measurements.measurements()[i].wires;
+    bool is_in_order = wires.empty() || wires.size() == qubits;
+    for (std::size_t k = 0; k < wires.size(); ++k) {
+      is_in_order &= static_cast<std::size_t>(wires[k]) == k;
+    }
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      const Output out = output(i, lane);
+      auto* probabilities = static_cast<double*>(out.data);
+      const auto write = [&](auto ket) {
+        const auto of = [&](std::size_t k) {
+          return probability(ket.real[k * lanes + lane], ket.imag[k * lanes + lane]);
+        };
+        if (is_in_order) {
+          for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = of(k);
+          return;
+        }
+        std::fill_n(probabilities, out.size, 0.0);
+        for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+          probabilities[outcome_of(k, wires, qubits)] += of(k);
+        }
+      };
+      with_numbers(states_.layout(), write, ket_);
+    }
+  }
+
+  // The samples of a row are the same for all measurements.
+  void draw_samples() {
+    if (!samples_.empty()) return;
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      std::mt19937* generator = sampling_.generator;
+      std::mt19937 own;
+      if (sampling_.seeds != nullptr) {
+        sampling_.seeds->seed(own, rows_.first + lane);
+        generator = &own;
+      }
+      samples_.push_back(draw(states_, ket_, lane, sampling_.shots.size(), *generator));
+    }
+    if (sampling_.drawn != nullptr) *sampling_.drawn = samples_.back();
+  }
+
+  void write_drawn(std::size_t i) {
+    const Measurement& measurement = measuring_.measurements.measurements()[i];
+    if (measurement.has_samples()) draw_samples();
+    const std::size_t qubits = states_.layout().qubits;
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      const Output out = output(i, lane);
+      const auto bit = [&](std::size_t shot, std::size_t wire) {
+        return ((samples_[lane][shot] >> (qubits - 1 - wire)) & 1) != 0;
+      };
+      if (measurement.kind == MeasurementKind::kRun) {
+        write_shots(sampling_.shots,
+                    std::span(static_cast<std::uint8_t*>(out.data), out.size));
+      } else if (measurement.kind == MeasurementKind::kSample) {
+        write_samples(measurement, qubits, sampling_.shots, bit,
+                      std::span(static_cast<std::uint8_t*>(out.data), out.size));
+      } else {
+        write_frequencies(measurement, sampling_.shots, bit,
+                          std::span(static_cast<double*>(out.data), out.size));
+      }
+    }
+  }
+
+  void write_state(std::size_t i) const {
+    const std::size_t lanes = states_.lanes();
+    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
+      const Output out = output(i, lane);
+      auto* const values = static_cast<std::complex<double>*>(out.data);
+      const auto write = [&](auto ket) {
+        for (std::size_t k = 0; k < out.size; ++k) {
+          values[k] = {ket.real[k * lanes + lane], ket.imag[k * lanes + lane]};
+        }
+      };
+      with_numbers(states_.layout(), write, ket_);
+    }
+  }
+
+  States& states_;
+  const Amplitudes ket_;
+  const Measuring& measuring_;
+  const RowRange rows_;
+  const Sampling& sampling_;
+  std::vector<std::vector<std::uint32_t>> samples_;  // of each row
+};
+
+}  // namespace
+
+void measure(States& states, const Measuring& measuring, const RowRange& rows,
+             const Sampling& sampling) {
+  Measurer measurer(states, measuring, rows, sampling);
+  for (std::size_t i = 0; i < measuring.measurements.size(); ++i) {
+    measurer.measure(i, 1);
+  }
+}
+
+std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
+                                const RowRange& rows, const Jacobians& jacobians,
+                                const Sampling& sampling) {
+  std::vector<Amplitudes> bras;
+  const std::size_t first = jacobians.direction ? 2 : 1;
+  const std::size_t free = first + jacobians.height;
+  const auto next = [&] {
+    bras.push_back(states.get(first + bras.size()));
+    states.set_zero(bras.back());
+    return bras.back();
+  };
+  Measurer measurer(states, measuring, rows, sampling);
+  Measurer of_tangent(states, measuring, rows, sampling, first - 1);
+  if (jacobians.cotangents) {
+    measurer.add_bras(*jacobians.cotangents, next(), free);
+    return bras;
+  }
+  const auto& all = measuring.measurements.measurements();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t k = 0; k < all[i].smooth_values(states.layout().qubits); ++k) {
+      const auto is_it = [k](std::size_t number, std::size_t) {
+        return number == k ? 1.0 : 0.0;
+      };
+      measurer.add_bra(i, is_it, next(), free);
+      if (jacobians.direction) of_tangent.add_bra(i, is_it, next(), free);
+    }
+    if (measuring.outputs.empty()) continue;
+    if (all[i].kind == MeasurementKind::kExpval) {
+      measurer.write_overlap(i, bras.back());
+    } else {
+      measurer.measure(i, free);
+    }
+  }
+  return bras;
+}
+
+}  // namespace bellhop::engine

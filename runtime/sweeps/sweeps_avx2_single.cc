@@ -1,5 +1,0 @@
-// sweeps/sweeps_avx2_single.cc: sweeps/sweeps.inc in registers of 8 floats.
-#define BELLHOP_INSTRUCTION_SET avx2_single
-#define BELLHOP_REAL float
-#define BELLHOP_LANES 8
-#include "sweeps/sweeps.inc"

@@ -1,5 +1,0 @@
-// sweeps/sweeps_avx512_single.cc: sweeps/sweeps.inc in registers of 16 floats.
-#define BELLHOP_INSTRUCTION_SET avx512_single
-#define BELLHOP_REAL float
-#define BELLHOP_LANES 16
-#include "sweeps/sweeps.inc"

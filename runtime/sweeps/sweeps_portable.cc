@@ -1,5 +1,0 @@
-// sweeps/sweeps_portable.cc: sweeps/sweeps.inc in registers of 2 doubles.
-#define BELLHOP_INSTRUCTION_SET portable
-#define BELLHOP_REAL double
-#define BELLHOP_LANES 2
-#include "sweeps/sweeps.inc"

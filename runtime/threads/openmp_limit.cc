@@ -1,0 +1,39 @@
+// threads/openmp_limit.cc: small circuits run on the thread that calls them.
+#include "threads/openmp_limit.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+
+namespace bellhop {
+namespace {
+
+// A state of this many qubits is 16 KiB: it stays in one core's first cache.
+constexpr std::size_t kQubitsOnOneThread = 10;
+
+}  // namespace
+
+ThreadControl ThreadControl::of(void* library) {
+  return {reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads")),
+          reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"))};
+}
+
+SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits,
+                     std::size_t teams) {
+  const bool is_small = qubits <= kQubitsOnOneThread;
+  if ((!is_small && teams <= 1) || control.get_max_threads == nullptr ||
+      control.set_num_threads == nullptr) {
+    return;
+  }
+  threads_ = control.get_max_threads();
+  if (threads_ == 1) return;
+  const int share = is_small ? 1 : threads_ / static_cast<int>(teams);
+  control.set_num_threads(std::max(share, 1));
+  restore_ = control.set_num_threads;
+}
+
+SmallTeam::~SmallTeam() {
+  if (restore_ != nullptr) restore_(threads_);
+}
+
+}  // namespace bellhop
