@@ -61,7 +61,7 @@ class Client:
             assert process.stdin is not None
             process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             process.stdin.flush()
-            answer = json.loads(self._line(process, timeout))
+            answer = json.loads(self._read_line(process, timeout))
         except (TimeoutError, OSError, EOFError) as error:
             self.close()
             raise WorkerError(str(error)) from error
@@ -69,7 +69,7 @@ class Client:
             raise WorkerError(answer["error"])
         return answer["ok"]
 
-    def _line(self, process: subprocess.Popen[bytes], timeout: float) -> bytes:
+    def _read_line(self, process: subprocess.Popen[bytes], timeout: float) -> bytes:
         assert process.stdout is not None
         deadline = time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
@@ -79,12 +79,12 @@ class Client:
                     raise TimeoutError(f"no answer within {timeout:.0f} s")
                 chunk = os.read(process.stdout.fileno(), 1 << 16)
                 if not chunk:
-                    raise EOFError(self._obituary(process))
+                    raise EOFError(self._describe_end(process))
                 self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def _obituary(self, process: subprocess.Popen[bytes]) -> str:
+    def _describe_end(self, process: subprocess.Popen[bytes]) -> str:
         code = process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()

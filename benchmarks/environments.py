@@ -19,7 +19,7 @@ class EnvironmentFailure(Exception):
     """There is no interpreter with a framework, and none could be made."""
 
 
-def python_for(framework: str) -> str:
+def find_python(framework: str) -> str:
     """Return the interpreter that runs `framework`."""
     if framework == "catalyst":
         return _environment("catalyst", "pennylane-catalyst")

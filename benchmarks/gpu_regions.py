@@ -69,7 +69,7 @@ def best_rounds(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
     return {name: min(values) for name, values in times.items()}
 
 
-def in_program(function: Callable[..., Any], device: jax.Device, *arguments: Any) -> Run:
+def make_region_run(function: Callable[..., Any], device: jax.Device, *arguments: Any) -> Run:
     """Return a run of a program that is one region on a device."""
     region = bellhop.accelerate(function, dev=device)
     program = bellhop.qjit(lambda *args: region(*args))
@@ -77,7 +77,7 @@ def in_program(function: Callable[..., Any], device: jax.Device, *arguments: Any
     return lambda: jax.block_until_ready(program(*arrays))
 
 
-def by_hand(function: Callable[..., Any], device: jax.Device, *arguments: Any) -> Run:
+def make_manual_run(function: Callable[..., Any], device: jax.Device, *arguments: Any) -> Run:
     """Return a run that moves, computes and fetches, as one writes it without accelerate."""
     sharding = jax.sharding.SingleDeviceSharding(device)
     specs = [
@@ -92,7 +92,10 @@ def by_hand(function: Callable[..., Any], device: jax.Device, *arguments: Any) -
 def scalar(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
     """Latency of handing one number over and back."""
     del sizes
-    return {"region": in_program(jnp.sin, device, 1.0), "by hand": by_hand(jnp.sin, device, 1.0)}
+    return {
+        "region": make_region_run(jnp.sin, device, 1.0),
+        "by hand": make_manual_run(jnp.sin, device, 1.0),
+    }
 
 
 def same_device(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
@@ -116,7 +119,10 @@ def same_device(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
 def transfer_in(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
     """A large array to the device, one number back."""
     x = np.ones(sizes.megabytes << 17)
-    return {"region": in_program(jnp.sum, device, x), "by hand": by_hand(jnp.sum, device, x)}
+    return {
+        "region": make_region_run(jnp.sum, device, x),
+        "by hand": make_manual_run(jnp.sum, device, x),
+    }
 
 
 def transfer_out(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
@@ -125,20 +131,23 @@ def transfer_out(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
     def fill(x: Any) -> Any:
         return jnp.full(sizes.megabytes << 17, x)
 
-    return {"region": in_program(fill, device, 1.0), "by hand": by_hand(fill, device, 1.0)}
+    return {
+        "region": make_region_run(fill, device, 1.0),
+        "by hand": make_manual_run(fill, device, 1.0),
+    }
 
 
 def matmul(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
     """A matrix product, its factors moved at each call."""
     x = np.ones((sizes.matrix, sizes.matrix), np.float32)
     return {
-        "region": in_program(jnp.matmul, device, x, x),
-        "by hand": by_hand(jnp.matmul, device, x, x),
+        "region": make_region_run(jnp.matmul, device, x, x),
+        "by hand": make_manual_run(jnp.matmul, device, x, x),
     }
 
 
 @contextmanager
-def without_fusion() -> Any:
+def disable_fusion() -> Any:
     """Compile programs as they are without the pass fuse-accelerate."""
     from bellhop.compiler import optimize
 
@@ -174,7 +183,7 @@ def fused_chain(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
 def separate_chain(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
     """The same chain without the pass that fuses it."""
     del sizes
-    with without_fusion():
+    with disable_fusion():
         separate = _chain(device, LINKS)
     return {"region": separate, "by hand": _chain(device, 1)}
 
@@ -203,7 +212,7 @@ def overlap(device: jax.Device, sizes: Sizes) -> dict[str, Run]:
     once = best_rounds(
         {
             "circuit": run_alone,
-            "work": in_program(lambda x: work(x, 10), device, 0.3),
+            "work": make_region_run(lambda x: work(x, 10), device, 0.3),
         },
         3,
     )

@@ -91,7 +91,7 @@ class Measurement:
             else:
                 self._clients[framework] = client
 
-    def take(self) -> Result:
+    def measure(self) -> Result:
         """Compile, compare and time."""
         self._compile()
         self._compare()

@@ -46,7 +46,7 @@ def configurations(smallest: int) -> Iterator[tuple[int, int, int]]:
     yield 4, 1, smallest
 
 
-def measured(qubits: int, rounds: int, *, is_alone: bool) -> dict[str, Any]:
+def time_circuit(qubits: int, rounds: int, *, is_alone: bool) -> dict[str, Any]:
     """Time the circuit over all devices, or on one, and return what each takes and sends."""
     import jax
     import numpy as np
@@ -110,7 +110,7 @@ def _worker(args: argparse.Namespace) -> None:
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         address = f"127.0.0.1:{args.port}"
         jax.distributed.initialize(address, args.processes, args.process)
-    print(json.dumps(measured(args.qubits, args.rounds, is_alone=is_alone)))
+    print(json.dumps(time_circuit(args.qubits, args.rounds, is_alone=is_alone)))
 
 
 def _run(processes: int, devices: int, qubits: int, rounds: int) -> dict[str, Any]:

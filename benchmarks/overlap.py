@@ -29,7 +29,7 @@ SHAPE = (4,)
 WIRES = 20
 
 
-def region_on(device: jax.Device) -> Callable[[Any], Any]:
+def make_busy_region(device: jax.Device) -> Callable[[Any], Any]:
     """Return a region that keeps a device busy."""
     return bellhop.accelerate(lambda x: standin.busy(x, PART), dev=device)
 
@@ -51,7 +51,7 @@ def circuit(x: Any) -> Any:
 
 def programs() -> dict[str, tuple[Callable[[Any], Any], dict[str, float]]]:
     """Return programs whose parts could all be done at once, and the delays of copies."""
-    first, second = map(region_on, jax.devices("gpu")[:2])
+    first, second = map(make_busy_region, jax.devices("gpu")[:2])
     callback = bellhop.pure_callback(sleep, jax.ShapeDtypeStruct(SHAPE, float))
     light = bellhop.accelerate(lambda x: 2 * x, dev=jax.devices("gpu")[1])
     none: dict[str, float] = {}

@@ -11,7 +11,7 @@ from benchmarks.measure import Outcome, Result
 BASE = "bellhop"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Write seconds with three digits and a fitting unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= scale:
@@ -45,7 +45,7 @@ def _cell(result: Result, framework: str, measure: str, items: int, notes: _Note
     seconds = _seconds(outcome, measure)
     if seconds is None:
         return "-"
-    text = duration(seconds / items)
+    text = format_duration(seconds / items)
     base = _seconds(result.outcomes.get(BASE), measure)
     if framework == BASE or not base:
         return text

@@ -52,7 +52,7 @@ class Clients:
         key = framework, devices
         if key not in self._clients:
             try:
-                client = Client(framework, environments.python_for(framework), devices)
+                client = Client(framework, environments.find_python(framework), devices)
                 self.versions[framework] = client.ask("hello", timeout=PATIENCE_S)
             except (environments.EnvironmentFailure, WorkerError) as error:
                 self._broken[framework] = str(error)
@@ -112,7 +112,7 @@ def _progress(number: int, total: int, result: Result) -> None:
             if outcome.unavailable is not None:
                 parts.append(f"{framework} n/a")
             elif outcome.run is not None:
-                parts.append(f"{framework} {report.duration(outcome.run)}")
+                parts.append(f"{framework} {report.format_duration(outcome.run)}")
     print(*parts, file=sys.stderr, flush=True)
 
 
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if name in done:
                 continue
             case = CASES[name]
-            results.append(Measurement(case, clients.for_case(case), settings).take())
+            results.append(Measurement(case, clients.for_case(case), settings).measure())
             _progress(number, len(arguments.cases), results[-1])
             versions |= clients.versions
             # What is interrupted can be resumed.

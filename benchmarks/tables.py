@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import records
 from benchmarks.case import FRAMEWORKS, LIMIT, NAMES, PARAMETRIC, SIMULATORS
 from benchmarks.records import Record
-from benchmarks.report import duration
+from benchmarks.report import format_duration
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN = "<!-- written by `python -m benchmarks.tables` -->"
@@ -121,7 +121,7 @@ def _time(record: Record, case: str, framework: str) -> str:
     result = record[case]
     outcome = result.outcomes.get(framework)
     seconds = None if outcome is None or result.wrong else outcome.run
-    return "" if seconds is None else duration(seconds / result.case.items)
+    return "" if seconds is None else format_duration(seconds / result.case.items)
 
 
 def written(file: str) -> list[str]:

@@ -28,7 +28,7 @@ def _circuit(transformation: str, api: Any) -> Program:
     return _derivative(transformation, api.qjit(circuit), ring_angles(WIRES))
 
 
-def _circuit_of_jax(transformation: str) -> Program:
+def _jax_circuit(transformation: str) -> Program:
     import jax
 
     circuit = ring_circuit("default.qubit", WIRES, interface="jax", diff_method="backprop")
@@ -58,7 +58,7 @@ def _loop(transformation: str, api: Any) -> Program:
     return _derivative(transformation, api.qjit(program), jnp.asarray(0.4))
 
 
-def _loop_of_jax(transformation: str) -> Program:
+def _jax_loop(transformation: str) -> Program:
     import jax
 
     def program(x: Any) -> Any:
@@ -95,15 +95,15 @@ CASES = [
         "grad",
         "circuit",
         _sum_of_cosines,
-        _circuit_of_jax,
+        _jax_circuit,
     ),
     _case(
         "eager-gradient-loop",
         "jax.grad of a compiled loop of 100 iterations",
         "grad",
         "loop",
-        _loop_of_jax,
-        _loop_of_jax,
+        _jax_loop,
+        _jax_loop,
     ),
     _case(
         "eager-jacobian-circuit-4",
@@ -111,14 +111,14 @@ CASES = [
         "jacrev",
         "circuit",
         _sum_of_cosines,
-        _circuit_of_jax,
+        _jax_circuit,
     ),
     _case(
         "eager-hessian-loop",
         "jax.hessian of a compiled loop of 100 iterations",
         "hessian",
         "loop",
-        _loop_of_jax,
-        _loop_of_jax,
+        _jax_loop,
+        _jax_loop,
     ),
 ]

@@ -70,15 +70,15 @@ def _circuit(model: Model, device: str, **options: Any) -> Any:
     return circuit
 
 
-def _of_default_qubit(model: Model) -> Any:
+def _make_default_qubit_circuit(model: Model) -> Any:
     return _circuit(model, "default.qubit", interface="jax", diff_method="backprop")
 
 
-def _of_lightning(model: Model) -> Any:
+def _make_lightning_circuit(model: Model) -> Any:
     return _circuit(model, "lightning.qubit", diff_method="adjoint")
 
 
-def joined(value: Any, gradient: Any) -> Any:
+def join_value_and_gradient(value: Any, gradient: Any) -> Any:
     """One array to compare; in a program of a compiler, of its tracers."""
     import jax.numpy as jnp
 
@@ -109,16 +109,16 @@ def _loss(circuit: Any, vmap: Any, model: Model, rows: int) -> Callable[[Any], A
 def _classifier_of_qjit(api: Any, model: Model, rows: int) -> Program:
     import jax.numpy as jnp
 
-    loss = _loss(_of_lightning(model), api.vmap, model, rows)
-    program = api.qjit(lambda weights: joined(*api.value_and_grad(loss)(weights)))
+    loss = _loss(_make_lightning_circuit(model), api.vmap, model, rows)
+    program = api.qjit(lambda weights: join_value_and_gradient(*api.value_and_grad(loss)(weights)))
     return synchronous(program, jnp.asarray(model.angles))
 
 
 def _classifier_of_jax(model: Model, rows: int) -> Program:
     import jax
 
-    loss = _loss(_of_default_qubit(model), jax.vmap, model, rows)
-    program = jax.jit(lambda weights: joined(*jax.value_and_grad(loss)(weights)))
+    loss = _loss(_make_default_qubit_circuit(model), jax.vmap, model, rows)
+    program = jax.jit(lambda weights: join_value_and_gradient(*jax.value_and_grad(loss)(weights)))
     return synchronous(program, jax.numpy.asarray(model.angles))
 
 
@@ -140,7 +140,7 @@ def _classifier_of_simulator(name: str, model: Model, rows: int) -> Program:
 def _training_of_qjit(api: Any, model: Model) -> Program:
     import jax.numpy as jnp
 
-    circuit = _of_lightning(model)
+    circuit = _make_lightning_circuit(model)
 
     def program(angles: Any) -> Any:
         return api.for_loop(0, STEPS, 1)(lambda _, at: at - RATE * api.grad(circuit)(at))(angles)
@@ -151,7 +151,7 @@ def _training_of_qjit(api: Any, model: Model) -> Program:
 def _training_of_jax(model: Model) -> Program:
     import jax
 
-    gradient = jax.grad(_of_default_qubit(model))
+    gradient = jax.grad(_make_default_qubit_circuit(model))
 
     def program(angles: Any) -> Any:
         return jax.lax.fori_loop(0, STEPS, lambda _, at: at - RATE * gradient(at), angles)
@@ -177,16 +177,16 @@ def _training_of_simulator(name: str, model: Model) -> Program:
 def _step_of_qjit(api: Any, model: Model) -> Program:
     import jax.numpy as jnp
 
-    circuit = _of_lightning(model)
-    program = api.qjit(lambda angles: joined(*api.value_and_grad(circuit)(angles)))
+    circuit = _make_lightning_circuit(model)
+    program = api.qjit(lambda angles: join_value_and_gradient(*api.value_and_grad(circuit)(angles)))
     return synchronous(program, jnp.asarray(model.angles))
 
 
 def _step_of_jax(model: Model) -> Program:
     import jax
 
-    circuit = _of_default_qubit(model)
-    program = jax.jit(lambda angles: joined(*jax.value_and_grad(circuit)(angles)))
+    circuit = _make_default_qubit_circuit(model)
+    program = jax.jit(lambda angles: join_value_and_gradient(*jax.value_and_grad(circuit)(angles)))
     return synchronous(program, jax.numpy.asarray(model.angles))
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.case import Case, Program, Target, qjit_builders, synchronous
-from benchmarks.cases.learning import LAYERS, batch, joined, layered_gates
+from benchmarks.cases.learning import LAYERS, batch, join_value_and_gradient, layered_gates
 from benchmarks.gates import apply
 from benchmarks.simulators import Model
 
@@ -31,7 +31,7 @@ VARIANCE_WIRES = 8
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _MeasuredLoss:
     """What the circuit returns, in PennyLane and in TensorCircuit-NG, and the loss of it.
 
     Attributes:
@@ -94,12 +94,12 @@ def _variance_of_tensorcircuit(circuit: Any, _: int) -> Any:
     return 1 - jnp.real(circuit.expectation_ps(z=[0, 1])) ** 2
 
 
-SOFTMAX = _Measured(_logits, _logits_of_tensorcircuit, _softmax_cross_entropy)
-PROBABILITIES = _Measured(_probabilities, _probabilities_of_tensorcircuit, _cross_entropy)
-VARIANCE = _Measured(_variance, _variance_of_tensorcircuit, lambda value, _: value)
+SOFTMAX = _MeasuredLoss(_logits, _logits_of_tensorcircuit, _softmax_cross_entropy)
+PROBABILITIES = _MeasuredLoss(_probabilities, _probabilities_of_tensorcircuit, _cross_entropy)
+VARIANCE = _MeasuredLoss(_variance, _variance_of_tensorcircuit, lambda value, _: value)
 
 
-def _circuit(model: Model, measured: _Measured, device: str, **options: Any) -> Any:
+def _circuit(model: Model, measured: _MeasuredLoss, device: str, **options: Any) -> Any:
     import pennylane as qml
 
     @qml.qnode(qml.device(device, wires=model.wires), **options)
@@ -110,7 +110,7 @@ def _circuit(model: Model, measured: _Measured, device: str, **options: Any) -> 
     return circuit
 
 
-def _circuit_of_tensorcircuit(model: Model, measured: _Measured) -> Any:
+def _circuit_of_tensorcircuit(model: Model, measured: _MeasuredLoss) -> Any:
     from benchmarks.simulators import tensorcircuit
 
     return lambda angles: measured.of_tensorcircuit(
@@ -118,7 +118,7 @@ def _circuit_of_tensorcircuit(model: Model, measured: _Measured) -> Any:
     )
 
 
-def _of(circuit: Any, vmap: Any, model: Model, measured: _Measured, rows: int) -> Any:
+def _make_loss(circuit: Any, vmap: Any, model: Model, measured: _MeasuredLoss, rows: int) -> Any:
     """Return the loss as a function of the weights; without rows, of one circuit."""
     import jax.numpy as jnp
 
@@ -130,27 +130,27 @@ def _of(circuit: Any, vmap: Any, model: Model, measured: _Measured, rows: int) -
     return lambda weights: measured.loss(vmap(circuit)(weights + features), labels)
 
 
-def _of_qjit(api: Any, model: Model, measured: _Measured, rows: int) -> Program:
+def _qjit_program(api: Any, model: Model, measured: _MeasuredLoss, rows: int) -> Program:
     import jax.numpy as jnp
 
     circuit = _circuit(model, measured, "lightning.qubit", diff_method="adjoint")
-    loss = _of(circuit, api.vmap, model, measured, rows)
-    program = api.qjit(lambda weights: joined(*api.value_and_grad(loss)(weights)))
+    loss = _make_loss(circuit, api.vmap, model, measured, rows)
+    program = api.qjit(lambda weights: join_value_and_gradient(*api.value_and_grad(loss)(weights)))
     return synchronous(program, jnp.asarray(model.angles))
 
 
-def _of_jax(circuit: Any, model: Model, measured: _Measured, rows: int) -> Program:
+def _jax_program(circuit: Any, model: Model, measured: _MeasuredLoss, rows: int) -> Program:
     import jax
 
-    loss = _of(circuit, jax.vmap, model, measured, rows)
-    program = jax.jit(lambda weights: joined(*jax.value_and_grad(loss)(weights)))
+    loss = _make_loss(circuit, jax.vmap, model, measured, rows)
+    program = jax.jit(lambda weights: join_value_and_gradient(*jax.value_and_grad(loss)(weights)))
     return synchronous(program, jax.numpy.asarray(model.angles))
 
 
-def _case(name: str, title: str, measured: _Measured, wires: int, rows: int = 0) -> Case:
+def _case(name: str, title: str, measured: _MeasuredLoss, wires: int, rows: int = 0) -> Case:
     model = Model(wires, layered_gates(wires, LAYERS))
     backprop = {"interface": "jax", "diff_method": "backprop"}
-    of_compilers = qjit_builders(lambda api: _of_qjit(api, model, measured, rows))
+    of_compilers = qjit_builders(lambda api: _qjit_program(api, model, measured, rows))
     unavailable = {}
     if measured is not SOFTMAX:
         del of_compilers["catalyst"]
@@ -160,11 +160,11 @@ def _case(name: str, title: str, measured: _Measured, wires: int, rows: int = 0)
         title=title,
         limit="none",
         builders={
-            "jax": lambda: _of_jax(
+            "jax": lambda: _jax_program(
                 _circuit(model, measured, "default.qubit", **backprop), model, measured, rows
             ),
             **of_compilers,
-            "tensorcircuit": lambda: _of_jax(
+            "tensorcircuit": lambda: _jax_program(
                 _circuit_of_tensorcircuit(model, measured), model, measured, rows
             ),
         },

@@ -43,7 +43,7 @@ def _arguments(wires: int) -> tuple[Any, Any]:
     return jnp.asarray(angles), jnp.asarray(0.05)
 
 
-def _differentiated(circuit: Any, *, gradient: bool) -> Any:
+def _make_derivative(circuit: Any, *, gradient: bool) -> Any:
     import jax
     import jax.numpy as jnp
 
@@ -60,14 +60,14 @@ def _differentiated(circuit: Any, *, gradient: bool) -> Any:
 def _bellhop(wires: int, gradient: bool) -> Program:
     import bellhop
 
-    program = _differentiated(_circuit(wires), gradient=gradient)
+    program = _make_derivative(_circuit(wires), gradient=gradient)
     return synchronous(bellhop.qjit(program), *_arguments(wires))
 
 
 def _jax(wires: int, gradient: bool) -> Program:
     import jax
 
-    program = _differentiated(_circuit(wires, interface="jax"), gradient=gradient)
+    program = _make_derivative(_circuit(wires, interface="jax"), gradient=gradient)
     return synchronous(jax.jit(program), *_arguments(wires))
 
 

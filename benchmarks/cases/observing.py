@@ -25,7 +25,7 @@ _ALONE = {
 
 
 @contextlib.contextmanager
-def _nowhere() -> Iterator[None]:
+def _discard_stderr() -> Iterator[None]:
     """Send standard error nowhere, as a terminal that nobody looks at."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -37,13 +37,13 @@ def _nowhere() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _unseen(loop: Any) -> Program:
+def _hide_output(loop: Any) -> Program:
     import jax.numpy as jnp
 
     x = jnp.linspace(0.0, 1.0, WIDTH)
 
     def run() -> Any:
-        with _nowhere():
+        with _discard_stderr():
             return loop(x).block_until_ready()
 
     return Program(run)
@@ -59,7 +59,7 @@ def _loop(progress: str | None) -> Program:
         body = lambda i, x: jnp.sin(x) + 0.5
         return bellhop.for_loop(0, ITERATIONS, 1, progress=progress)(body)(x).sum()
 
-    return _unseen(loop)
+    return _hide_output(loop)
 
 
 def _callbacks(is_profiled: bool) -> Program:
@@ -97,7 +97,7 @@ def _scan(is_shown: bool) -> Program:
             body = bellhop.progress(ITERATIONS, "scan")(body)
         return jax.lax.scan(body, x, length=ITERATIONS)[0].sum()
 
-    return _unseen(loop)
+    return _hide_output(loop)
 
 
 CASES = [

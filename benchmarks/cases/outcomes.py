@@ -66,7 +66,7 @@ def _network(of: Any) -> Any:
     return circuit
 
 
-class _OfBellhop:
+class _BellhopMeasurements:
     def measure(self, wire: int) -> Any:
         import bellhop
 
@@ -81,7 +81,7 @@ class _OfBellhop:
         bellhop.cond(outcome)(branch)()
 
 
-class _OfPennyLane:
+class _PennyLaneMeasurements:
     def measure(self, wire: int) -> Any:
         import pennylane as qml
 
@@ -105,7 +105,7 @@ def _qjit(make: Any, wires: int, size: tuple[int, ...], gradient: bool) -> Progr
 
     import bellhop
 
-    circuit = qml.QNode(make(_OfBellhop()), qml.device("lightning.qubit", wires=wires))
+    circuit = qml.QNode(make(_BellhopMeasurements()), qml.device("lightning.qubit", wires=wires))
 
     def program(inputs: Any) -> Any:
         return (bellhop.grad(circuit) if gradient else circuit)(inputs)
@@ -118,7 +118,9 @@ def _jax(make: Any, size: tuple[int, ...], gradient: bool) -> Program:
     import pennylane as qml
 
     device = qml.device("default.qubit")
-    circuit = qml.QNode(make(_OfPennyLane()), device, interface="jax", mcm_method="deferred")
+    circuit = qml.QNode(
+        make(_PennyLaneMeasurements()), device, interface="jax", mcm_method="deferred"
+    )
     return synchronous(jax.jit(jax.grad(circuit) if gradient else circuit), _inputs(size))
 
 

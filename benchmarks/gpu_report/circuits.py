@@ -22,7 +22,7 @@ import numpy as np
 import pennylane as qml
 
 import bellhop
-from bellhop._jax.patches.former_names import put_back_former_names
+from bellhop._jax.patches.removed_jax_names import restore_removed_names
 from benchmarks.gpu_report.region_device import find_region_device
 from benchmarks.gpu_report.step_records import record, try_case
 
@@ -58,7 +58,7 @@ def list_programs(way: str, n_qubits: int) -> dict[str, Callable[[Any], Any]]:
     gradient = jax.grad(circuit)
     if way == "jit":
         # PennyLane 0.45 uses names that JAX 0.11 has removed.
-        put_back_former_names()
+        restore_removed_names()
         return {"value": jax.jit(circuit), "gradient": jax.jit(gradient)}
     if way == "region":
         region = bellhop.accelerate(circuit, dev=find_region_device())

@@ -25,9 +25,9 @@ from benchmarks.gpu_regions import (
     SMALL,
     Run,
     best_rounds,
-    by_hand,
     fused_chain,
-    in_program,
+    make_manual_run,
+    make_region_run,
     separate_chain,
 )
 from benchmarks.gpu_report.region_device import find_region_device
@@ -53,7 +53,7 @@ def measure_crossing() -> None:
 
 
 def _cross() -> dict[str, float]:
-    region, reference = (make(jnp.sin, _DEVICE, 1.0) for make in (in_program, by_hand))
+    region, reference = (make(jnp.sin, _DEVICE, 1.0) for make in (make_region_run, make_manual_run))
     return _microseconds({"region": region, "by hand": reference})
 
 
@@ -72,7 +72,7 @@ def measure_transfers() -> None:
 
 def _move_to_device(x: np.ndarray) -> dict[str, float]:
     runs = {
-        "region": in_program(lambda x: x[0], _DEVICE, x),
+        "region": make_region_run(lambda x: x[0], _DEVICE, x),
         "device_put": lambda: jax.device_put(x, _DEVICE).block_until_ready(),
     }
     return _rates(best_rounds(runs, ROUNDS), x.nbytes)
@@ -104,8 +104,8 @@ def _call_back(x: np.ndarray) -> dict[str, float]:
     on_device = jax.device_put(x, _DEVICE)
     return _microseconds(
         {
-            "callback from a region": in_program(lambda x: ours(x) + 1, _DEVICE, x),
-            "the region without it": in_program(lambda x: x + 1, _DEVICE, x),
+            "callback from a region": make_region_run(lambda x: ours(x) + 1, _DEVICE, x),
+            "the region without it": make_region_run(lambda x: x + 1, _DEVICE, x),
             "jax.pure_callback": lambda: np.asarray(plain(on_device)),
         }
     )
@@ -160,7 +160,7 @@ def _work(x: Any, n_iterations: int, side: int) -> Any:
 def _calibrate(device: jax.Device) -> Callable[[Any], Any]:
     """Return work that takes about `PART` on a device."""
     for side in _SIDES:
-        probe = in_program(lambda x: _work(x, 10, side), device, 0.3)  # noqa: B023
+        probe = make_region_run(lambda x: _work(x, 10, side), device, 0.3)  # noqa: B023
         seconds = best_rounds({"probe": probe}, 3)["probe"]
         # Ten small products on a GPU are the launches of its kernels, and little work.
         if seconds > PART / 10:
