@@ -54,13 +54,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("record_durations"):
-        config.pluginmanager.register(durations.Recorder())
+        config.pluginmanager.register(durations.DurationRecorder())
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    tiers.mark(items)
-    needs.skip_what_lacks_something(items)
+    tiers.mark_tiers(items)
+    needs.skip_missing_needs(items)
     _skip_where_there_is_no_gpu(items)
 
 
@@ -68,7 +68,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # Half a million objects of libraries, that each garbage collection would walk through.
     gc.freeze()
     if session.config.getoption("check_durations"):
-        durations.check(session.items)
+        durations.check_durations(session.items)
 
 
 def _skip_where_there_is_no_gpu(items: list[pytest.Item]) -> None:

@@ -29,9 +29,9 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
-def check(items: list[pytest.Item]) -> None:
+def check_durations(items: list[pytest.Item]) -> None:
     """Refuse what is recorded to take too long."""
-    recorded = _read()
+    recorded = _read_durations()
     slow = [
         f"{recorded[item.nodeid]:5.1f} s  {item.nodeid}"
         for item in items
@@ -44,7 +44,7 @@ def check(items: list[pytest.Item]) -> None:
         )
 
 
-class Recorder:
+class DurationRecorder:
     """Measures tests where they run, and writes down what all workers measured."""
 
     def __init__(self) -> None:
@@ -76,13 +76,13 @@ class Recorder:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
-        kept = {name: s for name, s in _read().items() if name not in self._seconds}
+        kept = {name: s for name, s in _read_durations().items() if name not in self._seconds}
         kept |= {name: s for name, s in self._seconds.items() if s > RECORDED}
         lines = [f"{json.dumps(name)} = {kept[name]:.1f}\n" for name in sorted(kept)]
         FILE.write_text(_HEAD + "".join(lines))
 
 
-def _read() -> dict[str, Any]:
+def _read_durations() -> dict[str, Any]:
     return tomllib.loads(FILE.read_text()) if FILE.exists() else {}
 
 

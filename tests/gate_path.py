@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = tuple(f"{ROOT / part}/" for part in ("frontend/bellhop", "mlir/bellhop_mlir"))
 
 
-def run_by(function: Callable[[], Any]) -> set[CodeType]:
+def trace_functions(function: Callable[[], Any]) -> set[CodeType]:
     """Return the functions of ours that run in a call.
 
     Without what runs because a module is imported, and comprehensions, which are their functions'.
@@ -74,15 +74,15 @@ def _region() -> Callable[[], Any]:
 PROGRAMS = {"gate": _gate, "callback": _callback, "region": _region}
 
 
-def measured(name: str) -> tuple[int, int]:
+def measure_path(name: str) -> tuple[int, int]:
     """Return how many files and functions a program's first call goes through."""
-    found = run_by(PROGRAMS[name]())
+    found = trace_functions(PROGRAMS[name]())
     return len({code.co_filename for code in found}), len(found)
 
 
 def main(arguments: list[str]) -> None:
     if arguments:
-        print("{:<16}{:>8}{:>12}".format(arguments[0], *measured(arguments[0])))
+        print("{:<16}{:>8}{:>12}".format(arguments[0], *measure_path(arguments[0])))
         return
     print(f"{'first call':<16}{'files':>8}{'functions':>12}")
     for name in PROGRAMS:

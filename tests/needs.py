@@ -91,7 +91,7 @@ class Installed(Need):
         """The mark of a test, a parameter or a module that needs it."""
         return pytest.mark.needs(self)
 
-    def imported(self) -> ModuleType:
+    def import_module(self) -> ModuleType:
         """Return the module; where it is missing, skip the module of tests that asks."""
         assert self.module is not None
         if not HAS_ALL and not self.is_here:
@@ -121,7 +121,7 @@ FORK = Need("os.fork", "make test-full on Linux or macOS")
 TERMINALS = Need("pseudo-terminals", "mount -t devpts devpts /dev/pts")
 
 
-def skip_what_lacks_something(items: list[pytest.Item]) -> None:
+def skip_missing_needs(items: list[pytest.Item]) -> None:
     """Skip tests that need what is missing, unless it is said to be there."""
     for item in items:
         for mark in item.iter_markers("needs"):

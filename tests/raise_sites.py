@@ -45,19 +45,19 @@ class Site:
     message: str
 
 
-def sites() -> set[Site]:
+def find_sites() -> set[Site]:
     """Return all of them, in Python and in C++."""
     found: set[Site] = set()
     for room in PYTHON:
         for file in sorted((ROOT / room).rglob("*.py")):
-            found |= set(_in_python(file))
+            found |= set(_find_in_python(file))
     for file in sorted((ROOT / "runtime").rglob("*")):
         if file.suffix in (".cc", ".h"):
-            found |= set(_in_cpp(file))
+            found |= set(_find_in_cpp(file))
     return found
 
 
-def reviewed() -> dict[tuple[str, str], dict[str, str]]:
+def read_reviewed() -> dict[tuple[str, str], dict[str, str]]:
     """Return what ``errors.toml`` says, by file and message."""
     entries = tomllib.loads(LIST.read_text())["error"]
     return {
@@ -79,7 +79,7 @@ def is_quoted(message: str, texts: str) -> bool:
     return False
 
 
-def texts_of_tests() -> str:
+def read_test_strings() -> str:
     """Return every string in the tests, patterns among them but no docstring, as one text."""
     found = [file.read_text() for file in (ROOT / "tests").rglob("*.mlir")]
     for file in (ROOT / "tests").rglob("*.py"):
@@ -95,7 +95,7 @@ def texts_of_tests() -> str:
     return "\n".join(" ".join(text.split()) for text in found)
 
 
-def _in_python(file: Path) -> Iterator[Site]:
+def _find_in_python(file: Path) -> Iterator[Site]:
     name = str(file.relative_to(ROOT))
     pending: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(file.read_text()), ())]
     while pending:
@@ -136,18 +136,18 @@ _CPP = re.compile(
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^"]+)')
 
 
-def _in_cpp(file: Path) -> Iterator[Site]:
+def _find_in_cpp(file: Path) -> Iterator[Site]:
     source = file.read_text()
     name = str(file.relative_to(ROOT))
     for match in _CPP.finditer(source):
-        call = _until_closed(source, match.end())
+        call = _read_until_closed(source, match.end())
         message = ""
         for text, code in _PIECE.findall(call):
-            message += text if text or not code.strip(" \n+,()") else "{" + _squeezed(code) + "}"
+            message += text if text or not code.strip(" \n+,()") else "{" + _squeeze(code) + "}"
         yield Site(name, "", match["thrown"] or match["set"], re.sub(r"\\n", " ", message))
 
 
-def _until_closed(source: str, start: int) -> str:
+def _read_until_closed(source: str, start: int) -> str:
     depth, at, quoted = 1, start, False
     while depth:
         character = source[at]
@@ -159,5 +159,5 @@ def _until_closed(source: str, start: int) -> str:
     return source[start : at - 1]
 
 
-def _squeezed(code: str) -> str:
+def _squeeze(code: str) -> str:
     return " ".join(code.strip(" \n+,").split())

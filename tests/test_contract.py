@@ -10,7 +10,7 @@ import pytest
 import bellhop_runtime
 from bellhop_mlir import PIPELINE, run_pipeline
 from bellhop_mlir._bindings import ir, make_context
-from bellhop_mlir._walk import named
+from bellhop_mlir._walk import find_operations
 from bellhop_mlir.dialects import quantum
 
 CONTRACT = tomllib.loads((Path(__file__).parents[1] / "runtime/contract.toml").read_text())
@@ -128,7 +128,7 @@ def emitted() -> list[dict[str, Any]]:
                     for entry in op.attributes["backend_config"]
                 },
             }
-            for op in named(module.operation, "stablehlo.custom_call")
+            for op in find_operations(module.operation, "stablehlo.custom_call")
         ]
 
 

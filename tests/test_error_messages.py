@@ -10,7 +10,7 @@ import functools
 import re
 
 import pytest
-from tests.raise_sites import ROOT, is_quoted, reviewed, sites, texts_of_tests
+from tests.raise_sites import ROOT, find_sites, is_quoted, read_reviewed, read_test_strings
 
 # How a message says what to do: by a verb that asks for it, or by what there is to choose from.
 ADVICE = re.compile(
@@ -25,17 +25,17 @@ ADVICE = re.compile(
 # A message that another place makes.
 WHOLE = re.compile(r"\{[^}]*\}")
 
-LISTED = reviewed()
+LISTED = read_reviewed()
 
 
 @pytest.fixture(scope="module")
 def all_sites():
-    return sorted(sites())
+    return sorted(find_sites())
 
 
 @pytest.fixture(scope="module")
 def untested(all_sites):
-    texts = texts_of_tests()
+    texts = read_test_strings()
     return [site for site in all_sites if not is_quoted(site.message, texts)]
 
 

@@ -17,10 +17,10 @@ def test_a_missing_package_is_skipped_by_name(monkeypatch):
     assert not missing.is_here
     monkeypatch.setattr(needs, "HAS_ALL", False)
     with pytest.raises(pytest.skip.Exception, match="needs Nothing: pip install nothing"):
-        missing.imported()
+        missing.import_module()
     monkeypatch.setattr(needs, "HAS_ALL", True)
     with pytest.raises(ModuleNotFoundError):
-        missing.imported()
+        missing.import_module()
 
 
 def test_a_module_that_imports_what_may_be_missing_is_marked():

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from tests.tiers import covering
+from tests.tiers import choose_covering
 
 MATRICES = {
     "square": list(itertools.product("abc", range(3))),
@@ -21,16 +21,18 @@ def test_every_combination_stands_in_a_chosen_row(rows, strength):
         size = min(strength, len(rows[0]))
         return {pair for row in rows for pair in itertools.combinations(enumerate(row), size)}
 
-    assert combinations([rows[index] for index in covering(rows, strength)]) == combinations(rows)
+    assert combinations([rows[index] for index in choose_covering(rows, strength)]) == combinations(
+        rows
+    )
 
 
 def test_few_rows_are_enough():
-    assert len(covering(MATRICES["square"], 1)) == 3
-    assert len(covering(MATRICES["oblong"], 1)) == 9
-    assert 27 <= len(covering(MATRICES["oblong"], 2)) <= 32
+    assert len(choose_covering(MATRICES["square"], 1)) == 3
+    assert len(choose_covering(MATRICES["oblong"], 1)) == 9
+    assert 27 <= len(choose_covering(MATRICES["oblong"], 2)) <= 32
 
 
 def test_rows_that_are_taken_in_any_case_are_kept():
     rows = MATRICES["oblong"]
-    assert covering(rows, 2, {5, 7}) >= {5, 7}
-    assert covering(rows, 1, set(range(len(rows)))) == set(range(len(rows)))
+    assert choose_covering(rows, 2, {5, 7}) >= {5, 7}
+    assert choose_covering(rows, 1, set(range(len(rows)))) == set(range(len(rows)))

@@ -22,7 +22,7 @@ _CONDITIONAL = {"gpu", "needs", "skipif", "subprocess", "memory", "hessian", "la
 _STARTS_A_PROCESS = {"run_script"}
 
 
-def mark(items: Iterable[pytest.Item]) -> None:
+def mark_tiers(items: Iterable[pytest.Item]) -> None:
     """Mark what follows from how tests are written."""
     matrices = defaultdict(list)
     for item in items:
@@ -36,8 +36,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
             matrices[item.parent, item.originalname, conditional].append(item)
     for cells in matrices.values():
         rows = [_values(cell) for cell in cells]
-        quick = covering(rows, 1)
-        pairs = covering(rows, 2, quick)
+        quick = choose_covering(rows, 1)
+        pairs = choose_covering(rows, 2, quick)
         for index, cell in enumerate(cells):
             if index not in quick:
                 cell.add_marker(pytest.mark.matrix)
@@ -45,7 +45,7 @@ def mark(items: Iterable[pytest.Item]) -> None:
                 cell.add_marker(pytest.mark.long)
 
 
-def covering(
+def choose_covering(
     rows: Sequence[Sequence[Hashable]], strength: int, chosen: Collection[int] = ()
 ) -> set[int]:
     """Choose rows in which stands what stands in all: each combination of ``strength`` values.

@@ -30,7 +30,7 @@ def lines(paths: list[Path]) -> int:
     return sum(len(path.read_text().splitlines()) for path in paths)
 
 
-def rooms(folder: Path) -> Iterator[tuple[str, list[Path]]]:
+def iterate_packages(folder: Path) -> Iterator[tuple[str, list[Path]]]:
     """Yield the rooms of a folder, by name, with their files; those at the top first."""
     yield "top", [path for path in sources(folder) if path.parent == folder]
     for room in sorted(path for path in folder.iterdir() if path.is_dir()):
@@ -79,7 +79,7 @@ def annotations(tree: ast.Module) -> Iterator[ast.expr | None]:
                     yield each.annotation
 
 
-def untyped(folder: Path) -> tuple[int, int]:
+def count_untyped(folder: Path) -> tuple[int, int]:
     """Return how many parameters are ``Any``, and how many there are."""
     counts = Counter(
         isinstance(each, ast.Name) and each.id == "Any"
@@ -111,13 +111,13 @@ def main() -> None:
     for folder in (FRONTEND, CIRCUITS, MLIR, RUNTIME):
         paths = sources(folder)
         print(f"{folder.relative_to(ROOT)!s:<32}{lines(paths):>8} lines{len(paths):>6} files")
-        for name, found in rooms(folder):
+        for name, found in iterate_packages(folder):
             print(f"  {name:<30}{lines(found):>8}{len(found):>12}")
     print(f"of {CIRCUITS.relative_to(ROOT)}, {statements(CIRCUITS)} lines are statements")
     for what, names in ("circuit classes", circuit_classes()), ("primitives", primitives()):
         print(f"{what}: {len(names)} ({', '.join(names)})")
     for folder in (FRONTEND, CIRCUITS, MLIR):
-        untyped_, all_ = untyped(folder)
+        untyped_, all_ = count_untyped(folder)
         print(f"Any: {untyped_} of {all_} parameters of {folder.relative_to(ROOT)}")
     gate_path.main([])
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.frontend.forms import FORMS
 
-from bellhop.compiler.instruments import observers
+from bellhop.compiler.compile_timing import observers
 
 
 @pytest.fixture(params=FORMS.values(), ids=FORMS)

@@ -26,7 +26,7 @@ def _found_by_pennylane():
 
 
 def test_a_good_installation(monkeypatch):
-    status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane)
+    status, screen = _screen(monkeypatch, _check_compiler=_found_by_pennylane)
     assert status == 0
     devices = [f"ok  circuit on {name}" for name in ("default.qubit", "lightning.qubit")]
     for line in ("ok  callback", "ok  region on cpu:0", *devices):
@@ -58,7 +58,7 @@ def test_what_fails_is_named_with_advice(monkeypatch):
     def broken():
         raise OSError("no such library\nand more")
 
-    status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane, _run_callback=broken)
+    status, screen = _screen(monkeypatch, _check_compiler=_found_by_pennylane, _run_callback=broken)
     assert status == 1
     assert "no  callback" in screen
     assert "callback: OSError: no such library\n" in screen
@@ -69,7 +69,7 @@ def test_a_wrong_result_is_a_failure(monkeypatch):
     def wrong():
         doctor._expect(2.0, 3.0)
 
-    status, screen = _screen(monkeypatch, _compiler=_found_by_pennylane, _run_callback=wrong)
+    status, screen = _screen(monkeypatch, _check_compiler=_found_by_pennylane, _run_callback=wrong)
     assert status == 1
     assert "The result is 2.0 and should be 3.0" in screen
 
@@ -82,7 +82,7 @@ def test_a_missing_package_and_an_unknown_version_are_named(monkeypatch):
 
     installed = doctor.importlib.metadata.version
     monkeypatch.setattr(doctor.importlib.metadata, "version", version)
-    finding = doctor._versions()
+    finding = doctor._check_versions()
     assert finding.works is False
     assert finding.advice.endswith(
         'pip install "pennylane>=0.45,<0.46" "pennylane-lightning>=0.45,<0.46"'

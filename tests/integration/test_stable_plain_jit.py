@@ -13,7 +13,7 @@ import pytest
 from tests.patience import run_at_once
 
 import bellhop
-from bellhop.compiler import plain_jit
+from bellhop.compiler import lower_in_jax_jit
 
 pytestmark = pytest.mark.usefixtures("short_collections")
 
@@ -169,7 +169,7 @@ def test_equal_calls_in_a_module_are_one_function_of_the_table():
 
 def test_a_callback_is_lowered_into_the_module_of_jax(monkeypatch):
     """To compile a program of each takes ten milliseconds."""
-    monkeypatch.setattr(plain_jit, "compile_program", None)
+    monkeypatch.setattr(lower_in_jax_jit, "compile_program", None)
 
     def program(x):
         for number in range(3):

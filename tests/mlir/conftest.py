@@ -94,7 +94,7 @@ class GoldenCase(pytest.Item):
 
     def _run(self, text: str) -> tuple[int, str, str]:
         output, diagnostic = io.StringIO(), io.StringIO()
-        status = opt.run(self._arguments, io.StringIO(text), output, diagnostic)
+        status = opt.run_tool(self._arguments, io.StringIO(text), output, diagnostic)
         return status, output.getvalue(), diagnostic.getvalue()
 
     def _check(self, output: str) -> None:

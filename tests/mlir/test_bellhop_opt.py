@@ -24,7 +24,7 @@ func.func private @accelerate_cuda_3__expm(%x: tensor<f64>) -> tensor<f64> {
 
 def run(*arguments: str, text: str = CALL) -> tuple[int, str, str]:
     output, diagnostics = io.StringIO(), io.StringIO()
-    status = opt.run(arguments, io.StringIO(text), output, diagnostics)
+    status = opt.run_tool(arguments, io.StringIO(text), output, diagnostics)
     return status, output.getvalue(), diagnostics.getvalue()
 
 

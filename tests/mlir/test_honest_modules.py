@@ -5,7 +5,7 @@ import pytest
 from tests.mlir.jax_programs import PROGRAMS
 
 from bellhop_mlir.errors import VerificationError
-from bellhop_mlir.untrusted import parse_untrusted
+from bellhop_mlir.module_validation import parse_untrusted
 
 # Registered with XLA, and no function of LAPACK's.
 OTHER_CALLS = {"approx_max_k": "it calls ApproxTopK"}

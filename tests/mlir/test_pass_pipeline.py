@@ -7,7 +7,7 @@ import pytest
 from bellhop_mlir import PIPELINE, run_pipeline
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.gate import Gate, encode
+from bellhop_mlir.dialects.gate import Gate, encode_gates
 from bellhop_mlir.errors import PassError, VerificationError
 from bellhop_mlir.passes import Pass
 
@@ -123,7 +123,7 @@ def _circuit(gates: int) -> ir.Module:
         for index in range(gates):
             # No two gates are equal, as in a real circuit whose parameters differ.
             gate = Gate("RX", (index % 20,), (index,), (0.001 * index,))
-            (state,) = quantum.gates([state, *others], **encode([gate]))
+            (state,) = quantum.gates([state, *others], **encode_gates([gate]))
     block.operations[len(block.operations) - 1].operation.operands[0] = state
     return module
 

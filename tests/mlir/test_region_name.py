@@ -1,6 +1,6 @@
 """The names of regions, as frontend and compiler write and read them."""
 
-from bellhop_mlir.region_name import RegionName, functions_in
+from bellhop_mlir.region_name import RegionName, find_region_functions
 
 
 def test_what_is_written_is_read() -> None:
@@ -20,5 +20,5 @@ def test_other_names() -> None:
 
 def test_functions_in_a_location() -> None:
     location = 'loc("jit(f)/jit(accelerate_cuda_0__layer)/jvp(jit(accelerate_cuda_0__layer))/mul")'
-    assert functions_in(location) == ["layer"]
-    assert functions_in('loc("jit(f)/mul")') == []
+    assert find_region_functions(location) == ["layer"]
+    assert find_region_functions('loc("jit(f)/mul")') == []

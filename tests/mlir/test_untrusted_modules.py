@@ -3,7 +3,7 @@
 import pytest
 
 from bellhop_mlir.errors import VerificationError
-from bellhop_mlir.untrusted import parse_untrusted
+from bellhop_mlir.module_validation import parse_untrusted
 
 
 def nested(depth):

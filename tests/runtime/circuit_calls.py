@@ -359,7 +359,7 @@ UNCONTROLLABLE = [
 ]
 
 
-def name_of(op) -> str:
+def operation_name(op) -> str:
     return op.name
 
 

@@ -81,7 +81,7 @@ def test_a_patch_is_put_in_once():
     put_in(1)
     put_in(2)
     assert calls == [1]
-    assert _patching.in_force()["a part of this test"] == "it is counted"
+    assert _patching.installed_patches()["a part of this test"] == "it is counted"
     del _patching._in_force["a part of this test"]
 
 
@@ -94,7 +94,7 @@ def test_the_doctor_lists_what_autograph_and_circuits_replace():
         return qml.expval(qml.Z(0))
 
     np.testing.assert_allclose(circuit(0.3), np.cos(0.3))
-    listed = doctor._patches().detail
+    listed = doctor._check_patches().detail
     for part in (
         "QNode.__call__",
         "PennyLane's queues",

@@ -13,7 +13,7 @@ from jax.experimental import topologies
 from tests.needs import LIBTPU
 
 import bellhop
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 pytestmark = [pytest.mark.long, LIBTPU.mark]
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.long, LIBTPU.mark]
 @pytest.fixture(scope="module")
 def tpu() -> Any:
     """One of the devices of a TPU that is not there."""
-    library = Path(LIBTPU.imported().__file__).with_name("libtpu.so")
+    library = Path(LIBTPU.import_module().__file__).with_name("libtpu.so")
     # It ends the process where there is a flag that it does not know, such as those of CPUs.
     os.environ.pop("XLA_FLAGS", None)
     os.environ.update(
@@ -65,6 +65,6 @@ def test_compiles(tpu, function, is_gradient, dtype):
     sharding = jax.sharding.SingleDeviceSharding(tpu)
     x = jax.ShapeDtypeStruct((2, 4), dtype, sharding=sharding)
     # As in a region, of which a device that is not there has none.
-    with tracing_with(in_region=True, platform="tpu"):
+    with override_trace_state(in_region=True, platform="tpu"):
         lowered = jax.jit(lambda x: program(x)).trace(x).lower()
     assert lowered.compile().memory_analysis().output_size_in_bytes > 0

@@ -60,12 +60,12 @@ def test_region_runs_sharded_over_several_devices(make, runs):
 
 
 def test_sharding_divides_the_arguments_that_it_fits():
-    from bellhop.base.devices import resolve_target, sharding_for
+    from bellhop.base.devices import find_sharding, resolve_target
 
     target = resolve_target(both())
-    assert sharding_for(target, (4, 2)).shard_shape((4, 2)) == (2, 2)
+    assert find_sharding(target, (4, 2)).shard_shape((4, 2)) == (2, 2)
     for shape in ((), (3, 2), (5,)):
-        assert sharding_for(target, shape).is_fully_replicated
+        assert find_sharding(target, shape).is_fully_replicated
 
 
 def test_sharded_region_under_transformations():
@@ -133,13 +133,13 @@ def test_one_device_in_a_list_or_a_sharding_is_that_device(runs):
 
 
 def test_equal_shardings_have_one_name_and_others_another():
-    from bellhop.base.devices import resolve_target, target_name, target_of_name
+    from bellhop.base.devices import find_target, resolve_target, target_name
 
     first, again, reverse = (
         resolve_target(dev) for dev in (both(), list(both()), list(reversed(both())))
     )
     assert target_name(first) == target_name(again) != target_name(reverse)
-    assert target_of_name(target_name(reverse)) == reverse
+    assert find_target(target_name(reverse)) == reverse
 
 
 def test_device_of_another_client_is_not_taken_for_its_namesake(runs):
@@ -238,7 +238,7 @@ def test_default_device_without_context(monkeypatch, runs):
 
 def test_regions_are_lowered_for_their_own_platform(monkeypatch):
     """What is LAPACK on the CPU must not reach a GPU; seen in the text, without a GPU."""
-    from bellhop.compiler.context import lowering
+    from bellhop.compiler.lowering_context import begin_lowering
 
     def accelerate_cuda_0__cholesky(x):
         return jnp.linalg.cholesky(x)
@@ -248,10 +248,10 @@ def test_regions_are_lowered_for_their_own_platform(monkeypatch):
 
     # The module; bellhop.accelerate is the function.
     module = sys.modules["bellhop.accelerate"]
-    monkeypatch.setattr(module, "target_of_name", lambda name: name)
+    monkeypatch.setattr(module, "find_target", lambda name: name)
     monkeypatch.setattr(module, "target_platform", lambda name: name.split(":")[0])
     traced = jax.jit(program).trace(X.T @ X)
-    with lowering():
+    with begin_lowering():
         text = str(traced.lower(lowering_platforms=("cpu",)).compiler_ir("stablehlo"))
     assert text.count("@cusolver_potrf_ffi") == 1
     assert text.count("@lapack_dpotrf_ffi") == 1

@@ -105,7 +105,7 @@ def test_real_lack_of_memory(monkeypatch):
     with pytest.raises(bellhop.CompileError, match=message):
         program(1.0)
     # Of devices that do not say what they have.
-    monkeypatch.setattr(device_memory, "_memory_of", lambda *_: sys.maxsize)
+    monkeypatch.setattr(device_memory, "_single_device_memory", lambda *_: sys.maxsize)
     for _ in range(2):
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"(?i)memory|allocat") as caught:
             program(1.0)

@@ -276,7 +276,7 @@ def test_many_threads():
 def test_devices_that_launch_without_waiting(monkeypatch):
     """A CPU device that is treated like a GPU: no thread, inputs moved before start returns."""
     monkeypatch.setattr("bellhop.compiler.regions.target_platform", lambda target: "gpu")
-    monkeypatch.setattr("bellhop.compiler.regions._threads", None)
+    monkeypatch.setattr("bellhop.compiler.regions._thread_pool", None)
     gpu = bellhop.accelerate(lambda x, y: (jnp.sin(x) + y, x), dev="cpu:1")
 
     @bellhop.qjit

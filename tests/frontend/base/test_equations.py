@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from bellhop.base.equations import depending_on
+from bellhop.base.equations import find_dependents
 
 
 def program(x, y, n):
@@ -28,7 +28,7 @@ def test_results_depending_on_each_input():
     closed = jax.make_jaxpr(program)(*point)
     slopes = jax.jacfwd(program, argnums=(0, 1, 2))(*point)
     for number in range(3):
-        depends, _ = depending_on(closed.jaxpr, [i == number for i in range(3)])
+        depends, _ = find_dependents(closed.jaxpr, [i == number for i in range(3)])
         has_slope = [bool(np.any(slope[number])) for slope in slopes]
         # Predicates decide too, and have no slope; nor have branches that are not taken.
         without = {0: {7, 8}, 2: {7, 11}}.get(number, set())
@@ -52,7 +52,7 @@ def test_equations_depending_on_an_input():
     closed = jax.make_jaxpr(printed)(0.5, 3)
 
     def effects(*inputs):
-        _, equations = depending_on(closed.jaxpr, inputs)
+        _, equations = find_dependents(closed.jaxpr, inputs)
         return sum(bool(eqn.effects) for eqn in equations if eqn.primitive.name == "debug_callback")
 
     assert effects(True, False) == 0

@@ -12,7 +12,7 @@ import pytest
 
 import bellhop
 import bellhop_runtime
-from bellhop._jax.patches.former_names import put_back_former_names
+from bellhop._jax.patches.removed_jax_names import restore_removed_names
 from bellhop.circuits.recording import gate_replay, unrolled
 
 TOLERANCE = 1e-9
@@ -21,7 +21,7 @@ TOLERANCE = 1e-9
 @pytest.fixture(autouse=True, scope="session")
 def _pennylane_runs_alone():
     """References may run before any program is traced: PennyLane needs this from JAX 0.11 on."""
-    put_back_former_names()
+    restore_removed_names()
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from bellhop.circuits.derivatives.score import score_of
 from bellhop.circuits.recording.iterations import use_iterations
 from bellhop.circuits.vectorize.pack import pack
 from bellhop.circuits.vectorize.pick import pick
-from bellhop.transformations.traced import traced
+from bellhop.transformations.inline_trace import trace_inline
 
 _PRIMITIVE = re.compile(
     r"\b(?:quantum_call\[operation=\w+"
@@ -179,7 +179,7 @@ def test_examples_of_modules(module):
     found = [
         name
         for function, *args in _EXAMPLES[module]
-        for name in _primitives(jax.make_jaxpr(traced(function))(*args).jaxpr)
+        for name in _primitives(jax.make_jaxpr(trace_inline(function))(*args).jaxpr)
     ]
     # What an example leaves out, it leaves out everywhere.
     assert shown

@@ -117,13 +117,13 @@ def test_a_new_program_leaves_fast_calls_that_are_under_way():
 def test_circuits_take_arrays_that_are_copied_meanwhile():
     angles = np.linspace(0.1, 0.3, 100_000)
     of_last = bellhop.qjit(lambda x: circuit(x[-1]))
-    assert "ready" not in python_called_by(of_last, angles)
+    assert "prepare_arguments" not in python_called_by(of_last, angles)
     result = of_last(angles)
     assert result.is_ready()
     np.testing.assert_allclose(result, np.cos(0.3))
     # A callback may wait for another program's, on one of the few threads that copy.
     with_callback = bellhop.qjit(lambda x: bellhop.pure_callback(float, float)(x[-1]))
-    assert "ready" in python_called_by(with_callback, angles)
+    assert "prepare_arguments" in python_called_by(with_callback, angles)
 
 
 def test_declared_types_are_those_of_fast_calls():

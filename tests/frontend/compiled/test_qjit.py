@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bellhop
-from bellhop._jax import dispatch
+from bellhop._jax import fast_dispatch
 
 
 class Point(NamedTuple):
@@ -302,13 +302,13 @@ def test_cached_calls_stay_on_the_fast_path_of_jit(monkeypatch):
     f(1.0)
     f(2.0)
     slow = []
-    original = dispatch._entry
+    original = fast_dispatch._make_entry
 
     def watched(compiled):
         slow.append(1)
         return original(compiled)
 
-    monkeypatch.setattr(dispatch, "_entry", watched)
+    monkeypatch.setattr(fast_dispatch, "_make_entry", watched)
     for i in range(5):
         f(float(i))
     assert slow == []

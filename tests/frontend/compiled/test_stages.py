@@ -22,7 +22,7 @@ def test_a_lowered_program_is_compiled_and_runs():
     result = compiled(np.ones(2), y=np.float64(2.0))
     np.testing.assert_array_equal(result["z"], [5, 5])
     assert len(seen) == 1
-    assert len(f._programs.made) == 1
+    assert len(f._programs.entries) == 1
     assert "HloModule" in compiled.as_text()
     with pytest.raises(TypeError, match=r"compiled for \(x: float64\[2\], y: float64\[\]\)"):
         compiled(np.ones(3), y=2.0)

@@ -132,7 +132,7 @@ def test_cleared_and_called_with_other_arrays():
 def test_lowered_after_the_cache_was_cleared():
     # As by a thread that has traced a program when another thread clears the cache.
     f = bellhop.qjit(lambda x: jnp.sin(x))
-    traced = f.trace(X)._of_jax
+    traced = f.trace(X)._jax_stage
     f.clear_cache()
     f(X)
     assert "stablehlo.sine" in traced.lower().as_text()

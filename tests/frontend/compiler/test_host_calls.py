@@ -59,9 +59,11 @@ def test_circuit_is_one_call_to_the_host(platform, function):
 
 def test_equal_circuits_are_compiled_once(monkeypatch):
     made = []
-    module = __import__("bellhop.compiler.plain_jit", fromlist=["_host_call"])
-    original = module._host_call
-    monkeypatch.setattr(module, "_host_call", lambda *args: made.append(args) or original(*args))
+    module = __import__("bellhop.compiler.lower_in_jax_jit", fromlist=["_compile_host_call"])
+    original = module._compile_host_call
+    monkeypatch.setattr(
+        module, "_compile_host_call", lambda *args: made.append(args) or original(*args)
+    )
 
     def program(x):
         return jax.lax.fori_loop(0, 2, lambda i, y: y + circuit(x), circuit(x) * jnp.sum(x))

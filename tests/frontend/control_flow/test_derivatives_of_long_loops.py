@@ -7,7 +7,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.control_flow import reverse_mode
+from bellhop.control_flow import while_loop_vjp
 
 
 def power_by_for(x, n):
@@ -77,7 +77,7 @@ def test_any_number_of_iterations():
 @pytest.mark.large
 def test_few_checkpoints(monkeypatch):
     """Of more iterations than checkpoints, each is computed again more than once."""
-    monkeypatch.setattr(reverse_mode, "_MOST", 5)
+    monkeypatch.setattr(while_loop_vjp, "_MOST", 5)
     slope = bellhop.qjit(bellhop.grad(lambda x, n: iterated(x, n)[1]))
     for n in (1, 4, 5, 6, 7, 30, 100):
         expected = slope_by_scan(X, n)

@@ -9,7 +9,7 @@ import pytest
 from tests.standin.fixtures import Counts
 
 import bellhop
-from bellhop.compiled.calls import Called
+from bellhop.compiled.call_fallback import CallInterface
 
 pytestmark = pytest.mark.gpu
 X = np.arange(3.0)
@@ -19,13 +19,13 @@ X = np.arange(3.0)
 def slow_calls(monkeypatch):
     """Count the calls that Python makes in place of C++."""
     made = []
-    specially = Called._specially
+    specially = CallInterface._call_slow_path
 
     def noted(self, *args):
         made.append(args)
         return specially(self, *args)
 
-    monkeypatch.setattr(Called, "_specially", noted)
+    monkeypatch.setattr(CallInterface, "_call_slow_path", noted)
     return made
 
 

@@ -36,7 +36,7 @@ def names(graph, kind):
 
 def flows(graph):
     """Edges between boxes by their first lines; host boxes are 'host'."""
-    name = {node.number: node.text[0] for node in graph.nodes()}
+    name = {node.index: node.text[0] for node in graph.nodes()}
     return {(name[source], name[target]): types for (source, target), types in graph.edges.items()}
 
 
@@ -99,14 +99,14 @@ def test_loops_and_conditionals_are_groups():
     assert [node.kind for node in while_loop.nodes][:1] == [BoxKind.CARRIED]
     # The value goes round: out of the carried ones, and back.
     carried, _, call = loop.nodes
-    assert (carried.number, call.number) in graph.edges
-    assert (call.number, carried.number) in graph.edges
+    assert (carried.index, call.index) in graph.edges
+    assert (call.index, carried.index) in graph.edges
     otherwise, then = conditional.groups
     assert [group.title for group in (otherwise, then)] == ["otherwise", "then"]
     assert [node.kind for node in then.nodes] == [BoxKind.CIRCUIT]
     [result] = [node for node in graph.top.nodes if node.text == ["result"]]
-    into_result = {source for source, target in graph.edges if target == result.number}
-    assert {then.nodes[0].number, otherwise.nodes[0].number} <= into_result
+    into_result = {source for source, target in graph.edges if target == result.index}
+    assert {then.nodes[0].index, otherwise.nodes[0].index} <= into_result
 
 
 def test_loops_of_the_host_alone_are_no_group():

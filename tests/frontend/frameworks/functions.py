@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from tests.needs import PYTORCH
 
-torch = PYTORCH.imported()
+torch = PYTORCH.import_module()
 
 X = np.array([0.3, -1.2, 2.0])
 Y = np.array([0.5, 0.7, -0.2])

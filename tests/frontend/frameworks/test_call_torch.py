@@ -12,7 +12,7 @@ from tests.needs import PYTORCH
 
 import bellhop
 
-torch = PYTORCH.imported()
+torch = PYTORCH.import_module()
 pytestmark = PYTORCH.mark
 
 STRUCT = jax.ShapeDtypeStruct

@@ -9,7 +9,7 @@ from tests.needs import PYTORCH
 
 import bellhop
 
-torch = PYTORCH.imported()
+torch = PYTORCH.import_module()
 pytestmark = PYTORCH.mark
 
 

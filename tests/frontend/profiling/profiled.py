@@ -26,7 +26,7 @@ def circuit(x):
     return qml.expval(qml.Z(0))
 
 
-def line_of(function):
+def find_line(function):
     code = getattr(function, "__wrapped__", function).__code__
     return f"{HERE}:{code.co_firstlineno}"
 

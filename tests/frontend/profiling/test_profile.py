@@ -9,12 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
-from tests.frontend.profiling.profiled import FLAVOURS, HERE, circuit, ignore, line_of, looped, slow
+from tests.frontend.profiling.profiled import (
+    FLAVOURS,
+    HERE,
+    circuit,
+    find_line,
+    ignore,
+    looped,
+    slow,
+)
 from tests.needs import PYTORCH, TWO_GPUS
 from tests.patience import PATIENCE, join, run_at_once, wait_until
 
 import bellhop
-from bellhop.compiler.delegation import delegated_everywhere
+from bellhop.compiler.jax_callback_lowering import delegate_everywhere
 
 
 def by_kind(profile):
@@ -78,7 +86,7 @@ def test_times_and_lines():
     rows = by_kind(p)
     row = rows["pure_callback"]
     assert row.name == "slow"
-    assert row.definition == line_of(slow)
+    assert row.definition == find_line(slow)
     assert row.site.startswith(HERE)
     assert 0.01 <= row.total <= elapsed
     assert 0.002 <= row.median <= row.total / 2
@@ -191,7 +199,7 @@ def test_circuits(engine, ran):
         f(0.3)
     rows = by_kind(p)
     once, derived = rows[f"circuit{ran}"], rows[f"circuit, derivative{ran}"]
-    assert (once.name, once.calls, once.definition) == ("circuit", 1, line_of(circuit.func))
+    assert (once.name, once.calls, once.definition) == ("circuit", 1, find_line(circuit.func))
     assert derived.calls == 1
     assert once.bytes_in == 8
     assert 0 < once.total < rows["program"].total
@@ -233,7 +241,7 @@ def test_outside_of_qjit():
 
 def test_delegated_callbacks():
     region = bellhop.accelerate(lambda x: slow(x), dev=jax.devices("cpu")[1])
-    with delegated_everywhere():
+    with delegate_everywhere():
         f = bellhop.qjit(region)
         f(1.0)
         with bellhop.profile() as p:

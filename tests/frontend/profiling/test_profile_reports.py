@@ -6,7 +6,7 @@ import sys
 import threading
 
 import pytest
-from tests.frontend.profiling.profiled import circuit, line_of, looped, slow
+from tests.frontend.profiling.profiled import circuit, find_line, looped, slow
 
 import bellhop
 
@@ -21,7 +21,7 @@ def test_table(monkeypatch):
     words = line.split()
     assert words[:3] == ["pure_callback", "slow", "3"]
     assert words[-5:-1] == ["24", "B", "24", "B"]
-    assert words[-1] == f"profiled.py:{line_of(slow).rpartition(':')[2]}"
+    assert words[-1] == f"profiled.py:{find_line(slow).rpartition(':')[2]}"
 
 
 def test_figures_and_headings_are_whole_on_a_narrow_terminal(monkeypatch):
@@ -72,7 +72,7 @@ def test_trace(tmp_path):
         assert whole["ts"] <= span["ts"]
         assert span["ts"] + span["dur"] <= whole["dur"]
     assert spans["slow"]["dur"] >= 2000
-    assert spans["slow"]["args"]["defined"] == line_of(slow)
+    assert spans["slow"]["args"]["defined"] == find_line(slow)
     names = [event["args"]["name"] for event in trace["traceEvents"] if event["ph"] == "M"]
     assert threading.current_thread().name in names
 

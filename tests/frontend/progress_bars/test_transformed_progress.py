@@ -8,7 +8,7 @@ import pytest
 from tests.frontend.progress_bars.bars import XS, doubled
 
 import bellhop
-from bellhop.compiler.delegation import delegated_everywhere
+from bellhop.compiler.jax_callback_lowering import delegate_everywhere
 
 # A function, its arguments, the right value, and how often it loops forward.
 TRANSFORMED = {
@@ -94,14 +94,14 @@ def test_in_a_region(shown):
 
 def test_the_program_shows_it_for_devices_that_cannot(shown):
     region = bellhop.accelerate(doubled, dev=jax.devices("cpu")[1])
-    with delegated_everywhere():
+    with delegate_everywhere():
         assert bellhop.qjit(region)(1.0) == 64
     assert shown() == [("loop", 6, 6)]
 
 
 def test_is_refused_in_programs_that_cannot_show_it():
     with (
-        delegated_everywhere(),
+        delegate_everywhere(),
         pytest.raises(NotImplementedError, match=r"loop \(at .*bars.py:\d+\)"),
     ):
         jax.jit(doubled)(1.0)

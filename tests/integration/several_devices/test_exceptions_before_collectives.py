@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 from tests.patience import PATIENCE
 
 import bellhop
-from bellhop.compiler.delegation import delegated_everywhere
+from bellhop.compiler.jax_callback_lowering import delegate_everywhere
 
 AXIS = PartitionSpec("i")
 
@@ -117,7 +117,7 @@ def test_calls_that_jax_makes_for_us(mesh, on_devices, path):
     else:
         f = on_devices(lambda x: x + later(lax.psum(call(lax.axis_index("i")), "i")))
     failing = True
-    with delegated_everywhere(), pytest.raises(KeyError) as raised:
+    with delegate_everywhere(), pytest.raises(KeyError) as raised:
         f(x)
     assert raised.value is error
     assert raised.value.__context__ is None

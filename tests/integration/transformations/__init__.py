@@ -1,6 +1,6 @@
 """Every flavour of callback under every transformation, declared once.
 
-``flavours.py`` has the rows of the table and what they refuse, ``programs.py`` the columns;
+``callback_types.py`` has the rows of the table and what they refuse, ``programs.py`` the columns;
 ``cells.py`` runs a cell and ``table.py`` writes what was observed.  The tests and
 ``doc/transformations.md`` come of the same declarations:
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import bellhop
 
-from .flavours import FLAVOURS, Flavour
+from .callback_types import FLAVOURS, CallbackRow
 from .outcomes import Log, Outcome, Refused, Works
 from .programs import FORMS, PROGRAMS, Transformation
 
@@ -38,7 +38,7 @@ class Observed:
 class Cell:
     """A flavour, a program, and how it is run."""
 
-    flavour: Flavour
+    flavour: CallbackRow
     program: Transformation
     form: str
     vmap_method: str | None = None

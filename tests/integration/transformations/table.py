@@ -3,8 +3,8 @@
 import string
 from collections.abc import Iterable
 
+from .callback_types import FLAVOURS
 from .cells import CELLS, Cell, check
-from .flavours import FLAVOURS
 from .outcomes import Refused
 
 HEADER = """\

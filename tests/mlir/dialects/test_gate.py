@@ -2,8 +2,8 @@
 
 from bellhop_mlir._bindings import ir, make_context
 from bellhop_mlir.dialects import quantum
-from bellhop_mlir.dialects.gate import Gate, decode, encode
-from bellhop_mlir.dialects.printing import text as printed
+from bellhop_mlir.dialects.gate import Gate, decode_gates, encode_gates
+from bellhop_mlir.dialects.printing import print_module as printed
 
 RX = Gate("RX", (0,), (0,))
 CNOT = Gate("CNOT", (0, 1))
@@ -18,16 +18,16 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 
 
 def test_tables_are_those_of_the_contract() -> None:
-    assert encode([RX, CNOT]) == {
+    assert encode_gates([RX, CNOT]) == {
         "names": "RX\nCNOT",
         "code": [0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 2, 0, 0, 1],
         "constants": [],
     }
-    assert encode([S])["code"] == [0, 1, 0, 1, 2, -2, 3, -1, 0, 1]
+    assert encode_gates([S])["code"] == [0, 1, 0, 1, 2, -2, 3, -1, 0, 1]
 
 
 def test_constants_are_renumbered_and_names_kept_once() -> None:
-    assert encode([RZ, ROT, Gate("RZ", (0,), (-1,), (0.25,))]) == {
+    assert encode_gates([RZ, ROT, Gate("RZ", (0,), (-1,), (0.25,))]) == {
         "names": "RZ\nRot",
         "code": [0, 0, 1, 1, 0, -1, 0, 1, 0, 3, 1, 0, -2, 0, -3, 1, 0, 0, 1, 1, 0, -4, 0],
         "constants": [0.5, 2.0, 1.0, 0.25],
@@ -40,8 +40,8 @@ def test_what_was_written_is_read() -> None:
         module = ir.Module.parse(RUN)
         block = module.body.operations[0].regions[0].blocks[0]
         with ir.InsertionPoint.at_block_begin(block):
-            (state,) = quantum.gates(list(block.arguments), **encode(gates))
-        assert decode(state.owner) == gates
+            (state,) = quantum.gates(list(block.arguments), **encode_gates(gates))
+        assert decode_gates(state.owner) == gates
 
 
 def test_text_says_the_gates_of_a_table_in_comments() -> None:
@@ -50,9 +50,9 @@ def test_text_says_the_gates_of_a_table_in_comments() -> None:
         module = ir.Module.parse(RUN)
         with ir.InsertionPoint.at_block_begin(module.body.operations[0].regions[0].blocks[0]):
             operands = list(module.body.operations[0].regions[0].blocks[0].arguments)
-            (state,) = quantum.gates(operands, **encode([ROT, S, named_line]))
-            quantum.gates([state, *operands[1:]], **encode([CNOT] * 101))
-            broken = quantum.gates([state, *operands[1:]], **encode([CNOT]))[0].owner
+            (state,) = quantum.gates(operands, **encode_gates([ROT, S, named_line]))
+            quantum.gates([state, *operands[1:]], **encode_gates([CNOT] * 101))
+            broken = quantum.gates([state, *operands[1:]], **encode_gates([CNOT]))[0].owner
             broken.attributes["code"] = ir.DenseI64ArrayAttr.get([7, 0])
         text = printed(module)
         comments = [line.strip() for line in text.splitlines() if line.strip().startswith("//")]

@@ -1,5 +1,5 @@
 // Holds the sweeps of one instruction set against the definitions in
-// sweeps/operation.h, one amplitude after another, and derivatives against differences.
+// kernels/operation.h, one amplitude after another, and derivatives against differences.
 // Runs on its own, so that it runs where nothing but a compiler and an emulator is: see
 // test_instruction_sets.py.
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "sweeps/sweeps.h"
+#include "kernels/kernels.h"
 
 namespace bellhop::engine {
 namespace BELLHOP_CHECKED {

@@ -56,7 +56,7 @@ def test_sweeps_agree_with_their_definitions(name, real, tmp_path):
         if shutil.which(tool) is None:
             Need(tool, f"apt-get install {PACKAGES[tool]}").skip()
     common = [compiler, "-std=c++20", f"-I{ROOT / 'runtime'}"]
-    sweeps = ROOT / "runtime" / "sweeps" / f"sweeps_{source}.cc"
+    sweeps = ROOT / "runtime" / "kernels" / f"kernels_{source}.cc"
     built, check = tmp_path / "sweeps.o", tmp_path / "check"
     subprocess.run([*common, *OPTIONS, *options, "-c", sweeps, "-o", built], check=True)
     subprocess.run(

@@ -25,21 +25,21 @@ from tests.runtime.circuit_calls import (
     gates,
     interleave,
     measure,
-    name_of,
+    operation_name,
     run_circuit,
     to_gate,
     to_measurements,
 )
 
 
-@pytest.mark.parametrize("op", PLAIN + UNCONTROLLABLE, ids=name_of)
+@pytest.mark.parametrize("op", PLAIN + UNCONTROLLABLE, ids=operation_name)
 @pytest.mark.parametrize("adjoint", [False, True], ids=["", "adjoint"])
 def test_gate(op, adjoint):
     ops = [*PREPARATION, qml.adjoint(op, lazy=True) if adjoint else op]
     assert_like_default_qubit(ops, [qml.state()])
 
 
-@pytest.mark.parametrize("op", PLAIN, ids=name_of)
+@pytest.mark.parametrize("op", PLAIN, ids=operation_name)
 @pytest.mark.parametrize("values", [(1, 1), (1, 0)], ids=str)
 def test_controlled_gate(op, values):
     controlled = Controlled(op, [2, 3], control_values=values)
@@ -129,7 +129,7 @@ def test_many_measurements_keep_their_order():
         qml.StatePrep(unitary_group.rvs(8, random_state=5)[0], [2, 0, 1]),
         qml.StatePrep(unitary_group.rvs(16, random_state=5)[0], [0, 1, 2, 3]),
     ],
-    ids=name_of,
+    ids=operation_name,
 )
 def test_state_preparation(op):
     assert_like_default_qubit([op, *PREPARATION], [qml.state()])

@@ -12,7 +12,7 @@ import pytest
 from tests.frontend.circuits.python_devices.counting_device import CountingDevice
 
 import bellhop
-from bellhop.compiler.delegation import delegated_everywhere
+from bellhop.compiler.jax_callback_lowering import delegate_everywhere
 
 SMALL = 5e-310
 # log(exp(x)) of a number whose exponential is subnormal.
@@ -112,7 +112,7 @@ def test_a_plain_jit_and_what_it_delegates(record, seen):
         np.asarray(out)[...] = record("delegated buffers")(np.asarray(x))
 
     buffers = bellhop.buffer_callback(write, jax.ShapeDtypeStruct((), float))
-    with delegated_everywhere():
+    with delegate_everywhere():
         jax.jit(lambda x: buffers(pure(x)))(1.0)
     assert seen == dict.fromkeys(
         ("jit", "ordered in jit", "delegated", "delegated buffers"), {SMALL}

@@ -12,7 +12,7 @@ from tests.needs import QRACK
 
 import bellhop
 
-QRACK.imported()
+QRACK.import_module()
 pytestmark = QRACK.mark
 
 X = jnp.array([0.37, 0.58, 0.79])

@@ -8,7 +8,7 @@ import pytest
 
 import bellhop
 from bellhop.circuits.in_program import reversible_loops
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 ANGLES = np.random.default_rng(5).normal(size=(2, 6, 2))
 ONE_LAYER = ANGLES[:1]
@@ -188,7 +188,7 @@ def states_of_a_gradient(layers, *, in_loop=False, transform=jax.grad):
     n = 16
     node = layered(n, layers, in_loop=in_loop)
     program = bellhop.qjit(transform(in_region(lambda x: node(x))))
-    with tracing_with(in_region=True):
+    with override_trace_state(in_region=True):
         lowered = jax.jit(lambda x: program(x)).lower(jnp.ones((layers, n)))
     return lowered.compile().memory_analysis().temp_size_in_bytes / 2 ** (n + 4)
 

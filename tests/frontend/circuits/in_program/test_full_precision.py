@@ -7,7 +7,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 HERMITIAN = np.array([[1, 0.5j], [-0.5j, 2]])
 
@@ -49,7 +49,7 @@ def test_of_circuits_on_an_accelerator(circuit, name, is_gradient):
 
     program = bellhop.qjit(jax.grad(summed) if is_gradient else summed)
     # Circuits are parts of the program, as in a region on another device.
-    with tracing_with(in_region=True):
+    with override_trace_state(in_region=True):
         traced = jax.jit(lambda x: program(x)).trace(np.ones(4, np.float32))
     text = traced.lower(lowering_platforms=("tpu",)).as_text()
     products = [line for line in text.splitlines() if "dot_general" in line]

@@ -7,7 +7,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 ANGLES = np.random.default_rng(5).normal(size=(3, 3))
 MATRIX = np.array([[1.0, 0.5], [0.0, 1.0]])
@@ -16,7 +16,7 @@ MATRIX = np.array([[1.0, 0.5], [0.0, 1.0]])
 @pytest.fixture(autouse=True)
 def for_a_tpu():
     """What is traced is as in a region on a TPU, and runs here."""
-    with tracing_with(in_region=True, platform="tpu"):
+    with override_trace_state(in_region=True, platform="tpu"):
         yield
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellhop.base.equations import equations_of
+from bellhop.base.equations import iterate_equations
 from bellhop.circuits.in_program.matrices.blocks import Block, products
 from bellhop.circuits.in_program.matrices.matrix_table import MatrixTable
 
@@ -64,5 +64,7 @@ def test_a_matrix_on_all_qubits_of_its_block_is_no_product():
     of_blocks = lambda given: products(blocks, 2, np.dtype(float), lambda *_: given)
     given = jnp.asarray(RANDOM.normal(size=(2, 4, 4)))
     traced = jax.make_jaxpr(of_blocks)(given)
-    assert not [eqn for eqn in equations_of(traced.jaxpr) if eqn.primitive.name == "dot_general"]
+    assert not [
+        eqn for eqn in iterate_equations(traced.jaxpr) if eqn.primitive.name == "dot_general"
+    ]
     np.testing.assert_array_equal(of_blocks(given), given)

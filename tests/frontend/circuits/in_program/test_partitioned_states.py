@@ -12,12 +12,12 @@ from tests.processes import run_in_processes
 
 import bellhop
 from bellhop.base import device_memory
-from bellhop.base.devices import StateAxes, axes_of_states
+from bellhop.base.devices import StateAxes, find_state_axes
 from bellhop.circuits.in_program import reversible_loops, simulated_circuit
 from bellhop.circuits.in_program.device_wires.footprints import footprint_of
 from bellhop.circuits.in_program.simulate import simulator_of_amplitudes
 from bellhop.compiler import regions
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 N_WIRES = 5
 ANGLES = np.random.default_rng(7).uniform(0, 3, (3, N_WIRES))
@@ -209,10 +209,10 @@ def test_a_small_state_stays_whole():
 def test_axes_that_a_sharding_does_not_name_are_those_of_states():
     both = SimpleNamespace(devices=np.array(jax.devices("cpu")[:2]).reshape(2, 1))
     grid = Mesh(both.devices, ("batch", "state"))
-    assert axes_of_states(grid).axes == ("batch", "state")
-    assert axes_of_states(NamedSharding(grid, PartitionSpec("batch"))).axes == ("state",)
-    assert axes_of_states(NamedSharding(grid, PartitionSpec(("batch", "state")))) is None
-    assert axes_of_states(jax.devices("cpu")[:2]) is None
+    assert find_state_axes(grid).axes == ("batch", "state")
+    assert find_state_axes(NamedSharding(grid, PartitionSpec("batch"))).axes == ("state",)
+    assert find_state_axes(NamedSharding(grid, PartitionSpec(("batch", "state")))) is None
+    assert find_state_axes(jax.devices("cpu")[:2]) is None
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_what_has_no_parts_is_refused():
         over(qnode(unitary))(1.0, 4)
     three = StateAxes(SimpleNamespace(shape={"a": 3}), ("a",))
     with (
-        tracing_with(state_axes=three),
+        override_trace_state(state_axes=three),
         pytest.raises(bellhop.CompileError, match="number must be a power of two"),
     ):
         simulator_of_amplitudes(9, "here")
@@ -259,7 +259,7 @@ def test_memory_is_refused_before_it_is_allocated(monkeypatch):
     circuit = qml.qnode(qml.device("default.qubit", wires=40))(lambda: qml.expval(qml.Z(0)))
     with pytest.raises(bellhop.CompileError, match=r"1.638e\+04 GiB of memory for each of 2"):
         over(circuit)()
-    monkeypatch.setattr(device_memory, "_memory_of", lambda *_: 1 << 36)
+    monkeypatch.setattr(device_memory, "_single_device_memory", lambda *_: 1 << 36)
     with pytest.raises(bellhop.CompileError, match="512 such devices would do"):
         over(circuit)()
 
@@ -275,7 +275,7 @@ def test_values_and_gradients_take_what_the_compiled_region_takes(monkeypatch):
 
     angles = np.linspace(0, 1, n)
     # Of four parts on each device: enough for a value, as CPUs allocate it, and no gradient.
-    monkeypatch.setattr(device_memory, "_memory_of", lambda *_: 4 * 2 ** (n + 4) // 2)
+    monkeypatch.setattr(device_memory, "_single_device_memory", lambda *_: 4 * 2 ** (n + 4) // 2)
     np.testing.assert_allclose(over(circuit)(angles), np.cos(angles[0]), atol=1e-12)
     message = "would take .* GiB of memory on .*of a state that is partitioned, 4 such devices"
     with pytest.raises(bellhop.CompileError, match=message):
@@ -330,9 +330,9 @@ def test_each_device_takes_its_share_of_what_one_device_takes(monkeypatch, deriv
 
     found = []
     monkeypatch.setattr(
-        regions, "memory_taken_by", lambda compiled: found.append(taken_by(compiled)) or 0
+        regions, "required_memory", lambda compiled: found.append(taken_by(compiled)) or 0
     )
-    taken_by = device_memory.memory_taken_by
+    taken_by = device_memory.required_memory
     for where in (jax.devices("cpu")[1], mesh()):
         program = bellhop.accelerate(derive(circuit), dev=where)
         bellhop.qjit(program).lower(np.ones(n)).compile()

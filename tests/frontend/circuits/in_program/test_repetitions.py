@@ -12,7 +12,7 @@ from tests.frontend.circuits.in_program.mixed_circuits import assert_as_uncompil
 
 import bellhop
 from bellhop.circuits.in_program.matrices.repetitions import Stretch, stretches
-from bellhop.tracing.state import tracing_with
+from bellhop.tracing.state import override_trace_state
 
 N_WIRES = 6
 ANGLES = np.random.default_rng(2).normal(size=(6, N_WIRES))
@@ -52,7 +52,7 @@ def in_region(node, dev="cpu:1"):
 
 def text_of(function, layers):
     program = bellhop.qjit(function)
-    with tracing_with(in_region=True):
+    with override_trace_state(in_region=True):
         return jax.jit(lambda x: program(x)).lower(jnp.ones((layers, N_WIRES))).as_text()
 
 

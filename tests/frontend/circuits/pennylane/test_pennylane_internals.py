@@ -104,7 +104,7 @@ def registered(monkeypatch):
     from pennylane.compiler.compiler import AvailableCompilers
 
     group, found = "pennylane.compilers", defaultdict(dict)
-    roles = {"context": "tracing.asked_by_pennylane", "qjit": "compiled.qjit:qjit", "ops": "ops"}
+    roles = {"context": "tracing.pennylane_context", "qjit": "compiled.qjit:qjit", "ops": "ops"}
     for role, value in roles.items():
         found["bellhop"][role] = EntryPoint(f"bellhop.{role}", f"bellhop.{value}", group)
     monkeypatch.setattr(AvailableCompilers, "names_entrypoints", found)

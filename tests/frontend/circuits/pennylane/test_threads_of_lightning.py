@@ -110,7 +110,7 @@ SCRIPT = """
 
     {then}
     # PennyLane's own path asks for them, from jax 0.11 on.
-    from bellhop._jax.patches.former_names import put_back_former_names
+    from bellhop._jax.patches.removed_jax_names import put_back_former_names
     put_back_former_names()
     sys.setswitchinterval(1e-6)
     mesh, part = jax.sharding.Mesh(jax.devices("cpu"), "d"), jax.sharding.PartitionSpec("d")
@@ -128,8 +128,8 @@ LOOKED_FOR = """
     name = "pennylane_lightning.lightning_base.lightning_base"
     importlib.util.find_spec(name)
     importlib.import_module(name)
-    print("methods of Lightning's devices" in bellhop._patching.in_force())
-    print(any(type(finder) is bellhop._patching._Awaited for finder in sys.meta_path))
+    print("methods of Lightning's devices" in bellhop._patching.installed_patches())
+    print(any(type(finder) is bellhop._patching._ImportHook for finder in sys.meta_path))
 """
 
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.frontend.callbacks.flavours.buffers import LARGE, SMALL, STRUCT, address, vector
+from tests.frontend.callbacks.callback_types.buffers import LARGE, SMALL, STRUCT, address, vector
 
 import bellhop
 

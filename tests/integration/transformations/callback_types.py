@@ -24,7 +24,7 @@ Outcomes = dict[str, Outcome]
 
 
 @dataclass(frozen=True, eq=False)
-class Flavour:
+class CallbackRow:
     """A way to call Python.
 
     Attributes:
@@ -140,7 +140,7 @@ def _torch(log: Log, vmap_method: str = "sequential") -> Any:
     return bellhop.call_torch(sine, float, vmap_method=vmap_method)
 
 
-def _beside(call: Callable[[Log, Any], None]) -> Callable[[Log], Sine]:
+def _make_effect_row(call: Callable[[Log, Any], None]) -> Callable[[Log], Sine]:
     """Make the function of what is called for its effect beside the computation."""
 
     def make(log: Log) -> Sine:
@@ -245,37 +245,39 @@ MAPPED = ("vmap", "vmap of vmap", "vmap of scan", "vmap of while_loop", "vmap of
 METHODS = ("expand_dims", "broadcast_all", "legacy_vectorized")
 
 FLAVOURS = (
-    Flavour("pure_callback", _pure, WITHOUT_RULE, vmap_methods=METHODS),
-    Flavour("pure_callback, fwd and bwd", _pure_with_vjp, WITH_VJP, vmap_methods=METHODS),
-    Flavour("pure_callback, jvp", _pure_with_jvp, WITH_JVP, vmap_methods=METHODS),
-    Flavour("native_callback, jvp", _native, WITH_JVP),
-    Flavour(
+    CallbackRow("pure_callback", _pure, WITHOUT_RULE, vmap_methods=METHODS),
+    CallbackRow("pure_callback, fwd and bwd", _pure_with_vjp, WITH_VJP, vmap_methods=METHODS),
+    CallbackRow("pure_callback, jvp", _pure_with_jvp, WITH_JVP, vmap_methods=METHODS),
+    CallbackRow("native_callback, jvp", _native, WITH_JVP),
+    CallbackRow(
         "buffer_callback",
         _buffer,
         EVERYWHERE | dict.fromkeys(DERIVATIVES, NO_DERIVATIVE),
         vmap_methods=METHODS,
     ),
-    Flavour("io_callback", _io(ordered=False), WITH_RESULTS_AND_EFFECTS, keeps_order=False),
-    Flavour(
+    CallbackRow("io_callback", _io(ordered=False), WITH_RESULTS_AND_EFFECTS, keeps_order=False),
+    CallbackRow(
         "io_callback, ordered",
         _io(ordered=True),
         WITH_RESULTS_AND_EFFECTS | dict.fromkeys(MAPPED, ORDERED_VMAP),
     ),
-    Flavour("callback", _beside(lambda log, x: bellhop.callback(log)(x)), EVERYWHERE),
-    Flavour(
+    CallbackRow("callback", _make_effect_row(lambda log, x: bellhop.callback(log)(x)), EVERYWHERE),
+    CallbackRow(
         "debug.callback, ordered",
-        _beside(lambda log, x: bellhop.debug.callback(log, ordered=True)(x)),
+        _make_effect_row(lambda log, x: bellhop.debug.callback(log, ordered=True)(x)),
         EVERYWHERE,
     ),
-    Flavour("debug.print", _beside(lambda log, x: bellhop.debug.print("{}", x)), EVERYWHERE),
-    Flavour("tap", _beside(lambda log, x: bellhop.tap(log, x)), TAPPED),
-    Flavour("host_callback.id_tap", _id_tap, TAPPED),
-    Flavour(
+    CallbackRow(
+        "debug.print", _make_effect_row(lambda log, x: bellhop.debug.print("{}", x)), EVERYWHERE
+    ),
+    CallbackRow("tap", _make_effect_row(lambda log, x: bellhop.tap(log, x)), TAPPED),
+    CallbackRow("host_callback.id_tap", _id_tap, TAPPED),
+    CallbackRow(
         "host_callback.call",
         _host_call,
         EVERYWHERE
         | dict.fromkeys(DERIVATIVES, NO_HOST_CALL_DERIVATIVE)
         | dict.fromkeys((*MAPPED, "vmap of cond"), NO_HOST_CALL_VMAP),
     ),
-    Flavour("call_torch", _torch, WITH_DERIVATIVES, vmap_methods=METHODS, needs=PYTORCH),
+    CallbackRow("call_torch", _torch, WITH_DERIVATIVES, vmap_methods=METHODS, needs=PYTORCH),
 )

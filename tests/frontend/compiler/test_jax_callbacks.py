@@ -16,7 +16,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import bellhop
-from bellhop.compiler.delegation import delegated_everywhere
+from bellhop.compiler.jax_callback_lowering import delegate_everywhere
 
 SCALAR = jax.ShapeDtypeStruct((), jnp.float64)
 
@@ -323,7 +323,7 @@ def test_buffer_callback(where):
         last, _ = jax.lax.scan(step, b, None, length=3)
         return call({"a": a, "b": last}, scale=1.0)
 
-    with delegated_everywhere():
+    with delegate_everywhere():
         if where != "program":
             function = bellhop.accelerate(function, dev="cpu:1")
         result = bellhop.qjit(function)(np.ones(4), np.arange(3.0))

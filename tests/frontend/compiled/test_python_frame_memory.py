@@ -4,7 +4,7 @@ import resource
 from collections.abc import Callable
 from typing import Any
 
-from bellhop.compiled.frames import frames_in_one_piece
+from bellhop.compiled.python_frame_memory import preallocate_frames
 
 CALLS = 2000
 
@@ -27,6 +27,6 @@ def most_faults() -> int:
 
 def test_calls_map_no_memory_at_any_depth() -> None:
     plain = most_faults()
-    in_one_piece = frames_in_one_piece(lambda: most_faults())()
+    in_one_piece = preallocate_frames(lambda: most_faults())()
     assert in_one_piece < CALLS / 10
     assert plain > CALLS / 2, "CPython does not map memory call by call: the decorator can go"

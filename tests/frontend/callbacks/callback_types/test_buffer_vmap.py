@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from tests.frontend.callbacks.flavours.buffers import vector
+from tests.frontend.callbacks.callback_types.buffers import vector
 
 import bellhop
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import bellhop
-from bellhop.base.module_text import ModuleText
+from bellhop.base.ir_display import ModuleText
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_modules_are_strings_in_colours(function, stage):
 def test_the_lexer_knows_every_character(function):
     from pygments import token
 
-    from bellhop.base.module_text import _lexer
+    from bellhop.base.ir_display import _lexer
 
     kinds = {kind for kind, _ in _lexer().get_tokens(function.mlir)}
     assert token.Error not in kinds

@@ -6,8 +6,8 @@ import pytest
 
 import bellhop
 import bellhop_runtime
-from bellhop.compiler import placement
-from bellhop.run import crowding
+from bellhop.compiler import host_placement
+from bellhop.execution import cpu_client_pool
 from bellhop_runtime import begin_run, end_run
 
 
@@ -47,12 +47,12 @@ def test_crowded_programs_commit_as_others():
     f = bellhop.qjit(jax.random.fold_in)
     arguments = [(jax.random.key(0), 1), (on_second(jax.random.key(0)), 1)]
     expected = [f(*each) for each in arguments]
-    for _ in range(crowding.RUNS_FOR_EACH_CLIENT):
+    for _ in range(cpu_client_pool.RUNS_PER_CLIENT):
         begin_run()
     try:
         results = [f(*each) for each in arguments]
     finally:
-        for _ in range(crowding.RUNS_FOR_EACH_CLIENT):
+        for _ in range(cpu_client_pool.RUNS_PER_CLIENT):
             end_run()
     for one, other in zip(results, expected, strict=True):
         assert (one.committed, one.devices()) == (other.committed, other.devices())
@@ -61,8 +61,8 @@ def test_crowded_programs_commit_as_others():
 
 def test_where_jax_prefers_another_platform_programs_run_on_the_host(monkeypatch):
     # As on a machine with a GPU: JAX's default is elsewhere unless it is told.
-    monkeypatch.setattr(placement, "_is_elsewhere", lambda default: default is None)
-    monkeypatch.setattr(placement, "_states", {})
+    monkeypatch.setattr(host_placement, "_is_off_host", lambda default: default is None)
+    monkeypatch.setattr(host_placement, "_states", {})
     traces = []
 
     @bellhop.qjit

@@ -10,7 +10,7 @@ import pytest
 from tests.needs import PYTORCH, params
 
 import bellhop
-from bellhop.compiler.delegation import delegated_everywhere
+from bellhop.compiler.jax_callback_lowering import delegate_everywhere
 
 STRUCT = jax.ShapeDtypeStruct
 VECTOR = STRUCT((3,), np.float64)
@@ -19,7 +19,7 @@ X = np.arange(3.0)
 
 @pytest.fixture
 def delegated():
-    with delegated_everywhere():
+    with delegate_everywhere():
         yield
 
 
@@ -236,7 +236,7 @@ def test_region_inside_a_delegated_region():
     def outer(x):
         return 2 * bellhop.accelerate(inner, dev="cpu:0")(3 * x)
 
-    with delegated_everywhere():
+    with delegate_everywhere():
         result = bellhop.qjit(lambda x: bellhop.accelerate(outer, dev="cpu:1")(x))(X)
     np.testing.assert_array_equal(result, 2 * (3 * X + 1))
 

@@ -10,8 +10,8 @@ from jax.core import eval_jaxpr
 from jax.extend.core import Primitive
 from jax.lax import sin_p, while_p
 
-from bellhop.base.equations import equations_of
-from bellhop.base.rewriting import interpret, interpret_by, rewrite
+from bellhop.base.equations import iterate_equations
+from bellhop.base.jaxpr_interpreter import interpret, interpret_with, rewrite
 
 RULES = {sin_p: lambda _, x: [jnp.cos(x)]}
 
@@ -31,7 +31,7 @@ def expected(x: float, n: int) -> float:
 def test_rules_apply_in_loops_and_branches() -> None:
     closed = jax.make_jaxpr(nested)(0.3, 3)
     changed = rewrite(closed, RULES)
-    assert all(eqn.primitive is not sin_p for eqn in equations_of(changed.jaxpr))
+    assert all(eqn.primitive is not sin_p for eqn in iterate_equations(changed.jaxpr))
     for n in (0, 1, 4):
         (value,) = eval_jaxpr(changed.jaxpr, changed.consts, 0.3, n)
         np.testing.assert_allclose(value, expected(0.3, n))
@@ -53,12 +53,12 @@ def test_only_what_has_a_rule_at_its_own_level() -> None:
 def test_values_that_are_none_of_jaxs() -> None:
     closed = jax.make_jaxpr(lambda x, y: x * y + 2.0)(0.3, 0.4)
     text = lambda eqn, *operands: [f"({eqn.primitive} {' '.join(map(str, operands))})"]
-    assert interpret_by(closed, lambda _: text, "a", "b") == ["(add (mul a b) 2.0)"]
+    assert interpret_with(closed, lambda _: text, "a", "b") == ["(add (mul a b) 2.0)"]
 
 
 def test_lines_of_the_users_source_stay() -> None:
     closed = rewrite(jax.make_jaxpr(nested)(0.3, 3), RULES)
-    assert "test_rewriting.py" in jax.jit(
+    assert "test_jaxpr_interpreter.py" in jax.jit(
         lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
     ).lower(0.3, 3).as_text(debug_info=True)
 

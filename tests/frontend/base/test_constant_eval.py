@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellhop.base.known_values import known, known_at
+from bellhop.base.constant_eval import evaluate_constant, evaluate_static
 
 WIRES = jnp.array([4, 2, 7, 1, 5])
 
@@ -36,7 +36,7 @@ def test_same_values_as_in_the_program(compute: Callable[[Any, Any], Any]) -> No
         # Constants may be another trace's.
         def inner(i: Any, j: Any) -> None:
             nonlocal found
-            found = known_at(compute(i, j), (i, j), at)
+            found = evaluate_static(compute(i, j), (i, j), at)
 
         jax.make_jaxpr(inner)(0, 0)
 
@@ -60,7 +60,7 @@ def test_others_are_unknown(compute: Callable[[Any], Any]) -> None:
 
     def trace(x: Any) -> None:
         nonlocal found
-        found = known(compute(x))
+        found = evaluate_constant(compute(x))
 
     jax.make_jaxpr(trace)(0)
     assert found is None

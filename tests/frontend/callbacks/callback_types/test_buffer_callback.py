@@ -6,7 +6,7 @@ import numpy as np
 import pennylane as qml
 import pytest
 from jax.experimental.buffer_callback import ExecutionStage
-from tests.frontend.callbacks.flavours.buffers import LARGE, SMALL, address, vector
+from tests.frontend.callbacks.callback_types.buffers import LARGE, SMALL, address, vector
 from tests.frontend.forms import FORMS
 
 import bellhop
