@@ -146,7 +146,7 @@ test-newest-jax:
 	$(NEWEST)/bin/python -m pip install --quiet "jax~=$(lastword $(JAX_VERSIONS)).0"
 	$(NEWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m "$(QUICK)" \
 	  tests/frontend/_jax tests/frontend/control_flow tests/frontend/transformations \
-	  tests/frontend/callbacks/flavours tests/frontend/compiled/test_eager_transformations.py
+	  tests/frontend/callbacks/callback_types tests/frontend/compiled/test_eager_transformations.py
 
 durations: $(VENV)/.installed-dev
 	$(PYTEST) --record-durations -m "$(QUICK)"
@@ -174,7 +174,7 @@ sanitize: $(VENV)/.installed-dev
 	  -k "not leak and not soak and not large_results and not memory"
 	CMAKE=$(BIN)/cmake runtime/sanitize.sh thread $(CURDIR)/$(BIN)/python \
 	  tests/integration/under_load/test_many_in_flight.py tests/frontend/callbacks/exceptions/test_reentrance.py \
-	  tests/frontend/callbacks/flavours/test_tap.py tests/frontend/callbacks/flavours/test_barrier.py \
+	  tests/frontend/callbacks/callback_types/test_tap.py tests/frontend/callbacks/callback_types/test_barrier.py \
 	  tests/runtime/circuit/test_circuit_threads.py $(BATCHES) $(REPEATED) \
 	  $(CIRCUITS)operations/test_mid_circuit_seeds.py -k "not leak and not memory"
 
