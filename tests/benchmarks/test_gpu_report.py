@@ -172,6 +172,9 @@ def test_results_of_tests_are_recorded(run, tmp_path, monkeypatch):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu")
     monkeypatch.setenv("PYTHONPATH", str(Path(steps.__file__).parents[2]))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    # The pytest of the step is not a worker of the pytest that runs this test.
+    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST")]:
+        monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     child = Child("pytest", make_test_command(tmp_path, workers=1), PATIENCE)
     report = run(Step("tests", "Tests", PATIENCE, 0, lambda _: [child]), seconds=PATIENCE)
