@@ -69,8 +69,9 @@ double limit_of_cgroups(const std::string& root, Memory memory) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers =
-        "," + line.substr(first + 1, second - first - 1) + ",";
+    // Appended, since GCC 12 warns of "," + std::string (its bug 105651).
+    std::string controllers = ",";
+    controllers.append(line, first + 1, second - first - 1).append(",");
     const std::string path = line.substr(second + 1);
     const std::string mounted = root + "/sys/fs/cgroup";
     if (controllers == ",,") {
