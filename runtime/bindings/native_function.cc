@@ -50,13 +50,13 @@ void define_native_function(nb::module_& m) {
             for (const auto& [dtype, bytes, is_mapped] : operands) {
               typed.push_back({dtype, bytes, is_mapped});
             }
-            new (self) NativeFunction(reinterpret_cast<void*>(address),
-                                      std::move(described), std::move(typed),
-                                      n_arguments, returns_value,
-                                      std::move(batch_shape), is_thread_safe);
+            new (self)
+                NativeFunction(reinterpret_cast<void*>(address), std::move(described),
+                               std::move(typed), n_arguments, returns_value,
+                               std::move(batch_shape), is_thread_safe);
           },
-          "address"_a, "parameters"_a, "operands"_a, "n_arguments"_a,
-          "returns_value"_a, "batch_shape"_a, "is_thread_safe"_a,
+          "address"_a, "parameters"_a, "operands"_a, "n_arguments"_a, "returns_value"_a,
+          "batch_shape"_a, "is_thread_safe"_a,
           "Describe the function at an address.\n\n"
           "Args:\n"
           "    parameters: for each C parameter (kind, operand, constants), with kind "

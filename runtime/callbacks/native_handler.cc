@@ -12,8 +12,8 @@ namespace {
 
 // The threads of XLA that may help a call.
 Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
-  XLA_FFI_ThreadPool_NumThreads_Args count{XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE,
-                                           nullptr, frame.ctx, nullptr};
+  XLA_FFI_ThreadPool_NumThreads_Args count{
+      XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr, frame.ctx, nullptr};
   int64_t threads = 0;
   count.num_threads = &threads;
   if (XLA_FFI_Error* failed = frame.api->XLA_FFI_ThreadPool_NumThreads(&count)) {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/checked_size.h"
 #include "derivatives/derivative.h"
+#include "devices/checked_size.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"
 

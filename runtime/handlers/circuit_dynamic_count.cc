@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "devices/checked_size.h"
 #include "derivatives/derivative.h"
+#include "devices/checked_size.h"
 #include "handlers/circuit_ffi.h"
 #include "profile/profile.h"
 

@@ -1,8 +1,8 @@
 // measurements/measurement_parser.cc: the measurement code of contract.toml, parsed.
 #include <algorithm>
 
-#include "devices/checked_size.h"
 #include "circuit/code_reader.h"
+#include "devices/checked_size.h"
 #include "devices/wires.h"
 #include "measurements/measurement_list.h"
 

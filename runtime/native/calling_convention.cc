@@ -1,4 +1,5 @@
-// native/calling_convention.cc: calls of C functions whose signature is known at run time.
+// native/calling_convention.cc: calls of C functions whose signature is known at run
+// time.
 #include "native/calling_convention.h"
 
 #include <bit>

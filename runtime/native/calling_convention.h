@@ -1,10 +1,11 @@
-// native/calling_convention.h: calls of C functions whose signature is known at run time.
+// native/calling_convention.h: calls of C functions whose signature is known at run
+// time.
 //
-// The calling conventions of System V (x86-64) and of AArch64 pass integers and addresses
-// in one sequence of registers, floating-point numbers in another, each in the order of
-// the parameters, and what is left on the stack, a word each. A function ignores
-// registers that it has no parameter for. So a call loads the first registers of both
-// sequences, whatever the order of the parameters is.
+// The calling conventions of System V (x86-64) and of AArch64 pass integers and
+// addresses in one sequence of registers, floating-point numbers in another, each in
+// the order of the parameters, and what is left on the stack, a word each. A function
+// ignores registers that it has no parameter for. So a call loads the first registers
+// of both sequences, whatever the order of the parameters is.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,16 @@ enum class Load : uint8_t {
 };
 
 // How a returned value is stored.
-enum class Store : uint8_t { kNothing, kBool, kByte, kHalf, kSingle, kDouble, kWord, kInt };
+enum class Store : uint8_t {
+  kNothing,
+  kBool,
+  kByte,
+  kHalf,
+  kSingle,
+  kDouble,
+  kWord,
+  kInt
+};
 
 // A word that a call takes from an operand.
 struct LoadedWord {
@@ -69,10 +79,9 @@ struct NativeCall {
   size_t result = 0;  // the operand that the returned value is stored to
   RunRows run_rows = nullptr;
 
-  // Calls `address` for `rows` rows. `data` has the address of each operand in the first
-  // row, `strides` the bytes to the next row; null for one row.
-  void run(void* address, char* const* data, const int64_t* strides,
-           size_t rows) const;
+  // Calls `address` for `rows` rows. `data` has the address of each operand in the
+  // first row, `strides` the bytes to the next row; null for one row.
+  void run(void* address, char* const* data, const int64_t* strides, size_t rows) const;
 };
 
 // Assigns words to parameters in their order.

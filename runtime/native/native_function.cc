@@ -13,7 +13,8 @@
 namespace bellhop {
 namespace {
 
-// Rows that a thread calls before it takes more, and the fewest that are worth a thread.
+// Rows that a thread calls before it takes more, and the fewest that are worth a
+// thread.
 constexpr size_t kRowsOfThread = 512;
 
 bool is_float(int dtype) {
@@ -146,7 +147,8 @@ bool NativeFunction::fits(std::span<const BufferView> arguments,
     return false;
   }
   for (size_t i = 0; i < operands_.size(); ++i) {
-    const BufferView& view = i < n_arguments_ ? arguments[i] : results[i - n_arguments_];
+    const BufferView& view =
+        i < n_arguments_ ? arguments[i] : results[i - n_arguments_];
     if (view.dtype != operands_[i].dtype ||
         size_bytes(view) != static_cast<size_t>(sizes_[i])) {
       return false;

@@ -18,16 +18,16 @@
  *         "pointer"   nothing else
  *         "length"    int64_t, the number of elements (the default)
  *         "shape"     int64_t, the number of axes, and const int64_t*, their sizes
- *         "strides"   the same and const int64_t*, the bytes between elements along each
- *     Elements are in row-major order. complex128 is two doubles; float16 and bfloat16
+ *         "strides"   the same and const int64_t*, the bytes between elements along
+ * each Elements are in row-major order. complex128 is two doubles; float16 and bfloat16
  *     have the bits of a uint16_t.
- *   - the results, as addresses that the function writes to, in the same forms. A result
- *     without axes is an address alone. Where the only result is one real scalar, the
- *     function returns it instead (returns_value=False declares an address).
+ *   - the results, as addresses that the function writes to, in the same forms. A
+ * result without axes is an address alone. Where the only result is one real scalar,
+ * the function returns it instead (returns_value=False declares an address).
  *
- * The function must not keep an address, write to an argument, or throw a C++ exception.
- * It runs without Python's GIL, on any thread, and several threads may run it at once if
- * several programs do, or if thread_safe=True was declared.
+ * The function must not keep an address, write to an argument, or throw a C++
+ * exception. It runs without Python's GIL, on any thread, and several threads may run
+ * it at once if several programs do, or if thread_safe=True was declared.
  */
 #ifndef BELLHOP_NATIVE_H
 #define BELLHOP_NATIVE_H
@@ -46,6 +46,6 @@
 #define BELLHOP_ARRAY_WITH_SHAPE(type, name) \
   type *name, int64_t name##_ndim, const int64_t *name##_shape
 #define BELLHOP_ARRAY_WITH_STRIDES(type, name) \
-  BELLHOP_ARRAY_WITH_SHAPE(type, name), const int64_t *name##_strides
+  BELLHOP_ARRAY_WITH_SHAPE(type, name), const int64_t* name##_strides
 
 #endif /* BELLHOP_NATIVE_H */
