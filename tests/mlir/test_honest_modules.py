@@ -30,6 +30,7 @@ def test_some_programs_of_jax(name):
 
 
 @pytest.mark.large
+@pytest.mark.filterwarnings("ignore:Casting from complex to real")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_jax(name):
     check(name)

@@ -106,6 +106,10 @@ def test_two_in_one_another(
         assert re.search(
             r"no decomposition|gates are collected|transform (merge|compile)", str(words)
         )
+        if device == "default.qubit" and not is_unitary(operator):
+            # PennyLane applies such a matrix there, and the state is no state.
+            assert "gates are collected" in str(error)
+            return
         theirs = qml.QNode(circuit(qml, place, operator), qml.device(device, wires=6))
         raised = NotImplementedError if isinstance(error, bellhop.CompileError) else type(error)
         with pytest.raises((qml.exceptions.DeviceError, raised)):
@@ -119,6 +123,15 @@ def test_two_in_one_another(
         scale = max(1, np.max(np.abs(expected)))
         result = np.broadcast_to(np.reshape(result, (-1, *expected[0].shape)), np.shape(expected))
         np.testing.assert_allclose(result, expected, atol=1e-7 * scale)
+
+
+def is_unitary(operator: Callable[[Any], Any]) -> bool:
+    with qml.QueuingManager.stop_recording():
+        op = operator(0.4)
+        if not op.has_matrix:
+            return True
+        matrix = np.asarray(op.matrix())
+    return np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)))
 
 
 def known(operator: Callable[[Any], Any]) -> Callable[[Any], Any]:

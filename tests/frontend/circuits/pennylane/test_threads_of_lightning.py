@@ -110,8 +110,8 @@ SCRIPT = """
 
     {then}
     # PennyLane's own path asks for them, from jax 0.11 on.
-    from bellhop._jax.patches.removed_jax_names import put_back_former_names
-    put_back_former_names()
+    from bellhop._jax.patches.removed_jax_names import restore_removed_names
+    restore_removed_names()
     sys.setswitchinterval(1e-6)
     mesh, part = jax.sharding.Mesh(jax.devices("cpu"), "d"), jax.sharding.PartitionSpec("d")
     spread = jax.shard_map(
