@@ -10,6 +10,8 @@ Each name, what it is for, and why no public name serves:
 * ``callback.IOEffect``: the effect that keeps JAX from batching a conditional with a mapped
   predicate, which would make calls of both branches.  ``calls_python`` looks for it and for the
   effects of JAX's other callbacks.  None of them has a public name.
+* ``INVALID_ARGUMENT``: the exception that JAX raises for an argument that it does not take, so that
+  we can name the argument.  Its type has no public name.
 * ``backends_are_initialized`` and ``cpu_dispatch_is_asynchronous``: whether CPU programs run
   asynchronously, and whether that can still be changed.  ``jax.config`` can set the option, but not
   read it.
@@ -63,6 +65,7 @@ from jax._src import (  # noqa: TID251
     config,
     core,
     debugging,
+    dtypes,
     effects,
     sharding_impls,
     source_info_util,
@@ -75,6 +78,8 @@ from jax._src.interpreters.batching import BatchTrace  # noqa: TID251
 from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import mlir
 
+# Raised for an argument that JAX does not take: no TypeError in JAX 0.10.0.
+INVALID_ARGUMENT: type[Exception] = getattr(dtypes, "InvalidInputException", TypeError)
 backends_are_initialized = xla_bridge.backends_are_initialized
 make_cpu_client = xla_bridge.make_cpu_client
 trace_context = config.trace_context

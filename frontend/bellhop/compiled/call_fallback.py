@@ -9,6 +9,7 @@ import numpy as np
 from bellhop._jax.fast_dispatch import ARRAY, UnexecutedProgram
 from bellhop._jax.private import (
     AT_TOP_LEVEL,
+    INVALID_ARGUMENT,
     VALUE_OF,
     hide_frames,
     is_transformed_eagerly,
@@ -186,7 +187,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             static, args, kwargs = self._static.split(args, kwargs)
         try:
             return self._traced.place_result(self._transformed(static, args, kwargs))
-        except (TypeError, OverflowError):
+        except (TypeError, OverflowError, INVALID_ARGUMENT):
             self._traced.explain_rejected_arguments(args, kwargs)
             raise
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from bellhop._jax.fast_dispatch import UnexecutedProgram, copy_to_device, make_fast_call
+from bellhop._jax.private import INVALID_ARGUMENT
 from bellhop._jax.slow_dispatch import check_results, run_compiled
 from bellhop.base.devices import host_device
 from bellhop.base.flat_tree import flatten_call, unflatten_call
@@ -219,7 +220,7 @@ class Runner:
             if gathers or has_single_device((call.args, call.kwargs)):
                 raise
             self._gathers = True
-        except (TypeError, OverflowError):
+        except (TypeError, OverflowError, INVALID_ARGUMENT):
             self._refuse(*call.caller_arguments, are_values=True)
             raise
         return self.run_uncached(call) if is_aside else self.run(call)
@@ -373,7 +374,7 @@ class Runner:
             first = pack_first_input(handle, call.static)
             try:
                 return getattr(self._embedding, stage)(first, *call.args, **call.kwargs)
-            except (TypeError, OverflowError):
+            except (TypeError, OverflowError, INVALID_ARGUMENT):
                 self._refuse(*unflatten_call(call.args, call.kwargs))
                 raise
 
