@@ -90,12 +90,32 @@ void write_zeros(const XLA_FFI_CallFrame& frame) {
   }
 }
 
+// The arguments of XLA_FFI_Error_GetDetails (jaxlib 0.12), which begin with those of
+// XLA_FFI_Error_GetMessage: one function stands in the place of the other, and either
+// writes no further than the end of this.
+struct ErrorDetails {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_Error* error;
+  const char* message;  // out
+  int64_t code;         // out, of 0.12
+};
+
+template <typename Api>
+void get_details(const Api* api, ErrorDetails* details) {
+  using Get = void (*)(ErrorDetails*);
+  if constexpr (requires { api->XLA_FFI_Error_GetMessage; }) {
+    reinterpret_cast<Get>(api->XLA_FFI_Error_GetMessage)(details);
+  } else {
+    reinterpret_cast<Get>(api->XLA_FFI_Error_GetDetails)(details);
+  }
+}
+
 // Takes the error.
 std::string text_of(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  XLA_FFI_Error_GetMessage_Args message{XLA_FFI_Error_GetMessage_Args_STRUCT_SIZE,
-                                        nullptr, error, nullptr};
-  api->XLA_FFI_Error_GetMessage(&message);
-  std::string text = message.message == nullptr ? "" : message.message;
+  ErrorDetails details{sizeof(ErrorDetails), nullptr, error, nullptr, 0};
+  get_details(api, &details);
+  std::string text = details.message == nullptr ? "" : details.message;
   XLA_FFI_Error_Destroy_Args destroy{XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr,
                                      error};
   api->XLA_FFI_Error_Destroy(&destroy);
