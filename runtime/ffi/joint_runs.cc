@@ -90,8 +90,9 @@ void write_zeros(const XLA_FFI_CallFrame& frame) {
   }
 }
 
-// The arguments of XLA_FFI_Error_GetDetails (jaxlib 0.12). They begin with the arguments
-// of XLA_FFI_Error_GetMessage (before), whose slot of the table of functions it has.
+// The arguments of XLA_FFI_Error_GetDetails (jaxlib 0.12). They begin with the
+// arguments of XLA_FFI_Error_GetMessage (before), whose slot of the table of functions
+// it has.
 struct ErrorDetails {
   size_t struct_size;
   void* extension_start;
