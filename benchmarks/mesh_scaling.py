@@ -54,8 +54,7 @@ def time_circuit(qubits: int, rounds: int, *, is_alone: bool) -> dict[str, Any]:
     from jax.sharding import Mesh
 
     import bellhop
-    from bellhop.circuits.in_program.device_wires import exchanges
-    from bellhop.circuits.in_program.partitioned import partitioned_simulator
+    from bellhop.circuits.backends.arrays.mesh import partitioned_simulator, qubit_exchange
     from bellhop.compiler import regions
 
     @qml.qnode(qml.device("default.qubit", wires=qubits))
@@ -71,7 +70,7 @@ def time_circuit(qubits: int, rounds: int, *, is_alone: bool) -> dict[str, Any]:
     memory_taken_by = regions.memory_taken_by
 
     def planned(*args: Any, **kwargs: Any) -> Any:
-        plans.append(exchanges.planned(*args, **kwargs))
+        plans.append(qubit_exchange.planned(*args, **kwargs))
         return plans[-1]
 
     def noted(compiled: Any) -> int:

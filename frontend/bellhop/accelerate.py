@@ -30,7 +30,9 @@ from bellhop.base.source import (
     make_call_from_site,
 )
 from bellhop.base.static_arguments import StaticArguments
-from bellhop.circuits.in_program.partitioned.residuals import without_states_as_residuals
+from bellhop.circuits.backends.arrays.partitioned.recompute_in_backward import (
+    without_states_as_residuals,
+)
 from bellhop.compiler.deadlock_check import check_device_not_waiting
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError

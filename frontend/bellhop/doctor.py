@@ -176,7 +176,7 @@ def _check_circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
-    from bellhop.circuits.qnode.circuit_runner import is_in_program
+    from bellhop.circuits.backends.choose import is_in_program
 
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name

@@ -71,7 +71,7 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         raise CompileError(
             "bellhop.measure stands outside of a QNode. Call it in a quantum function."
         )
-    from bellhop.circuits.recording.mid_circuit import measure_wire
+    from bellhop.circuits.front.mid_circuit_measure import measure_wire
 
     return measure_wire(
         current_circuit(), wires, reset=bool(reset), postselect=postselect, site=user_site()

@@ -133,7 +133,7 @@ class _Mitigation:
 
     def run(self, circuit: Callable[[], Any]) -> Any:
         """Call a circuit for each scale factor, and return its extrapolated results."""
-        from bellhop.circuits.gates.rewrites import folded
+        from bellhop.circuits.passes.operation_transforms import folded
 
         results = []
         for scale in self.scale_factors:

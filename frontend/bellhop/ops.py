@@ -69,7 +69,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     circuit = current_circuit()
     if circuit is None or not _is_function(fn):
         return create_adjoint_op(fn, lazy)
-    from bellhop.circuits.recording.inverted_functions import invert
+    from bellhop.circuits.front.adjoint_ctrl import invert
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
@@ -132,7 +132,7 @@ def ctrl(
     circuit = current_circuit()
     known, flips = control_values, list[Any]()
     if circuit is not None:
-        from bellhop.circuits.gates.computed_controls import between, split_values
+        from bellhop.circuits.gates.traced_controls import between, split_values
 
         known, flips = split_values(control, control_values)
     if flips and isinstance(op, type):
@@ -147,7 +147,7 @@ def ctrl(
             work_wire_type=work_wire_type,
         )
         return between(flips, made) if flips else made
-    from bellhop.circuits.recording.inverted_functions import control as apply_controlled
+    from bellhop.circuits.front.adjoint_ctrl import control as apply_controlled
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:

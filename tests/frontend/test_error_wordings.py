@@ -9,7 +9,7 @@ import pytest
 from tests.needs import PYTORCH
 
 import bellhop
-from bellhop.circuits.gates.device import check_version
+from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_version
 
 
 def raises(words, function, *args, error=Exception, **kwargs):

@@ -37,7 +37,7 @@ def plugin_of(name: str) -> tuple[str, str]:
     for device in importlib.metadata.entry_points(group=_DEVICES, name=name):
         factory, library = _interface(device.load())
         if library is not None:
-            from bellhop.circuits.gates.device import check_version
+            from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_version
 
             check_version(name)
             return factory, library

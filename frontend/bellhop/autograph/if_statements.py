@@ -313,7 +313,7 @@ def _find_measurements() -> Any:
     """Return what knows measurements in values; None where there are none."""
     if "pennylane" not in sys.modules:
         return None
-    from bellhop.circuits.measure import returned_measurements
+    from bellhop.circuits.front import returned_measurements
 
     return returned_measurements
 

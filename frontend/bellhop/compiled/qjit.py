@@ -79,7 +79,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         self._traced = TracedFunction(function, options)
         self.user_function = self._traced.converted
         if "pennylane" in sys.modules:
-            from bellhop.circuits.pennylane.tools import let_tools_know
+            from bellhop.circuits.front.introspection import let_tools_know
             from bellhop.compiled.autograd_interface import AUTOGRAD_TYPES
 
             let_tools_know(QJIT)

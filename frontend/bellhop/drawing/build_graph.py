@@ -247,8 +247,8 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
         along: whether it is only the derivative along a tangent.
     """
     # With PennyLane, which draws nothing of a program without circuits.
-    from bellhop.circuits.circuit.backend import sized
-    from bellhop.circuits.operations.measurement_primitives import is_sweep
+    from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import is_sweep
+    from bellhop.circuits.ir.device_spec import sized
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order

@@ -187,7 +187,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
         >>> figure.clear()
     """
     if level is not None:
-        from bellhop.circuits.pennylane.specs_levels import draw_at_level
+        from bellhop.circuits.front.specs_levels import draw_at_level
 
         return draw_at_level(fn.user_function if isinstance(fn, QJIT) else fn, level)
     drawn = draw(fn)

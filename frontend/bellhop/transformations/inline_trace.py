@@ -38,7 +38,7 @@ def _install_patches() -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
     from bellhop._pennylane.patches.nested_lists import allow_tracer_lists
     from bellhop._pennylane.patches.thread_queues import separate_threads
-    from bellhop.circuits.qnode.interception import intercept_qnodes
+    from bellhop.circuits.front.interception import intercept_qnodes
 
     intercept_qnodes()
     separate_threads()

@@ -13,12 +13,12 @@ import pytest
 
 import bellhop
 from bellhop.base.equations import inner_jaxprs
-from bellhop.circuits.circuit.circuit_primitive import CircuitBody
-from bellhop.circuits.circuit.tree import through_tree
-from bellhop.circuits.derivatives.score import score_of
-from bellhop.circuits.recording.iterations import use_iterations
-from bellhop.circuits.vectorize.pack import pack
-from bellhop.circuits.vectorize.pick import pick
+from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
+from bellhop.circuits.backends.compiled.differentiable.outcome_tree import through_tree
+from bellhop.circuits.backends.compiled.differentiable.score_function import score_of
+from bellhop.circuits.backends.compiled.record.loop_precompute import use_iterations
+from bellhop.circuits.ir.vectorize.stack_scalars import pack
+from bellhop.circuits.ir.vectorize.static_gather import pick
 from bellhop.transformations.inline_trace import trace_inline
 
 _PRIMITIVE = re.compile(

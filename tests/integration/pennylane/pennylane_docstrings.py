@@ -29,7 +29,7 @@ import numpy as np
 import pennylane as qml
 
 import bellhop
-from bellhop.circuits.qnode.interception import intercept_qnodes
+from bellhop.circuits.front.interception import intercept_qnodes
 from bellhop.tracing.state import is_tracing
 
 _MODULES = ("fourier", "gradients", "kernels", "noise", "ops", "pauli", "qaoa", "qchem")

@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.asked_numbers import ASKS_FOR_NUMBER
-from bellhop.circuits.gates.complex_parts import parts_of_number
-from bellhop.circuits.gates.computed_powers import gates_of_computed_power
-from bellhop.circuits.gates.control_flow import is_control_flow
-from bellhop.circuits.gates.device import GateSet
-from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.gates.concretization_errors import ASKS_FOR_NUMBER
+from bellhop.circuits.gates.real_imag_inference import parts_of_number
+from bellhop.circuits.gates.traced_powers import gates_of_computed_power
+from bellhop.circuits.ir.device_spec import GateSet
+from bellhop.circuits.ir.tape_control_flow import is_control_flow
+from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # How deep decompositions may nest before they are taken to go on for ever.

@@ -24,10 +24,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 from pennylane.gradients.finite_difference import finite_diff_coeffs
 from pennylane.operation import GeneratorUndefinedError
+
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.seeds import random_key
 
 # No shift changes the results.
 NO_FREQUENCIES = 0
@@ -170,3 +175,18 @@ def _rules(parameters: bytes, of_dynamic: int, terms_of: Callable[[int], np.ndar
     known, of_parameters = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
     terms = (*map(terms_of, map(int, known)), terms_of(of_dynamic))
     return ShiftRules(of_parameters.astype(np.int32), terms)
+
+
+def random_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
+    """Return rows of ones and minus ones, ``[num_directions, n_params]``.
+
+    Args:
+        n_params: how many parameters there are.
+        num_directions: how many directions there are.
+        sampler_rng: a seed, of which they are those of PennyLane's.
+    """
+    if sampler_rng is None:
+        return jax.random.rademacher(random_key(), (num_directions, n_params), real_type())
+    generator = np.random.default_rng(sampler_rng)
+    rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
+    return jnp.asarray(np.stack(rows), real_type())

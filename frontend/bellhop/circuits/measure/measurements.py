@@ -9,8 +9,7 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.device_measurements import (
+from bellhop.circuits.ir.device_measurements import (
     Expval,
     Measurement,
     Probs,
@@ -18,11 +17,9 @@ from bellhop.circuits.measure.device_measurements import (
     State,
     Var,
 )
-from bellhop.circuits.measure.observable_code import FactorOnQubits, Product
-from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
-from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
-from bellhop.circuits.measure.sampling import Asked
-from bellhop.circuits.measure.statistics import (
+from bellhop.circuits.ir.observable_encoding import FactorOnQubits, Product
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.statistics import (
     ExactValues,
     Make,
     Statistic,
@@ -30,8 +27,11 @@ from bellhop.circuits.measure.statistics import (
     of_moments,
     state_of_mixture,
 )
-from bellhop.circuits.precision import real_type
-from bellhop.circuits.vectorize.pack import pack
+from bellhop.circuits.ir.vectorize.stack_scalars import pack
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
+from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
+from bellhop.circuits.measure.sampling import Asked
 
 
 class MeasurementList(ExactValues):

@@ -14,9 +14,9 @@ import jax
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.complex_parts import is_hermitian
-from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.statistics import unsupported
+from bellhop.circuits.gates.real_imag_inference import is_hermitian
+from bellhop.circuits.ir.statistics import unsupported
+from bellhop.circuits.ir.wires import is_dynamic
 
 _PAULIS = ("PauliX", "PauliY", "PauliZ")
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.wires import is_dynamic
+from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, Term, disjoint
 
 _SUMS = ("Hamiltonian", "LinearCombination", "Sum")

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.wires import is_dynamic
-from bellhop.circuits.measure.process import Process, as_index, as_number
+from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
 from bellhop.circuits.measure.sampling import (
     Diagonal,
     Rounds,
@@ -18,10 +19,6 @@ from bellhop.circuits.measure.sampling import (
     computational,
     packed,
 )
-from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
-
-# In place of a sample that was dropped, as PennyLane has it.
-FILL = np.iinfo(np.int32).min
 
 
 class _OfShots(Process):

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.wires import WireMap, is_dynamic
-from bellhop.circuits.measure.device_measurements import Frequencies, Samples, Snapshots
+from bellhop.circuits.ir.device_measurements import Frequencies, Samples, Snapshots
+from bellhop.circuits.ir.statistics import unsupported
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, terms_of
-from bellhop.circuits.measure.statistics import unsupported
 
 Asked = Frequencies | Samples | Snapshots
 # By round; those of snapshots come last, by number.
@@ -244,3 +244,19 @@ def group_of_shot(groups: Sequence[int]) -> Any:
     if len(groups) == 1:
         return jnp.zeros(groups[0], int)
     return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
+
+
+def frequencies(bits: Any, signs: Any, groups: Sequence[int], weights: Any) -> Any:
+    """Return the sum of the weights of the shots in each group that had an outcome, for each.
+
+    Args:
+        bits: of the outcomes, a row for each shot.
+        signs: bits of which each changes the sign, a row for each shot.
+        groups: the sizes of these.
+        weights: one for each shot.
+    """
+    outcome = packed(bits)
+    ones = jnp.sum(signs, axis=1)
+    signed = jnp.where(ones % 2 == 1, -weights, weights)
+    sums = jnp.zeros((len(groups), 2 ** bits.shape[1]), signed.dtype)
+    return sums.at[group_of_shot(groups), outcome].add(signed)

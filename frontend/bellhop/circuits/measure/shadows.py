@@ -6,15 +6,18 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 from pennylane.operation import Operator
 
 from bellhop._pennylane.patches.shadow_seeds import user_seed
-from bellhop.circuits.measure.device_measurements import SnapshotMeans, Snapshots
+from bellhop.base.types import Operand, Wire
+from bellhop.circuits.ir.device_measurements import SnapshotMeans, Snapshots
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.measure.measurement_base import Process
 from bellhop.circuits.measure.observables import NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words
-from bellhop.circuits.measure.process import Process
 from bellhop.circuits.measure.sampling import Rounds
-from bellhop.circuits.measure.statistics import ExactValues, Make, Statistic
 
 _FACTORS = {"PauliX": 0, "PauliY": 1, "PauliZ": 2}
 _IDENTITY = 3
@@ -114,3 +117,21 @@ def values_of_words(bits: Any, bases: Any, words: Sequence[Sequence[int]]) -> An
     is_measured = jnp.all((bases[:, None] == factors) | is_identity, axis=2)
     signs = jnp.prod(jnp.where(is_identity, 1, 3 * (1 - 2 * bits[:, None])), axis=2)
     return jnp.where(is_measured, signs, 0)
+
+
+def to_bases(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
+    """Return what brings bases of wires, which the program computes, to the computational one.
+
+    Args:
+        bases: 0, 1, 2 for X, Y, Z, for each wire.
+        wires: their labels.
+    """
+    quarter = jnp.asarray(np.pi / 2, real_type())
+    return [
+        gate
+        for basis, wire in zip(bases, wires, strict=True)
+        for gate in (
+            qml.RY(jnp.where(basis == 0, -quarter, 0), wire),
+            qml.RX(jnp.where(basis == 1, quarter, 0), wire),
+        )
+    ]

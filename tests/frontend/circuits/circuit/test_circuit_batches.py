@@ -32,7 +32,7 @@ from tests.patience import run_at_once
 
 import bellhop
 import bellhop_runtime
-from bellhop.circuits.circuit import batch as batch_module
+from bellhop.circuits.backends.compiled.differentiable import batch as batch_module
 from bellhop_runtime import _runtime
 
 

@@ -10,7 +10,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.gates.complex_parts import NonzeroParts, parts_of_number
+from bellhop.circuits.gates.real_imag_inference import NonzeroParts, parts_of_number
 
 CONSTANT = np.array([[1, 0.3], [0.2, -0.4 + 0.5j]])
 TWO_WIRES = np.arange(16).reshape(4, 4) / 10 + np.eye(4)

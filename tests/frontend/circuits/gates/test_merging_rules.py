@@ -2,8 +2,8 @@
 
 import pytest
 
-from bellhop.circuits.gates.gate_run import GateRun
-from bellhop.circuits.gates.merging import merged
+from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun
+from bellhop.circuits.backends.compiled.record.merging import merged
 from bellhop_mlir.dialects.gate import Gate
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import gate_count
 
 import bellhop
-from bellhop.circuits.gates import gates
+from bellhop.circuits.backends.compiled.record import gates
 from bellhop.circuits.gates.decompositions import parts_of
 
 X = [0.37, -1.21, 0.83]

@@ -7,7 +7,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.in_program import reversible_loops
+from bellhop.circuits.backends.arrays import reversible_loops
 from bellhop.tracing.state import override_trace_state
 
 ANGLES = np.random.default_rng(5).normal(size=(2, 6, 2))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellhop.circuits.in_program.device_wires.exchanges import (
+from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import Footprint
+from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import (
     PlacedExchange,
     exchanges_between,
     planned,
 )
-from bellhop.circuits.in_program.device_wires.footprints import Footprint
 
 
 @st.composite

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellhop.circuits.in_program.matrices.matrix_products import RowsOfMatrix
-from bellhop.circuits.in_program.matrices.real_products import _by_real_ones, multiplied
+from bellhop.circuits.backends.arrays.matrices.complex_matmul import _by_real_ones, multiplied
+from bellhop.circuits.backends.arrays.matrices.matrix_products import RowsOfMatrix
 
 N_QUBITS = 14
 PLACES = [(0, 1, 2, 3), (0, 5, 9, 13), (10, 11, 12, 13)]

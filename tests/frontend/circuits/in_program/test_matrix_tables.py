@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bellhop.base.equations import iterate_equations
-from bellhop.circuits.in_program.matrices.blocks import Block, products
-from bellhop.circuits.in_program.matrices.matrix_table import MatrixTable
+from bellhop.circuits.backends.arrays.matrices.gate_fusion import Block, products
+from bellhop.circuits.backends.arrays.matrices.matrix_table import MatrixTable
 
 RANDOM = np.random.default_rng(5)
 BLOCKS = [RANDOM.normal(size=(n, 3, 3)) for n in (6, 3, 4)]

@@ -13,9 +13,9 @@ from tests.processes import run_in_processes
 import bellhop
 from bellhop.base import device_memory
 from bellhop.base.devices import StateAxes, find_state_axes
-from bellhop.circuits.in_program import reversible_loops, simulated_circuit
-from bellhop.circuits.in_program.device_wires.footprints import footprint_of
-from bellhop.circuits.in_program.simulate import simulator_of_amplitudes
+from bellhop.circuits.backends.arrays import reversible_loops, simulated_circuit
+from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import footprint_of
+from bellhop.circuits.backends.arrays.run_qnode import simulator_of_amplitudes
 from bellhop.compiler import regions
 from bellhop.tracing.state import override_trace_state
 

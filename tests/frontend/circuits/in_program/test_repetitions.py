@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from tests.frontend.circuits.in_program.mixed_circuits import assert_as_uncompiled
 
 import bellhop
-from bellhop.circuits.in_program.matrices.repetitions import Stretch, stretches
+from bellhop.circuits.backends.arrays.matrices.find_repeats import Stretch, stretches
 from bellhop.tracing.state import override_trace_state
 
 N_WIRES = 6

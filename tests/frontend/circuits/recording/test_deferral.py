@@ -8,8 +8,8 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.recording.gate_replay import Player
-from bellhop.circuits.recording.runtime_circuit import RuntimeCircuit
+from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
+from bellhop.circuits.passes.gate_replay import Player
 
 X = jnp.array([0.4, 1.1, -0.7])
 

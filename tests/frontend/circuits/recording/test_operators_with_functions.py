@@ -10,7 +10,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.recording.traced_operators import without_functions
+from bellhop.circuits.gates.traced_operators import without_functions
 
 DEVICES = ["lightning.qubit", "default.qubit", "default.mixed", "reference.qubit"]
 X = 0.3

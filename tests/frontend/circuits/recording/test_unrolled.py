@@ -11,7 +11,7 @@ import pytest
 from tests.frontend.circuits.gate_counts import calls
 
 import bellhop
-from bellhop.circuits.recording.traced_operators import TracedOperator
+from bellhop.circuits.gates.traced_operators import TracedOperator
 
 
 def applying(gate: Callable[[Any], Any]) -> Callable[[Any], None]:

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from bellhop.circuits.vectorize.pick import pick
+from bellhop.circuits.ir.vectorize.static_gather import pick
 
 PLACES = {
     "a run": np.array([3, 4, 5]),

@@ -1,0 +1,1 @@
+"""What runs circuits: a package for each backend, and `choose`, which picks one for a device."""

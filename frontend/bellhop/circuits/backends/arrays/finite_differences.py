@@ -1,0 +1,96 @@
+"""Circuits on ``default.qubit`` that are differentiated by differences of their values.
+
+Their parameters are the arguments of the QNode: a function ``f`` of these becomes one whose
+tangents are sums of ``f`` at shifted arguments.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.base.types import Operand
+from bellhop.circuits.gates.shift_rules import difference_terms, random_directions
+from bellhop.circuits.ir.diff_method import DIFFERENCES_OF_DIFFERENCES
+from bellhop.circuits.ir.gradient_options import SPSA
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.tangents import split, undifferentiable
+from bellhop.errors import DifferentiableCompileError
+
+
+def with_differences(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    method: str,
+    options: Mapping[str, Any],
+    where: str,
+) -> Any:
+    """Return a function of inputs, whose derivatives are by a method of differences.
+
+    Args:
+        function: of the inputs.
+        inputs: arrays.
+        method: the method.
+        options: those of it.
+        where: the QNode, for errors.
+    """
+    closed, outer = jax.closure_convert(function, *inputs)
+    differentiated = jax.custom_jvp(closed)
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        moved = [
+            number
+            for number, tangent in enumerate(tangents)
+            if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
+        ]
+        if any(map(jnp.iscomplexobj, (primals[number] for number in moved))):
+            raise DifferentiableCompileError(
+                f"{where}: it is differentiated by complex arguments, which differences of values "
+                "are not taken of. Give real and imaginary part, or use diff_method='best'."
+            )
+        here = _flat([primals[number] for number in moved])
+        direction = _flat([tangents[number] for number in moved])
+        shapes = [primals[number].shape for number in moved]
+
+        def at(params: Operand) -> Any:
+            shifted = list(primals)
+            for number, value in zip(moved, split(params, shapes), strict=True):
+                shifted[number] = value.astype(primals[number].dtype)
+            return closed(*shifted)
+
+        # What has no derivative says so.
+        jax.eval_shape(lambda: jax.jvp(at, (here,), (direction,)))
+        # SPSA shifts along random directions, finite differences along each parameter.
+        rows, mean = jnp.eye(here.size), 1.0
+        if method == SPSA:
+            n_directions = options["num_directions"]
+            rows = random_directions(here.size, n_directions, options["sampler_rng"])
+            mean = 1 / n_directions
+        along = mean * (rows @ direction)
+        terms = difference_terms(options["h"], options["approx_order"], options["strategy"])
+        coefficients, shifts = terms.T
+        is_shifted = shifts != 0
+        weights = jnp.ravel(coefficients[is_shifted, None] * along)
+        weight_here = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
+        points = (shifts[is_shifted, None, None] * rows).reshape(-1, here.size)
+        values = at(here)
+        shifted = jax.lax.map(lambda point: at(here + point), points)
+
+        def tangent(value: Operand, values: Any) -> Any:
+            if not jnp.issubdtype(value.dtype, jnp.inexact):
+                return jnp.zeros(value.shape, jax.dtypes.float0)
+            once = lambda array: undifferentiable(array, f"{where}: {DIFFERENCES_OF_DIFFERENCES}")
+            total = jnp.tensordot(weights, once(values), 1) + weight_here * once(value)
+            return total.astype(value.dtype)
+
+        return values, jax.tree.map(tangent, values, shifted)
+
+    differentiated.defjvp(rule, symbolic_zeros=True)
+    return differentiated(*inputs, *outer)
+
+
+def _flat(arrays: Sequence[Any]) -> Any:
+    assert arrays
+    return jnp.concatenate([jnp.ravel(array).astype(real_type()) for array in arrays])

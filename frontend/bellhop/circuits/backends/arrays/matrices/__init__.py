@@ -1,0 +1,1 @@
+"""Matrices of operations, and their products with a state."""

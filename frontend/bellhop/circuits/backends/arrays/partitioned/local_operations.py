@@ -1,0 +1,79 @@
+"""An operation on the part of a state that each device has."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+from pennylane.devices.qubit import apply_operation
+
+from bellhop.circuits.backends.arrays.device_wires.device_wires import WHOLE, DeviceWires
+from bellhop.circuits.gates.operator_data import parameters_of, with_parameters
+from bellhop.circuits.ir.wires import is_dynamic
+
+
+def after_on_each(
+    op: qml.operation.Operator,
+    after: Callable[..., Any],
+    devices: DeviceWires,
+    amplitudes: Any,
+    *others: Any,
+) -> Any:
+    """Return amplitudes after an operation.
+
+    Its computed parameters are operands: what a function closes over has in ``jax.shard_map`` the
+    type that it has outside, which few functions take.
+
+    Args:
+        op: the operation.
+        after: takes the operation, a part, and what else is given; returns the part after it.
+        devices: those of the state.
+        amplitudes: the state.
+        others: of which each device has all.
+    """
+    parameters = parameters_of(op)
+    computed = list(filter(is_dynamic, parameters))
+
+    def on_part(part: Any, computed: Sequence[Any], *others: Any) -> Any:
+        given = iter(computed)
+        values = [next(given) if is_dynamic(value) else value for value in parameters]
+        return after(with_parameters(op, values), part, *others)
+
+    here = devices.partitioned
+    specs = (here, [WHOLE] * len(computed), *[WHOLE] * len(others))
+    return devices.on_each(on_part, specs, here)(amplitudes, computed, *others)
+
+
+def after_local(op: qml.operation.Operator, part: Any, devices: DeviceWires) -> Any:
+    """Return a part of a state after an operation that is diagonal on the wires of devices.
+
+    Args:
+        op: on places: those of the devices' axes, and then those of the part.
+        part: real and imaginary parts.
+        devices: those of the state.
+    """
+    k, n_local = len(devices.axes), part.shape[1].bit_length() - 1
+    bit_of = lambda place: devices.number([place])
+    in_parts = lambda x: jnp.stack([x.real, x.imag]).reshape(part.shape).astype(part.dtype)
+    vector = jax.lax.complex(part[0], part[1]).reshape((2,) * n_local)
+    if all(place >= k for place in op.wires):
+        return in_parts(apply_operation(op.map_wires({p: p - k for p in op.wires}), vector))
+    if isinstance(op, qml.ops.Controlled):
+        values = dict(zip(op.control_wires, op.control_values, strict=True))
+        here = {place: value for place, value in values.items() if place >= k}
+        inner = op.base
+        if here:
+            inner = qml.ctrl(inner, control=list(here), control_values=list(here.values()))
+        holds = jnp.bool_(True)
+        for place, value in values.items():
+            if place < k:
+                holds &= bit_of(place) == int(value)
+        return jnp.where(holds, after_local(inner, part, devices), part)
+    eigenvalues = jnp.asarray(op.eigvals()).reshape((2,) * len(op.wires))
+    chosen = tuple(bit_of(place) if place < k else slice(None) for place in op.wires)
+    there = [place - k for place in op.wires if place >= k]
+    diagonal = eigenvalues[chosen].transpose(np.argsort(there))
+    shape = [2 if place in there else 1 for place in range(n_local)]
+    return in_parts(vector * diagonal.reshape(shape))

@@ -1,0 +1,1 @@
+"""JAX's differentiation of a compiled circuit: primitives, rules and derivatives."""

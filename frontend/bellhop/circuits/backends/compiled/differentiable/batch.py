@@ -1,0 +1,291 @@
+"""A batch: ``vmap`` of a circuit.  Its rows apply the same gates with other parameters.
+
+With the QNode ``g`` of ``recorded_gates`` and three elements in ``x``, ``jax.vmap(g)(x)`` is
+traced to a circuit whose body is that of one row::
+
+    values = quantum_circuit[body={ lambda ; state x:f64[]. let ... } batch=Batch(3, (True,))] x
+
+When the circuit is lowered, ``rows_together`` maps this body over ``x``, but not over the handle of
+the state::
+
+    { lambda ; state:u32[2] x:f64[3]. let
+        angles = mul 2.0 x
+        params = broadcast_in_dim angles                                    f64[3,1]
+        state = quantum_gates[(RX, RY(0.5))] state params 0 []
+        state values = quantum_measure[(Expval(Z),)] state [] [] params     f64[3]
+      in (state, values) }
+
+The runtime keeps the gates until the batch is measured.  Then it runs the rows, on several threads.
+
+If a predicate or the length of a loop with gates depends on the row, rows apply different gates,
+and ``vmap`` would map the handle too.  Such rows run one after another.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
+from jax.extend.core.primitives import cond_p, while_p
+from jax.interpreters import batching
+
+from bellhop._jax.jaxprs import bind_equation
+from bellhop._jax.private import without_mesh
+from bellhop.base.equations import find_dependents, inner_jaxprs, iterate_equations
+from bellhop.base.jaxpr_interpreter import interpret
+from bellhop.base.types import Handle, Operand
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import reads_the_session
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    MeasureOperands,
+    derivative_p,
+    measure_p,
+)
+from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
+    HANDLE_STRUCT,
+    GateOperands,
+    as_rows,
+    gates_p,
+    is_call,
+    is_handle,
+)
+
+# The most parameters that are held at once, of all rows together: 64 MiB.
+_NUMBERS_IN_ONE_CALL = 1 << 23
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of a batched circuit.
+
+    Attributes:
+        rows: the number of rows.
+        mapped: for each input of the circuit, whether its leading axis is the axis of rows.
+    """
+
+    rows: int
+    mapped: tuple[bool, ...]
+
+    @property
+    def axes(self) -> list[int | None]:
+        """The ``in_axes`` of ``jax.vmap`` for the inputs."""
+        return [0 if mapped else None for mapped in self.mapped]
+
+
+def batched(
+    batch: Batch | None, operands: Sequence[Operand], dims: Sequence[int | None]
+) -> tuple[Batch, list[Any]]:
+    """Return the batch, and its inputs, that ``vmap`` makes of a circuit (for its batching rule).
+
+    If the circuit is a batch already, the two axes become one: first come the rows of the first
+    element of the mapped axis, then those of the second, and so on.
+
+    Args:
+        batch: the rows of the circuit; None if it is no batch yet.
+        operands: the inputs.
+        dims: the mapped axis of each input, or None.
+    """
+    size = next(
+        operand.shape[dim] for operand, dim in zip(operands, dims, strict=True) if dim is not None
+    )
+    if batch is None:
+        inputs = [
+            operand if dim is None else jnp.moveaxis(operand, dim, 0)
+            for operand, dim in zip(operands, dims, strict=True)
+        ]
+        return Batch(size, tuple(dim is not None for dim in dims)), inputs
+    of_batch = list(zip(operands, dims, batch.mapped, strict=True))
+    flat = []
+    for operand, dim, is_of_rows in of_batch:
+        if dim is None and not is_of_rows:
+            flat.append(operand)
+            continue
+        outer = jnp.expand_dims(operand, 0) if dim is None else jnp.moveaxis(operand, dim, 0)
+        both = outer if is_of_rows else jnp.expand_dims(outer, 1)
+        rest = both.shape[2:]
+        both = jnp.broadcast_to(both, (size, batch.rows, *rest))
+        flat.append(both.reshape(size * batch.rows, *rest))
+    mapped = tuple(is_of_rows or dim is not None for _, dim, is_of_rows in of_batch)
+    return Batch(size * batch.rows, mapped), flat
+
+
+def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
+    """Tell whether an equation with effects may depend on the row; such rows run one by one.
+
+    An equation with effects that does not depend on the row runs once for the batch.
+
+    Args:
+        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        mapped: for each input, whether it depends on the row.
+    """
+    _, equations = find_dependents(closed.jaxpr, [False, *mapped])
+    return any(eqn.effects for eqn in equations)
+
+
+def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
+    """Tell whether the row decides which gates are applied, or how often, or what is measured.
+
+    The outcome of a measurement in the middle is that of all rows, see ``tree``.
+    """
+    on_state = [
+        eqn
+        for eqn in iterate_equations(closed.jaxpr)
+        if eqn.primitive in (gates_p, measure_p, derivative_p) or is_call(eqn)
+    ]
+    # Of gates by other parameters, the handle is that of all rows.
+    handles = {var for eqn in on_state for var in eqn.outvars if is_handle(var.aval)}
+    inputs = [False, *batch.mapped]
+    _, equations = find_dependents(closed.jaxpr, inputs, lambda var: var not in handles)
+    if any(is_call(eqn, "mid_measure") for eqn in equations):
+        return True
+    decided = (eqn for eqn in equations if eqn.primitive in (cond_p, while_p))
+    inside = {
+        id(inner)
+        for eqn in decided
+        for part in inner_jaxprs(eqn)
+        for inner in iterate_equations(part)
+    }
+    return any(id(eqn) in inside for eqn in on_state)
+
+
+def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
+    """Return the jaxpr of all rows of a batch; None if the rows cannot run together.
+
+    Args:
+        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        batch: the rows.
+    """
+    # A circuit that reads derivatives from its session needs one of its own for each row.
+    if reads_the_session(closed) or _rows_diverge(closed, batch):
+        return None
+    row = functools.partial(_run_row, closed)
+
+    def run(handle: Handle, *inputs: Any) -> Any:
+        out_axes = [None] + [0] * (len(closed.out_avals) - 1)
+        mapped = jax.vmap(row, in_axes=(None, 0, *batch.axes), out_axes=out_axes)
+        return mapped(handle, jnp.arange(batch.rows, dtype=jnp.int32), *inputs)
+
+    structs = [
+        jax.ShapeDtypeStruct((batch.rows, *aval.shape) if mapped else aval.shape, aval.dtype)
+        for aval, mapped in zip(closed.in_avals[1:], batch.mapped, strict=True)
+    ]
+    with without_mesh():
+        return jax.make_jaxpr(run)(HANDLE_STRUCT, *structs)
+
+
+def rows_at_once(closed: ClosedJaxpr) -> int:
+    """Return how many rows may run together, so that their parameters fit into memory."""
+    numbers = max(
+        (
+            measured.params.aval.size + measured.amplitudes.aval.size
+            for eqn in closed.jaxpr.eqns
+            if eqn.primitive is measure_p
+            for measured in [MeasureOperands.of(eqn)]
+        ),
+        default=0,
+    )
+    return max(1, _NUMBERS_IN_ONE_CALL // max(1, numbers))
+
+
+def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> list[Any]:
+    """Evaluate the jaxpr of a row under ``vmap``, so that the results are mapped in any case.
+
+    Args:
+        closed: the jaxpr.
+        handle: the handle of the state, which is not mapped.
+        row: the number of the row, which is mapped.
+        inputs: the inputs of the row.
+    """
+
+    def measured(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        named = MeasureOperands.named(eqn.params["names"], operands)
+        # Makes the parameters depend on the row, although they may be the same for all rows.
+        # Otherwise ``vmap`` would measure once.
+        params = jax.lax.select(row >= 0, named.params, named.params)
+        return bind_equation(eqn, *named._replace(params=params).given().values())
+
+    rules = {measure_p: measured, derivative_p: measured}
+    return interpret(closed, rules, handle, *inputs)
+
+
+def _rows_first(
+    operands: Sequence[Operand], dims: Sequence[int | None], shared: Sequence[int | None]
+) -> list[Any]:
+    """Move the mapped axis of each operand to the front.
+
+    Args:
+        operands: the operands of a primitive.
+        dims: the mapped axis of each, or None.
+        shared: those of the operands that all rows share, such as the handle.
+    """
+    assert all(dim is None for dim in shared)
+    return [
+        operand if dim is None else jnp.moveaxis(operand, dim, 0)
+        for operand, dim in zip(operands, dims, strict=True)
+    ]
+
+
+def _gates_of_rows(
+    operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
+) -> tuple[Any, None]:
+    of = GateOperands(*dims)
+    shared = of.handle, of.offset, of.n_iterations
+    return gates_p.bind(*_rows_first(operands, dims, shared), **params), None
+
+
+def _measure_rows(
+    primitive: Primitive,
+    operands: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    names: Sequence[str],
+    **params: Any,
+) -> tuple[list[Any], list[int | None]]:
+    of = MeasureOperands.named(names, dims)
+    if of.directions is not None:
+        return _along_rows(MeasureOperands.named(names, operands), of, **params)
+    shared = of.handle, of.perturbation, of.basis
+    measured = MeasureOperands.named(names, _rows_first(operands, dims, shared))
+    if of.coefficients is not None or of.matrices is not None:
+        # Lowering makes one vector of both, so if one of them is mapped, the other must be too.
+        rows = measured.params.shape[0]
+        coefficients, matrices = (
+            value if dim is not None else jnp.broadcast_to(value, (rows, *value.shape))
+            for value, dim in (
+                (measured.coefficients, of.coefficients),
+                (measured.matrices, of.matrices),
+            )
+        )
+        measured = measured._replace(coefficients=coefficients, matrices=matrices)
+    results = measured.bind(primitive, **params)
+    # A result without axes is the number of a derivative, which is the same for all rows.
+    return results, [None] + [0 if value.ndim else None for value in results[1:]]
+
+
+def _along_rows(
+    operands: MeasureOperands, of: MeasureOperands, **params: Any
+) -> tuple[list[Any], list[int | None]]:
+    """Map a derivative over the directions that it has beside its parameters: more rows of them."""
+    assert list(of.given()) == ["directions"]
+    size = operands.directions.shape[of.directions]
+    directions = as_rows(operands.directions, of.directions, size)
+    handle, derivative, saved = operands._replace(directions=directions).bind(
+        derivative_p, **params
+    )
+    return [handle, derivative.reshape(size, -1, *derivative.shape[1:]), saved], [None, 0, None]
+
+
+batching.primitive_batchers[gates_p] = _gates_of_rows
+for _primitive in (measure_p, derivative_p):
+    batching.primitive_batchers[_primitive] = functools.partial(_measure_rows, _primitive)
+
+
+def of_rows(aval: Any, batch: Batch | None) -> ShapedArray:
+    """Return the type of a result of the circuit; in a batch, the axis of rows comes first."""
+    if batch is None:
+        return aval
+    return ShapedArray((batch.rows, *aval.shape), np.dtype(aval.dtype))

@@ -1,0 +1,242 @@
+"""The primitive to which a call of a QNode is traced: one circuit, from allocation to release.
+
+A call ``g(x)`` of the QNode in ``recorded_gates`` is traced to ::
+
+    value = quantum_circuit[
+      body={ lambda ; state x. let ... quantum_gates ... quantum_measure ... in (state, value) }
+      batch=None
+    ] x
+
+``jax.grad(g)(x)`` is traced to a circuit that also returns its Jacobian.  The classical equations
+after it are what JAX made of the linear part, by its own transposition::
+
+    _ jacobian = quantum_circuit[
+      body={ lambda ; state x. let
+          state = quantum_gates ...
+          state value jacobian = quantum_measure[query=JACOBIAN] ...
+        in (state, value, jacobian) }
+      batch=None
+    ] x
+    angle_bar = dot_general [1.0] jacobian
+    x_bar = mul 2.0 angle_bar
+
+The body is a parameter of the primitive, not part of the program around it, for two reasons.
+Derivatives must leave all quantum operations between the beginning and the end of the circuit.  And
+``vmap`` must not map them: it only notes a ``Batch`` beside the body, which is mapped when the
+circuit is lowered.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, Primitive
+from jax.interpreters import batching, mlir
+
+from bellhop._jax.jaxprs import lower_high_primitives
+from bellhop._jax.private import hold_weakly_in_caches
+from bellhop.base.types import Aval, Operand
+from bellhop.callbacks.eager import check_debug_flags
+from bellhop.circuits.backends.compiled.differentiable.batch import (
+    Batch,
+    batched,
+    has_effects_by_row,
+    of_rows,
+    rows_at_once,
+    rows_together,
+)
+from bellhop.circuits.backends.compiled.differentiable.engine_support import (
+    engines_obstacle,
+    record_of,
+)
+from bellhop.circuits.backends.compiled.differentiable.outcome_tree import through_tree
+from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE
+from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.memory import check_result_fits
+from bellhop.circuits.ir.randomness import Randomness
+from bellhop.circuits.ir.seeds import random_effect
+from bellhop.compiler.batching import call_one_by_one, for_each
+from bellhop.compiler.lower_in_jax_jit import lower_as_program
+from bellhop.compiler.lowering_context import (
+    allow_bellhop_dialects,
+    current_lowering,
+    override_lowering_state,
+)
+from bellhop.mesh.manual_axes import vary_types_like
+from bellhop.tracing.dce import register_droppable
+from bellhop_mlir.dialects import quantum
+
+circuit_p = Primitive("quantum_circuit")
+circuit_p.multiple_results = True
+
+
+@dataclass(frozen=True, eq=False)
+class CircuitBody:
+    """The jaxpr of a circuit, from handle and inputs to handle and results, and who runs it how.
+
+    Attributes:
+        closed: the jaxpr; of a tree, that of one run.
+        name: the QNode's name.
+        where: that and its line, for errors.
+        site: ``file:line`` of the call.
+        device: the device that runs it.
+        randomness: what it does about random outcomes.
+        derivative_order: how often it was differentiated.  If it was, the runtime records its
+            gates.
+        again: None, or a function that returns a jaxpr with the same results.  That one is
+            differentiated instead of ``closed``, since its derivatives are in forward mode.
+    """
+
+    closed: ClosedJaxpr
+    name: str
+    where: str
+    site: str
+    device: DeviceSpec
+    randomness: Randomness
+    derivative_order: int = 0
+    again: Callable[[], ClosedJaxpr] | None = None
+
+    @functools.cached_property
+    def obstacle(self) -> str:
+        """Why the engine does not run it, and the plugin does; empty where the engine does."""
+        return engines_obstacle(self.closed, self.device, self.derivative_order, self.randomness)
+
+    @property
+    def result_avals(self) -> list[Any]:
+        """The types of its results."""
+        return self.closed.out_avals[1:]
+
+    def with_jaxpr(self, closed: ClosedJaxpr) -> "CircuitBody":
+        """Return the same circuit with another jaxpr of the same types."""
+        return replace(self, closed=closed)
+
+    def __repr__(self) -> str:
+        return str(self.closed.jaxpr)
+
+
+hold_weakly_in_caches(CircuitBody)
+register_droppable(circuit_p)
+
+
+@circuit_p.def_effectful_abstract_eval
+def _aval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
+    # The effects of the quantum function, such as a print, are effects of the circuit.
+    effects = body.closed.effects
+    if body.randomness.is_drawn:
+        effects = effects | {random_effect}
+    return vary_types_like(avals, [of_rows(aval, batch) for aval in body.result_avals]), effects
+
+
+@circuit_p.def_impl
+def _run_now(*inputs: Any, **params: Any) -> Any:
+    # Under ``jax.disable_jit`` too, a circuit is compiled as a whole, and ``jax.debug_nans`` would
+    # have the function of a ``jax.jit`` called again: that is this one.
+    with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
+        results = jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
+    check_debug_flags(params["body"].where, results)
+    return results
+
+
+def _batch(
+    operands: Sequence[Operand],
+    dims: Sequence[int | None],
+    *,
+    body: CircuitBody,
+    batch: Batch | None,
+) -> tuple[list[Any], list[int]]:
+    """Make a batch of the circuits of all elements of a mapped axis.
+
+    Two kinds of circuits run one after another instead: those that draw outcomes of mid-circuit
+    measurements, which differ from element to element, and those with effects that depend on the
+    element, which must keep their order.  In a tree all go through the same outcomes, where the
+    engine runs them.
+    """
+    is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES) or (
+        body.randomness is Randomness.TREE and not body.obstacle
+    )
+    of_batch = batch.mapped if batch else [False] * len(dims)
+    mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
+    if not is_straight or has_effects_by_row(body.closed, mapped):
+        outs, axes = call_one_by_one(circuit_p, operands, dims, body=body, batch=batch)
+        _check_results_fit(outs, body)
+        return outs, axes
+    all_rows, inputs = batched(batch, operands, dims)
+    if all_rows.rows == 0:
+        outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.result_avals]
+    else:
+        outs = circuit_p.bind(*inputs, body=body, batch=all_rows)
+    if batch is not None:
+        elements = all_rows.rows // batch.rows
+        outs = [out.reshape(elements, batch.rows, *out.shape[1:]) for out in outs]
+    _check_results_fit(outs, body)
+    return outs, [0] * len(outs)
+
+
+def _check_results_fit(results: Sequence[Any], body: CircuitBody) -> None:
+    for result in results:
+        rows, *shape = result.shape
+        check_result_fits(tuple(shape), result.dtype, body.device.qubits, body.where, rows=rows)
+
+
+batching.primitive_batchers[circuit_p] = _batch
+
+
+def _lower(
+    ctx: mlir.LoweringRuleContext, *operands: Any, body: CircuitBody, batch: Batch | None
+) -> Any:
+    lowering = current_lowering()
+    if lowering is None:
+        params = {"body": body, "batch": batch}
+        return lower_as_program(ctx, circuit_p, operands, params, f"circuit {body.name}")
+    closed, device, randomness = body.closed, body.device, body.randomness
+    if batch is not None:
+        together = rows_together(closed, batch)
+        at_once = 1 if together is None else rows_at_once(closed)
+        if together is None or at_once < batch.rows:
+            one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
+            parts = lambda *inputs: for_each(
+                one, inputs, batch.mapped, batch_size=None if size == 1 else size
+            )
+            return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
+        closed = together
+    allow_bellhop_dialects(ctx)
+    is_drawn = randomness.is_drawn
+    seeds = quantum.seed([], circuit=lowering.next_random_circuit_index()) if is_drawn else []
+    (state,) = quantum.begin(
+        [*seeds, *operands],
+        library=device.library,
+        factory=device.factory,
+        kwargs=device.kwargs,
+        qubits=device.qubits,
+        shots=device.shots,
+        record=record_of(closed) if body.derivative_order else 0,
+        tree=randomness.tree(body.derivative_order),
+        seeded=is_drawn,
+        rows=0 if batch is None else batch.rows,
+        engine=not body.obstacle,
+        backend=f"plugin: {body.obstacle}" if body.obstacle else "engine",
+        precision=device.precision,
+        name=body.name,
+        site=body.site,
+    )
+
+    inner = ctx.replace(
+        primitive=None, avals_in=[HANDLE, *ctx.avals_in], avals_out=[HANDLE, *ctx.avals_out]
+    )
+    symbol = f"circuit_{body.name}" + "_recorded" * bool(body.derivative_order)
+    if randomness.is_summed:
+        closed = through_tree(closed)
+    with override_lowering_state(records=bool(body.derivative_order)):
+        state, *results = mlir.core_call_lowering(
+            inner, state, *operands, name=symbol, call_jaxpr=lower_high_primitives(closed)
+        )
+    if inner.tokens_out is not None:
+        ctx.set_tokens_out(inner.tokens_out)
+    quantum.end([state])
+    return results
+
+
+mlir.register_lowering(circuit_p, _lower, cacheable=False)

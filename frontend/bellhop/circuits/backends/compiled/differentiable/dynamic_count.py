@@ -1,0 +1,197 @@
+"""Dynamic-count parameters: parameters of gates in loops whose length the program computes.
+
+A circuit with such a loop, ::
+
+    for_loop(0, n)(lambda i: qml.RX(x * i, 0))()
+    return qml.expval(qml.Z(0))
+
+is traced to a ``while`` that carries the number of the next parameter, and a *perturbation* for the
+vector of all these parameters.  (Here each iteration is computed by itself; usually 64 are, see
+``record/loop_precompute.py``.)  ::
+
+    state number perturbation = while[
+      body={ lambda x; i state number perturbation. let
+          angle = mul x i
+          state = quantum_gates[RX] state [angle] number
+          perturbation = quantum_marked perturbation [angle] session number
+          number = add number 1
+        in (state, number, perturbation) }
+    ] x 0 state 1073741824 0.0
+    state value = quantum_measure state coefficients matrices params perturbation
+
+The parameters of gates outside such loops are the vector ``params``, and their tangents and
+cotangents are vectors of the program.  A vector of the dynamic-count parameters would have no
+static shape.  So the runtime holds their tangents and cotangents, in the session of the circuit.
+The program has the perturbation instead, which goes from the gates to the measurement as ``params``
+does.  Its value is always 0.0.  Its tangent and cotangent are numbers that name vectors:
+
+    tangent of the perturbation      the vector, in the session, of these parameters' tangents
+    cotangent of the perturbation    the vector, in the session, of these parameters' cotangents
+
+What is linear about ``quantum_marked`` is a ``LinearMap``.  In forward mode, each iteration adds
+the tangents of its parameters to that vector (``direction``).  Then ``derivative_p``
+differentiates the measurement along the vector.
+
+In reverse mode, ``vjp`` multiplies the cotangents of the measured values with a Jacobian that the
+session keeps.  Then each iteration reads the cotangents of its own parameters, by their number
+(``cotangents``).  Measurements in several bases have a Jacobian and a VJP each, and JAX adds up the
+cotangents of the perturbation.  Therefore these are powers of two: their sum names the sum of the
+VJPs.
+
+All of this must happen before the circuit ends and its session with it; ``after`` sees to that.
+
+Reverse mode also computes the loop a second time, for the residuals of its iterations.  It cannot
+measure a second time, so it reads the outcomes of mid-circuit measurements from the session
+(``remember``, ``recall``).
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.interpreters import ad
+
+from bellhop._jax.jaxprs import bind_equation
+from bellhop.base.equations import iterate_equations
+from bellhop.base.jaxpr_interpreter import rewrite
+from bellhop.base.types import Handle, Operand
+from bellhop.callbacks.linear_map import LinearMap
+from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
+    BOOL,
+    HANDLE,
+    call,
+    is_call,
+)
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.tangents import symbolic_zero
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
+
+# The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
+# outside loops of dynamic length have numbers below it.
+FIRST_DYNAMIC_COUNT = 1 << 30
+
+
+@dataclass(frozen=True)
+class Numbered(ValueTag):
+    """The mark of a perturbation, beside parameters f64[n], the session and the first's number."""
+
+    def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+        """Return the tangent of the perturbation after the parameters."""
+        *dots, _, _ = tangents
+        if all(type(dot) is ad.Zero for dot in dots):
+            return symbolic_zero(operands[0])
+        _, params, session, number = operands
+        transpose = functools.partial(_cotangents, ShapedArray((1, params.size), real_type()))
+        linear = LinearMap(transpose, _direction, 2, (ShapedArray((), real_type()),))
+        return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
+
+    def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
+        """Return the perturbation alone: its value is zero for each element."""
+        return operands[0]
+
+
+class Remembered(ValueTag):
+    """The mark of an outcome that the session keeps, beside the session and its number."""
+
+
+_REMEMBERED = Remembered()
+
+
+class DynamicCount(NamedTuple):
+    """The dynamic-count parameters so far, in a circuit that is traced.
+
+    Attributes:
+        number: the number of the next one.
+        perturbation: the perturbation for the vector of all so far.
+    """
+
+    number: Any
+    perturbation: Any
+
+    @classmethod
+    def first(cls) -> "DynamicCount":
+        """Return the object for a circuit that has none yet."""
+        return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), real_type()))
+
+    def add(self, session: Handle, params: Any, count: Any) -> "DynamicCount":
+        """Return the object after some more parameters, in the order of execution.
+
+        Args:
+            session: any handle of the circuit, which identifies its session.
+            params: a vector of parameters.
+            count: how many of them are used.  The rest is padding, whose numbers belong to the
+                parameters of later gates; it is set to zero, so that it has no derivative.
+        """
+        if not isinstance(count, int):
+            params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
+        perturbation = tag_value(self.perturbation, params, session, self.number, mark=Numbered())
+        return DynamicCount(self.number + jnp.int32(count), perturbation)
+
+    def remember(
+        self, handle: Handle, session: Any, outcome: Any
+    ) -> tuple["DynamicCount", Any, Any]:
+        """Keep a mid-circuit outcome in the session, where reverse mode finds it again.
+
+        Returns:
+            the object after it, since the outcome takes a number; the handle; and the outcome.
+        """
+        (handle,) = call("remember", [handle, outcome, self.number], HANDLE)
+        outcome = tag_value(outcome, session, self.number, mark=_REMEMBERED)
+        return DynamicCount(self.number + jnp.int32(1), self.perturbation), handle, outcome
+
+
+def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
+
+    def recalled(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
+        if has_tag(eqn, Remembered):
+            return call("recall", others, BOOL)
+        return bind_equation(eqn, value, *others)
+
+    if not any(has_tag(eqn, Remembered) for eqn in iterate_equations(closed.jaxpr)):
+        return closed
+    return rewrite(closed, {tagged_p: recalled})
+
+
+def reads_the_session(circuit: ClosedJaxpr) -> bool:
+    """Tell whether a circuit reads derivatives by dynamic-count parameters from the session."""
+    return any(is_call(eqn, "after") for eqn in iterate_equations(circuit.jaxpr))
+
+
+def perturbation_bar(handle: Handle, saved: Any, values_bar: Any) -> Any:
+    """Return cotangents of the perturbation f64[rows].
+
+    Args:
+        handle: the handle of the state.
+        saved: the number of the Jacobian that the session keeps.
+        values_bar: cotangents of values f64[rows, values].
+    """
+    result = ShapedArray(values_bar.shape[:1], real_type())
+    return call("vjp", [handle, values_bar, saved], result, bits=_whole_bits())[0]
+
+
+def _whole_bits() -> int:
+    """Return up to which power of two all whole numbers are numbers of the program."""
+    return int(jnp.finfo(real_type()).nmant) + 1
+
+
+def _direction(place: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
+    """Return the tangent of the perturbation after some parameters."""
+    session, number = place
+    # An index would be traced for longer than all else here.
+    operands = [session, *(dot.reshape(1, *dot.shape) for dot in dots), number]
+    (after,) = call("direction", operands, ShapedArray((1,), real_type()), bits=_whole_bits())
+    return [after.reshape(())]
+
+
+def _cotangents(result: ShapedArray, place: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+    """Return the cotangents of the perturbation before some parameters, and of these."""
+    session, number = place
+    (bar,) = bars
+    (of_params,) = call("cotangents", [session, bar.reshape(1), number], result)
+    return [bar, of_params.reshape(result.shape[1:])]

@@ -1,0 +1,151 @@
+"""Derivatives of expectation values and variances by the data of their observables.
+
+Expectation values are linear in the coefficients and in the matrices.  So the derivative by a
+coefficient is the value of its term, and that by a matrix is made of the values of its Pauli words.
+Second moments are quadratic, so their derivative along a term ``W`` is a central difference of any
+step: ``(E[(A + W)**2] - E[(A - W)**2]) / 2``.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.base.types import Operand
+from bellhop.circuits.ir.device_measurements import Expval, Measurement, Var
+from bellhop.circuits.ir.observable_encoding import FactorOnQubits, Product
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.measure.pauli_words import matrix_of_word, words_of_length
+from bellhop.errors import DifferentiableCompileError
+
+# Up to here, a matrix of an observable is differentiated through its Pauli words.
+_MATRIX_WIRES = 4
+
+
+class Change(NamedTuple):
+    """The change of a measurement's value: a weighted sum of other values.
+
+    That of a variance is the change of its second moment, and a sum of such.
+
+    Attributes:
+        of: the number of the measurement.
+        measurements: what is to be measured for it.
+        weights: what these values are multiplied with ``[len(measurements)]``.
+        coefficients: of these measurements, which come after those of the others before it.
+    """
+
+    of: int
+    measurements: tuple[Measurement, ...]
+    weights: Any
+    coefficients: Any = ()
+
+
+def changes_by_data(
+    measurements: Sequence[Measurement],
+    coefficients: Operand,
+    coefficients_dot: Any | None,
+    matrices_dot: Any | None,
+) -> Iterator[Change]:
+    """Yield the changes of values: one or two for each that changes.
+
+    Args:
+        measurements: what is measured.
+        coefficients: of linear combinations, a vector.
+        coefficients_dot: its tangent, where there is one.
+        matrices_dot: the tangent of the data of matrices, where there is one.
+
+    Raises:
+        DifferentiableCompileError: for matrices on many wires.
+    """
+    n = coefficients.shape[0]
+    for number, measurement in enumerate(measurements):
+        for terms, weights in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
+            if isinstance(measurement, Var):
+                change = _of_second_moment(number, measurement, terms, weights, coefficients, n)
+                n += change.coefficients.shape[0]
+                yield change
+            else:
+                yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
+
+
+def has_large_matrices(measurement: Measurement) -> bool:
+    """Tell whether there are matrices on too many wires for a derivative."""
+    return any(
+        factor.is_matrix and len(factor.wires) > _MATRIX_WIRES
+        for term, _ in measurement.observable()
+        for factor in term
+    )
+
+
+def _of_second_moment(
+    number: int,
+    variance: Var,
+    terms: Sequence[Product],
+    weights: Any,
+    coefficients: Operand,
+    first: int,
+) -> Change:
+    """Return the change of a second moment along terms; its coefficients begin at ``first``."""
+    observable = variance.observable()
+    own = jnp.stack(
+        [jnp.ones((), real_type()) if at is None else coefficients[at] for _, at in observable]
+    )
+    ends = jnp.array([1.0, -1.0], real_type())
+    around = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
+    products = [term for term, _ in observable]
+    moved = tuple(
+        Var(terms=(*products, term), coefficients=first + row * around.shape[1])
+        for row in range(2)
+        for term in terms
+    )
+    return Change(number, moved, jnp.concatenate([weights, -weights]) / 2, around.ravel())
+
+
+def _terms(
+    measurement: Measurement,
+    coefficients: Operand,
+    coefficients_dot: Any | None,
+    matrices_dot: Any | None,
+) -> Iterator[tuple[Sequence[Product], Any]]:
+    """Yield terms of the derivative of an observable, and their coefficients."""
+    observable = measurement.observable()
+    scaled = [(term, slot) for term, slot in observable if slot is not None]
+    if scaled and coefficients_dot is not None:
+        terms, slots = zip(*scaled, strict=True)
+        # Those of an observable follow one another.
+        yield terms, coefficients_dot[slots[0] : slots[0] + len(slots)]
+    if matrices_dot is None:
+        return
+    words: list[Product] = []
+    weights: list[Any] = []
+    for term, slot in observable:
+        coefficient = 1.0 if slot is None else coefficients[slot]
+        for word, weight in _in_pauli_words(term, matrices_dot):
+            words.append(word)
+            weights.append(coefficient * weight)
+    if words:
+        yield words, jnp.stack(weights)
+
+
+def _in_pauli_words(term: Product, matrices_dot: Any) -> Iterator[tuple[Product, Any]]:
+    """Write the change of a term's matrices in Pauli words; yield these and their weights."""
+    for position, factor in enumerate(term):
+        if not factor.is_matrix:
+            continue
+        wires, start = factor.wires, factor.start
+        if len(wires) > _MATRIX_WIRES:
+            raise DifferentiableCompileError(
+                f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
+                f"which is done up to {_MATRIX_WIRES}. Write it as a sum of Pauli words."
+            )
+        size = 4 ** len(wires)
+        entries = matrices_dot[start : start + 2 * size].reshape(size, 2)
+        others = term[:position] + term[position + 1 :]
+        for word in words_of_length(len(wires)):
+            matrix = matrix_of_word(word)
+            # The trace of the product with a matrix whose entries are real, imaginary, ...
+            products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
+            weight = jnp.sum(products * entries) / 2 ** len(wires)
+            paulis = (FactorOnQubits(name, (wire,)) for name, wire in zip(word, wires, strict=True))
+            yield (*others, *paulis), weight

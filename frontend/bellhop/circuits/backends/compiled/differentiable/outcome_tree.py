@@ -1,0 +1,247 @@
+"""Circuits that run once for each combination of outcomes of their mid-circuit measurements.
+
+For ``qml.RX(x, 0); m = measure(0); qml.RY(m * x, 1); return qml.expval(qml.Z(0))``, the jaxpr of
+one run, ``once``, is ::
+
+    { lambda ; state x. let
+        state = quantum_gates[RX] state [x] 0 []
+        state outcome = quantum_call[operation=mid_measure] state 0
+        angle = mul outcome x
+        state = quantum_gates[RY] state [angle] 1 []
+        state value = quantum_measure[Expval(Z)] state [] [] [x angle]
+      in (state, value) }
+
+``through_tree(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Where it
+says ``once``, it has the equations of one run::
+
+    state value _ = while[
+      cond={ lambda ; state value more. let in (more,) }
+      body={ lambda x; state value more. let
+          state value1 = once state x
+          state more counts = quantum_call[operation=restart] state
+          value = add value value1
+        in (state, value, more) }
+    ] x state 0.0 True
+
+A run projects the state on its outcomes and does not normalize it.  So each value has the
+probability of these outcomes as a factor.  A circuit that postselects measures the squared norm
+too; the sum of this is what the other sums are divided by.
+
+The number of runs is not known when the program is traced, so residuals of all runs would have no
+static shape.  Therefore each run computes its own Jacobian, which has one
+(``run_with_derivative``).  The Jacobians are summed as values are.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import eval_jaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+from bellhop._jax.jaxprs import bind_equation
+from bellhop.base.equations import iterate_equations
+from bellhop.base.jaxpr_interpreter import interpret_with
+from bellhop.base.types import Handle, to_structs
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import recalling
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import derivative_p
+from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
+    HANDLE,
+    call,
+    gates_p,
+    is_call,
+    is_handle,
+    restarted,
+    takes_handle,
+)
+from bellhop.circuits.ir.tangents import split
+from bellhop.control_flow.rematerialized_effects import (
+    remove_duplicate_effects,
+    repeated_effects_error,
+)
+from bellhop.control_flow.while_loop_vjp import enable_while_transpose
+from bellhop.tracing.dce import eliminate_dead_code
+
+
+def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
+    """Return the jaxpr of all runs, from the jaxpr of one run; its results are their sums."""
+
+    def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
+        handle, sums, _ = state
+        handle, *values = eval_jaxpr(once.jaxpr, once.consts, handle, *inputs)
+        handle, more, _ = restarted(handle)
+        return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
+
+    def runs(handle: Handle, *inputs: Any) -> list[Any]:
+        zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
+        handle, sums, _ = jax.lax.while_loop(
+            lambda state: state[2],
+            lambda state: run(state, *inputs),
+            (handle, zeros, jnp.array(True)),
+        )
+        return [handle, *sums]
+
+    return jax.make_jaxpr(runs)(*to_structs(once.in_avals))
+
+
+def run_with_derivative(
+    known: ClosedJaxpr,
+    linear: ClosedJaxpr,
+    n_out: int,
+    n_tangents: int,
+    where: str,
+    *,
+    forward: bool = False,
+) -> ClosedJaxpr:
+    """Return the jaxpr of a run that also computes its Jacobian.
+
+    Args:
+        known: the values, linearized: takes handle and inputs; returns handle, values and
+            residuals.
+        linear: their tangents: takes residuals and tangents of inputs; returns tangents of values,
+            which are real.
+        n_out: the number of results of ``known`` before the residuals.
+        n_tangents: the number of inputs of ``linear`` after the residuals.
+        where: the QNode and its line, for errors.
+        forward: whether to use forward mode, so that the jaxpr can be differentiated again.
+
+    Returns:
+        a jaxpr that takes handle and inputs.  It returns handle, values and Jacobians, each of
+        shape ``[*value.shape, *tangent.shape]``: for each value that has a tangent, one for each
+        tangent, or two (of real and imaginary part) for a complex one.
+    """
+    n_residuals = len(linear.in_avals) - n_tangents
+    likes = to_structs(linear.in_avals[n_residuals:])
+    keep = [False] * n_residuals + [True] * n_tangents
+    # DCE keeps equations with effects and all that they depend on, which may be gates.  So the
+    # effects go first; the first part has them already.
+    linear = remove_duplicate_effects(recalling(linear), known, where)
+    linear, are_used = eliminate_dead_code(linear, [True] * len(linear.out_avals), keep)
+    equations = list(iterate_equations(linear.jaxpr))
+    if any(eqn.primitive is gates_p or is_call(eqn, "mid_measure") for eqn in equations):
+        raise repeated_effects_error(where)
+    reads_session = any(map(takes_handle, equations))
+    forward |= any(eqn.primitive is derivative_p for eqn in equations)
+
+    def run(handle: Handle, *inputs: Any) -> list[Any]:
+        handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
+        residuals = results[len(results) - n_residuals :]
+        residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
+        values = results[: n_out - 1]
+        if reads_session:
+            # A residual may be a handle of the circuit.  Nothing may read from it before the last
+            # gate is applied.
+            residuals = [
+                call("after", [value, handle], HANDLE)[0] if is_handle(value) else value
+                for value in residuals
+            ]
+
+        zeros = [jnp.zeros(x.shape) for x in likes for _ in range(2 if _is_complex(x) else 1)]
+        sizes = [sum(x.size for x in side) for side in (zeros, values)]
+
+        def derivatives(*residuals: Any) -> list[Any]:
+            def of_parts(parts: Sequence[Any]) -> list[Any]:
+                wholes = _joined(parts, likes)
+                return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
+
+            if forward or sizes[0] <= sizes[1]:
+                return _by_columns(of_parts, zeros)
+            return _by_rows(of_parts, zeros, linear.out_avals, where)
+
+        if not reads_session:
+            return [handle, *values, *derivatives(*residuals)]
+        found, reads = _with_all_that_is_read(derivatives, residuals)
+        (handle,) = call("after", [handle, *reads], HANDLE)
+        return [handle, *values, *found]
+
+    return jax.make_jaxpr(run)(*to_structs(known.in_avals))
+
+
+def _with_all_that_is_read(
+    function: Callable[..., list[Any]], inputs: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Return the results of a function, and all values that it reads from sessions.
+
+    The end of the circuit is made to depend on these values.  Otherwise XLA might schedule a read,
+    even an unused one, after the end.
+    """
+    reads: list[Any] = []
+
+    def read(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        results = bind_equation(eqn, *operands)
+        if takes_handle(eqn):
+            reads.extend(results)
+        return results
+
+    return interpret_with(jax.make_jaxpr(function)(*inputs), lambda _: read, *inputs), reads
+
+
+def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
+    """Return the Jacobians of a linear function, by forward mode.
+
+    Args:
+        function: takes and returns lists of arrays.
+        inputs: real arrays of the shapes and types that it takes.
+    """
+    shapes = [x.shape for x in inputs]
+    tangents = split(jnp.eye(sum(map(math.prod, shapes))), shapes)
+    found = jax.vmap(function, out_axes=-1)(tangents)
+    return [part for of_output in found for part in split(of_output, shapes)]
+
+
+def _by_rows(
+    function: Callable[..., Sequence[Any]],
+    inputs: Sequence[Any],
+    results: Sequence[Any],
+    where: str,
+) -> list[Any]:
+    """Return the Jacobians of a linear function with real results, by reverse mode.
+
+    Args:
+        function: takes and returns lists of arrays.
+        inputs: real arrays of the shapes and types that it takes.
+        results: the types of its results.
+        where: the QNode and its line, for errors.
+    """
+    shapes = [aval.shape for aval in results]
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    rows = split(jnp.eye(ends[-1]), shapes)
+    cotangents = [row.astype(aval.dtype) for row, aval in zip(rows, results, strict=True)]
+    with enable_while_transpose(where):
+        transpose = jax.linear_transpose(function, inputs)
+        (found,) = jax.vmap(transpose)(cotangents)
+    return [
+        of_input[start:end].reshape(*aval.shape, *of_input.shape[1:])
+        for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
+        for of_input in found
+    ]
+
+
+def apply_derivative(
+    derivatives: Sequence[Any], tangents: Sequence[Any], n_values: int
+) -> list[Any]:
+    """Return the tangents of values: the Jacobians of ``run_with_derivative`` times tangents."""
+    parts = [part for tangent in tangents for part in _parts(tangent)]
+    by_value = [derivatives[i * len(parts) : (i + 1) * len(parts)] for i in range(n_values)]
+    return [
+        sum(jnp.tensordot(d, part, jnp.ndim(part)) for d, part in zip(row, parts, strict=True))
+        for row in by_value
+    ]
+
+
+def _parts(tangent: Any) -> list[Any]:
+    """Return the array, if it is real, or else its real part and its imaginary part."""
+    return [jnp.real(tangent), jnp.imag(tangent)] if _is_complex(tangent) else [tangent]
+
+
+def _joined(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    rest = iter(parts)
+    wholes = [next(rest) + 1j * next(rest) if _is_complex(x) else next(rest) for x in like]
+    return [whole.astype(x.dtype) for whole, x in zip(wholes, like, strict=True)]
+
+
+def _is_complex(value: Any) -> bool:
+    return jnp.issubdtype(jax.dtypes.result_type(value), jnp.complexfloating)

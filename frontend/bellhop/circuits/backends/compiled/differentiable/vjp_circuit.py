@@ -1,0 +1,87 @@
+"""A circuit of sweeps: products with the derivatives of what another one measures.
+
+What is linear comes behind a circuit, so what is transposed reads states that have gone on::
+
+    state1 f = quantum_measure[query=VALUES] state0 ...
+    state2 = quantum_gates state1 ...
+    state3 g = quantum_measure[query=VALUES] state2 ...
+    _ x_bar = quantum_measure[query=VJP] state0 ... f_bar
+    _ y_bar = quantum_measure[query=VJP] state2 ... g_bar
+
+Each sweep belongs in the place of its measurement, or behind that if the cotangents need it::
+
+    state1 x_bar = quantum_measure[query=VJP] state0 ... f_bar
+    state2 = quantum_gates state1 ...
+    state3 y_bar = quantum_measure[query=VJP] state2 ... g_bar
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    is_sweep,
+    measure_p,
+)
+from bellhop.tracing.dce import eliminate_dead_code
+
+
+def ended_by_sweeps(product: ClosedJaxpr) -> ClosedJaxpr | None:
+    """Return a circuit with its sweeps in their places; None where it has none.
+
+    Args:
+        product: from handle and others to handle and results, which are computed of sweeps.
+    """
+    jaxpr = product.jaxpr
+    sweeps = {eqn.invars[0]: eqn for eqn in jaxpr.eqns if is_sweep(eqn)}
+    if not sweeps:
+        return None
+    measured = [eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p and not is_sweep(eqn)]
+
+    def with_measured(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
+        places = {}  # of handles after a measurement, those after what stands in its place
+        moved = {}
+        for eqn in measured:
+            before, after = eqn.invars[0], eqn.outvars[0]
+            sweep = sweeps.get(before)
+            handle = after if eqn in kept else before
+            if sweep is not None:
+                moved[sweep.outvars[0]] = handle
+            places[after] = handle if sweep is None else sweep.outvars[0]
+        eqns = [_renamed(eqn, places, moved) for eqn in jaxpr.eqns]
+        outvars = [_found(places, var) for var in jaxpr.outvars]
+        closed = ClosedJaxpr(jaxpr.replace(eqns=_in_order(eqns), outvars=outvars), product.consts)
+        return eliminate_dead_code(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
+
+    needed = {eqn.outvars[0] for eqn in with_measured(()).jaxpr.eqns if not is_sweep(eqn)}
+    kept = [eqn for eqn in measured if eqn.outvars[0] in needed]
+    return with_measured(kept)
+
+
+def _renamed(eqn: JaxprEqn, places: Mapping[Any, Any], moved: Mapping[Any, Any]) -> JaxprEqn:
+    first = moved.get(eqn.outvars[0]) if is_sweep(eqn) else None
+    invars = [_found(places, var) for var in eqn.invars]
+    return eqn.replace(invars=invars if first is None else [first, *invars[1:]])
+
+
+def _found(places: Mapping[Any, Any], var: Any) -> Any:
+    while not isinstance(var, Literal) and var in places:
+        var = places[var]
+    return var
+
+
+def _in_order(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
+    """Return equations so that each stands behind what it takes, else in their order."""
+    made = {var: eqn for eqn in eqns for var in eqn.outvars}
+    ordered: dict[int, JaxprEqn] = {}
+    waiting = list(reversed(eqns))
+    while waiting:
+        eqn = waiting[-1]
+        takes = [made.get(var) for var in eqn.invars if not isinstance(var, Literal)]
+        first = [each for each in takes if each is not None and id(each) not in ordered]
+        if id(eqn) in ordered or not first:
+            ordered[id(eqn)] = waiting.pop()
+        else:
+            waiting.extend(first)
+    return list(ordered.values())

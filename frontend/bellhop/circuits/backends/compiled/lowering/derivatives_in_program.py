@@ -1,0 +1,191 @@
+"""Circuits of the runtime whose derivatives are those of the same circuit in the program.
+
+The engine has derivatives of any order of means and probabilities, by the angles of gates.  Of a
+state it has the first, and by the matrix of a gate none: so of these it computes the values, and
+JAX differentiates the circuit as it runs on ``default.qubit``, which is traced when that is asked
+for.
+Which circuits those are is seen in the jaxpr of a circuit, traced for the engine::
+
+    { lambda ; state:u32[2] x:f64[]. let
+        state = quantum_gates[gates=(RX,)] state [x] 0 []
+        state value = quantum_measure[measuring=(Expval(Z),)] state [] [] [x]      has all
+        state value = quantum_measure[measuring=(State(),)] state [] [] [x]        has not
+      in (state, value) }
+"""
+
+import contextvars
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+from jax.core import Tracer
+from jax.extend.core import Jaxpr, JaxprEqn
+
+from bellhop._jax.jaxprs import convert_constvars_jaxpr
+from bellhop.base.equations import find_dependents, has_tangent, iterate_equations
+from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import TwoForms
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    MeasureOperands,
+    measure_p,
+)
+from bellhop.circuits.backends.compiled.differentiable.observable_derivatives import (
+    has_large_matrices,
+)
+from bellhop.circuits.backends.compiled.differentiable.state_primitives import gates_p
+from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
+from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcomes_in_loops
+from bellhop.circuits.gates.nonunitary import may_change_norm
+from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
+from bellhop.circuits.ir.device_measurements import Expval, Probs, Var
+from bellhop.circuits.ir.diff_method import (
+    ADJOINT,
+    BEST,
+    LIKELIHOOD_RATIO,
+    PARAMETER_SHIFT,
+    method_of,
+)
+from bellhop.circuits.ir.randomness import Randomness
+from bellhop.circuits.ir.wires import WireMap
+
+
+def missing_derivatives(traced: TracedCall) -> str:
+    """Return why the engine has not all derivatives of a circuit; nothing where it has.
+
+    Args:
+        traced: the circuit, whose derivatives are of any order and by any of its inputs.
+    """
+    circuit = traced.closed.jaxpr
+    if traced.randomness.draws_for_each_shot:
+        # In loops of computed length only the engine has outcomes.
+        is_alone = has_outcomes_in_loops(circuit)
+        return "" if is_alone else "it has shots that are runs of their own"
+    reasons = (_missing(eqn, circuit) for eqn in iterate_equations(circuit))
+    return next(filter(None, reasons), "")
+
+
+def _missing(eqn: JaxprEqn, circuit: Jaxpr) -> str:
+    params = eqn.params
+    if eqn.primitive is gates_p:
+        is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_computed=True)
+        return "" if is_whole else "it has a matrix that is computed or not unitary"
+    if eqn.primitive is not measure_p:
+        return ""
+    measuring = params["measuring"]
+    if measuring.differentiation.method == LIKELIHOOD_RATIO:
+        return _missing_of_shots(eqn)
+    if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
+        return "it has a gate without a parameter-shift rule"
+    if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
+        return "it returns a state, or what is made of one"
+    is_computed = _moving(eqn, circuit, [True] * len(circuit.invars)).matrices
+    return "it measures a matrix that is computed" if is_computed else ""
+
+
+def _missing_of_shots(eqn: JaxprEqn) -> str:
+    if not all(each.in_engine for each in eqn.params["measuring"].measurements):
+        return "it measures classical shadows"
+    # The session of a circuit keeps such derivatives of one measurement alone.
+    if MeasureOperands.of(eqn).perturbation is not None:
+        return "it has shots, and a loop of gates whose length is computed"
+    return ""
+
+
+def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> MeasureOperands:
+    """Return which operands of a measurement move with inputs of a circuit."""
+    given = MeasureOperands.of(eqn).given()
+    debug_info = circuit.debug_info._replace(result_paths=None)
+    asked = circuit.replace(outvars=list(given.values()), debug_info=debug_info)
+    return MeasureOperands.named(tuple(given), find_dependents(asked, inputs, has_tangent)[0])
+
+
+def _has(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+    """Tell whether the runtime has the derivative of some order by inputs of a circuit."""
+    _, equations = find_dependents(circuit, inputs, has_tangent)
+    return not any(_lacks(eqn, circuit, inputs, order) for eqn in equations)
+
+
+def _lacks(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+    if eqn.primitive is gates_p:
+        return bool(eqn.params["obstacle"])
+    if eqn.primitive is not measure_p:
+        return False
+    measuring, moving = eqn.params["measuring"], _moving(eqn, circuit, inputs)
+    first = last = measuring.differentiation
+    if moving.amplitudes:
+        last = first.by_amplitudes
+    is_first_only = any(each.obstacle for each in measuring.measurements)
+    return bool(
+        last.obstacle
+        or (moving.matrices and any(map(has_large_matrices, measuring.measurements)))
+        or (order > 1 and (is_first_only or last.method != first.method))
+    )
+
+
+def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
+    """Bind a circuit, with derivatives in the program where the engine has not all of them.
+
+    Args:
+        circuit: as the runtime gets it.
+        wires: those of the circuit.
+    """
+    call = circuit.call
+    played = call.function
+    if circuit.closed.effects or not _is_exact(circuit):
+        return circuit.run()
+    constants = played.constants()
+    operands = [*constants, *call.inputs]
+    places = {id(operand): place for place, operand in enumerate(operands)}
+    if any(isinstance(c, Tracer) and id(c) not in places for c in circuit.closed.consts):
+        return circuit.run()
+
+    tree: Any = None
+    dtypes: list[Any] = []
+
+    def in_runtime(*given: Any) -> list[Any]:
+        nonlocal tree, dtypes
+        at = lambda const: given[places[id(const)]] if id(const) in places else const
+        results = circuit.run(list(map(at, circuit.closed.consts)), given[len(constants) :])
+        leaves, tree = jax.tree.flatten(results)
+        dtypes = [leaf.dtype for leaf in leaves]
+        return leaves
+
+    def in_program(*given: Any) -> list[Any]:
+        from bellhop.circuits.backends.arrays.run_qnode import run_traced
+
+        obstacle = "the runtime has not all of its derivatives"
+        same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
+        with played.with_constants(given[: len(constants)]):
+            results = run_traced(same, wires)
+        leaves = jax.tree.leaves(results)
+        return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
+
+    # The rule may be asked for when nothing of this call is under way any more.
+    context = contextvars.copy_context()
+    in_context = lambda *given: context.copy().run(in_program, *given)
+    circuit_of_all = convert_constvars_jaxpr(circuit.closed)
+
+    def has(moved: Sequence[bool], order: int) -> bool:
+        of_constants = [
+            id(const) in places and moved[places[id(const)]] for const in circuit.closed.consts
+        ]
+        inputs = [*of_constants, False, False, *moved[len(constants) :]]
+        return _has(circuit_of_all, inputs, order)
+
+    leaves = TwoForms(in_runtime, in_context, has, [False] * len(operands))(*operands)
+    return jax.tree.unflatten(tree, leaves)
+
+
+def _is_exact(circuit: TracedCall) -> bool:
+    """Tell whether derivatives are to be exact, and the engine has not all of them."""
+    method = method_of(circuit.call.qnode)
+    if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
+        return False
+    if method == PARAMETER_SHIFT:
+        # What of a state has no shift rule, its user is told.
+        return any(
+            _missing(eqn, circuit.closed.jaxpr)
+            for eqn in iterate_equations(circuit.closed.jaxpr)
+            if eqn.primitive is gates_p
+        )
+    return method in (BEST, ADJOINT) and bool(missing_derivatives(circuit))

@@ -1,0 +1,114 @@
+"""Devices with a compiled plugin: how the runtime opens them, and what they do not do."""
+
+import functools
+import importlib.metadata
+
+import pennylane as qml
+
+from bellhop._versions import SUPPORTED, is_supported
+from bellhop.circuits.ir.device_spec import DeviceSpec, traps_of
+from bellhop.circuits.ir.precision import bits_of_states
+from bellhop.errors import CompileError
+
+
+def device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
+    """Return what the runtime needs to open a PennyLane device that is a compiled plugin.
+
+    Raises:
+        CompileError: for a plugin of an untested version.
+    """
+    check_version(device.name)
+    factory, library = device.get_c_interface()
+    kwargs = getattr(device, "device_kwargs", {})
+    options = {key: value for key, value in kwargs.items() if value is not None}
+    return DeviceSpec(
+        device.name,
+        str(library),
+        factory,
+        str(options),
+        qubits,
+        shots=0,
+        engine=device.name.startswith("lightning."),
+        precision=bits_of_states(device),
+    )
+
+
+@functools.cache
+def check_version(name: str) -> None:
+    """Refuse a device whose plugin is of an untested version."""
+    if not name.startswith("lightning."):
+        return
+    package = _lightning_package(name)
+    version = importlib.metadata.version(package)
+    # Each package of Lightning's has the interface of the version that it is of.
+    if not is_supported("pennylane-lightning", version):
+        supported = SUPPORTED["pennylane-lightning"]
+        raise CompileError(
+            f"{package} {version} is not a version that bellhop was tested with ({supported}), and "
+            f'its compiled interface may differ. Install it by pip install "{package}{supported}".'
+        )
+
+
+def _lightning_package(name: str) -> str:
+    """Return the distribution with a Lightning device; each but lightning.qubit has its own."""
+    package = f"pennylane-lightning-{name.partition('.')[2]}"
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "pennylane-lightning"
+    return package
+
+
+def has_engine(device: qml.devices.Device) -> bool:
+    """Tell whether the engine has circuits of any size of a device with a compiled interface."""
+    return device.name in ("lightning.qubit", "lightning.kokkos")
+
+
+def check_options(device: qml.devices.Device, where: str) -> None:
+    """Refuse options of a Lightning device that its compiled interface does not take.
+
+    Raises:
+        CompileError: names the QNode, the option, and what to do.
+    """
+    if not device.name.startswith("lightning."):
+        return
+    kokkos_args = getattr(device, "_sv_init_kwargs", {}).get("kokkos_args")
+    for is_set, option, instead in (
+        (getattr(device, "_mpi", False), "mpi=True", "Call the QNode uncompiled."),
+        (
+            kokkos_args is not None,
+            "kokkos_args",
+            "Set the environment variable KOKKOS_NUM_THREADS instead.",
+        ),
+    ):
+        if is_set:
+            raise CompileError(
+                f"{where}: the option {option} of {device.name} does not reach compiled "
+                f"circuits. {instead}"
+            )
+
+
+def check_runs(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
+    """Refuse a circuit with measurements that a device gets wrong.
+
+    Args:
+        name: PennyLane's of the device.
+        where: the QNode, for errors.
+        is_tree: whether results are sums over the outcomes of mid-circuit measurements.
+        n_groups: how many groups of shots there are.
+
+    Raises:
+        CompileError: names the QNode and what to do.
+    """
+    traps = traps_of(name)
+    if is_tree and traps.projections:
+        raise CompileError(
+            f"{where}: it measures in the middle of the circuit without shots, and {name} does not "
+            "project states as exact means over outcomes need. Set shots: qml.set_shots(circuit, "
+            "100)."
+        )
+    if n_groups > 1 and traps.samples:
+        raise CompileError(
+            f"{where}: it has several groups of shots, and {name} returns samples in sorted order, "
+            "so the groups would differ. Use one number of shots, and call the QNode several times."
+        )

@@ -1,0 +1,89 @@
+"""Circuits that the runtime runs: of devices with a compiled plugin, and of ``default.qubit``.
+
+Those of ``default.qubit`` are in the engine where they are differentiable to any order there.  The
+device itself has no interface for the runtime.  What it computes is defined by the gates, so
+the engine may run them, some hundred times faster than the same circuit as a part of the program.
+A circuit stays in the program where the engine cannot do all that the program does with it: run
+inside of a region, give the derivatives of a state or by a matrix, ...  Nothing is tried: what the
+trace for the engine refuses, the program would refuse too, and whether the engine has all
+derivatives is read in the jaxpr.
+"""
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import pennylane as qml
+
+from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
+    DifferentiationChoice,
+)
+from bellhop.circuits.backends.compiled.lowering.derivatives_in_program import (
+    missing_derivatives,
+    run_differentiable,
+)
+from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_options, device_spec
+from bellhop.circuits.backends.compiled.lowering.traced_call import trace_for_runtime
+from bellhop.circuits.ir.device_spec import GateSet, engine_may_run
+from bellhop.circuits.ir.diff_method import (
+    ADJOINT,
+    BEST,
+    HADAMARD,
+    PARAMETER_SHIFT,
+    method_of,
+    options_of,
+)
+from bellhop.circuits.ir.qnode_call import QNodeCall
+from bellhop.circuits.ir.wires import WireMap
+from bellhop.tracing.state import trace_state
+
+# All of them are exact here, and have the same values; with shots, by the likelihood of samples.
+_METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
+_CHOICE = DifferentiationChoice(BEST, by_likelihood=True)
+
+
+def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode on ``default.qubit``, for the engine or as a part of the program.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+    """
+    qnode = call.qnode
+    obstacle = _obstacle(call)
+    if not obstacle:
+        options_of(qnode, call.where)
+        gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
+        spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
+        circuit = trace_for_runtime(call, wires, gates, spec, _CHOICE)
+        obstacle = missing_derivatives(circuit)
+        if not obstacle:
+            return circuit.run()
+    from bellhop.circuits.backends.arrays.run_qnode import run_traced
+
+    return run_traced(replace(call, obstacle=obstacle), wires)
+
+
+def _obstacle(call: QNodeCall) -> str:
+    """Return why the engine does not run a circuit, whatever that is; empty where it may."""
+    method = method_of(call.qnode)
+    if method not in _METHODS or (method == ADJOINT and call.shots.total):
+        return f"its diff_method is '{method}'"
+    if not engine_may_run():
+        return "it has engine='plugin'"
+    return "it is called in a region" if trace_state().in_region else ""
+
+
+@functools.cache
+def _lightning() -> Any:
+    """Return the device whose gates are the engine's, and whose library stands behind it."""
+    return qml.device("lightning.qubit")
+
+
+def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode whose device has a compiled plugin, and bind its circuit."""
+    device = call.qnode.device
+    check_options(device, call.where)
+    spec = device_spec(device, len(wires))
+    # Samples are drawn of what has the norm one.
+    whole = GateSet(device, keeps_matrices=not call.shots.total)
+    return run_differentiable(trace_for_runtime(call, wires, whole, spec), wires)

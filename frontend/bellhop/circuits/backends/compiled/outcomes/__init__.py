@@ -1,0 +1,1 @@
+"""Mid-circuit outcomes of compiled circuits: deferred, drawn for each shot, or shared."""

@@ -1,0 +1,1 @@
+"""Record a circuit for the runtime: gates, loops and conditionals as equations."""

@@ -1,0 +1,344 @@
+"""From PennyLane operations to gates of the quantum dialect and their parameters."""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop._jax.jaxprs import PROGRAM_TRACER
+from bellhop.circuits.backends.compiled.record.gate_sequence import Derivative, GateRun
+from bellhop.circuits.gates.decompositions import (
+    NOTHING_TO_APPLY,
+    embedded,
+    end_well,
+    in_form,
+    not_applied,
+    parts_of,
+    phase_of_controls,
+    split,
+)
+from bellhop.circuits.gates.gate_check import check_is_gate
+from bellhop.circuits.gates.nonunitary import only_unitary
+from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
+from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.device_spec import GateSet
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.tape_control_flow import is_control_flow
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
+from bellhop.errors import CompileError
+from bellhop_mlir.dialects.gate import Gate
+
+_NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
+_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
+# Wires are given by these, mostly, and angles by the others.
+_INTEGERS = frozenset((int,))
+_NUMBERS = frozenset((float, int, np.float64))
+
+
+class GateList:
+    """The operations of a straight piece of a circuit, as runs of gates.
+
+    Args:
+        gate_set: what the device applies.
+        wires: gives the qubit of a wire label.
+        where: the QNode, for errors.
+        rows: the row of the batches of parameters.
+        is_first: whether nothing was applied to the state before.
+        sites: gives the ``file:line`` of an operation on wires that the program computes.
+        by_differences: whether derivatives are finite differences, which every gate has.
+    """
+
+    def __init__(
+        self,
+        gate_set: GateSet,
+        wires: WireMap,
+        where: str,
+        *,
+        rows: TracedRow,
+        is_first: bool,
+        sites: Callable[[Any], str],
+        by_differences: bool,
+    ) -> None:
+        self._gate_set = gate_set
+        self._wires = wires
+        self._where = where
+        self._rows = rows
+        self._is_first = is_first
+        self._sites = sites
+        self._by_differences = by_differences
+        self._real = real_type()
+        # What the user wrote, of which parts are added.
+        self._written: Any = None
+        # What was found out of operations, by what decides it.
+        self._kinds: dict[Any, Derivative] = {}
+        self._known_qubits: dict[tuple[int, ...], tuple[int, ...]] = {}
+        # Control flow stands between them.
+        self.runs: list[GateRun | qml.operation.Operator] = []
+
+    def is_straight(self, most: int) -> bool:
+        """Tell whether these are at most so many gates, with no control flow between them."""
+        counts = [len(run.gates) if isinstance(run, GateRun) else most + 1 for run in self.runs]
+        return sum(counts) <= most
+
+    def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
+        """Append an operation, decomposed as far as the device needs it.
+
+        Raises:
+            CompileError: for what the device does not apply and PennyLane does not decompose.
+        """
+        if depth == 0:
+            self._written = op
+        wires = op.wires.labels
+        kind = _kind(op, len(wires), depth)
+        known = self._kinds.get(kind)
+        if known is not None:
+            self._append(op, wires, False, (), known)
+            return
+        is_nothing, given = isinstance(op, NOTHING_TO_APPLY), op
+        if is_nothing and not any(map(is_dynamic, wires)):
+            return
+        if is_control_flow(op):
+            self.runs.append(op)
+            return
+        applies_matrices = self._gate_set.applies_matrices
+        check_is_gate(op, self._where, is_part=depth > 0, applies_matrices=applies_matrices)
+        op = embedded(self._rows.of(op))
+        base, adjoint, controls = split(op, self._gate_set)
+        if base.name == "DiagonalQubitUnitary" or (
+            base.name == "QubitUnitary" and not self._gate_set.keeps_matrices
+        ):
+            base = only_unitary(base)
+        applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
+        if applies and base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
+            base = self._of_complex_numbers(base)
+        is_traced = any(map(is_dynamic, base.data))
+        if base.name == "StatePrep" and not (self._is_first and not self.runs):
+            applies = False
+        derivative = Derivative.BY_PARAMETERS
+        if is_traced and applies:
+            derivative = self._derivative(base, bool(controls))
+        has_derivative = derivative is not Derivative.NONE
+        if applies and ((has_derivative and self._can_record(base)) or self._is_whole(base)):
+            if kind is not None and base is given and not (adjoint or controls or is_nothing):
+                self._kinds[kind] = derivative
+            self._append(base, base.wires.labels, adjoint, controls, derivative)
+            return
+        if base.name == "GlobalPhase" and controls and not applies:
+            for part in phase_of_controls(base, adjoint, controls):
+                self.add(part, depth + 1)
+            return
+        parts = parts_of(base, depth)
+        if applies and parts is not None and not end_well(parts, depth + 1, self._gate_set):
+            parts = None
+        if parts is not None:
+            self._check_idle_wires(base, parts, depth)
+            self._add_parts(parts, adjoint, controls, depth + 1)
+        elif applies:
+            self._append(base, base.wires.labels, adjoint, controls, derivative)
+        else:
+            raise not_applied(op, self._where, self._written.name)
+
+    def _of_complex_numbers(self, gate: qml.operation.Operator) -> qml.operation.Operator:
+        """Return the matrix of a gate that is no rotation, where PennyLane applies that."""
+        if not self._gate_set.applies_matrices:
+            raise CompileError(
+                f"{self._where}: {self._written.name} is given a complex number, and the "
+                f"parameters of {gate.name} are real. Give jnp.real(x) where it is."
+            )
+        # A global phase may stand on no wire.
+        wires = gate.wires or self._wires.labels[:1]
+        with qml.QueuingManager.stop_recording():
+            return qml.QubitUnitary(gate.matrix(wire_order=wires), wires=wires)
+
+    def _add_parts(
+        self,
+        parts: Sequence[Any],
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        depth: int,
+    ) -> None:
+        counts = Counter(map(id, parts))
+        pieces: dict[int, list[GateRun | Any]] = {}
+        for part in reversed(parts) if adjoint else parts:
+            if counts[id(part)] == 1:
+                self.add(in_form(part, adjoint, controls), depth)
+                continue
+            # As often as there are steps, in a Trotter product.
+            if id(part) not in pieces:
+                once = copy.copy(self)
+                once._is_first, once.runs = False, []
+                once.add(in_form(part, adjoint, controls), depth)
+                pieces[id(part)] = once.runs
+            for run in pieces[id(part)]:
+                self._join(run)
+
+    def _join(self, run: GateRun | Any) -> None:
+        """Append a run of gates, or control flow, again."""
+        if isinstance(run, GateRun):
+            self._run(run.derivative).extend(run)
+        else:
+            self.runs.append(run)
+
+    def _run(self, derivative: Derivative) -> GateRun:
+        """Return the run that gates are appended to."""
+        # A run of its own, so that only a derivative by these parameters is refused.
+        run = self.runs[-1] if self.runs else None
+        if not isinstance(run, GateRun) or run.derivative is not derivative:
+            run = GateRun(derivative)
+            self.runs.append(run)
+        return run
+
+    def _check_idle_wires(
+        self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
+    ) -> None:
+        """Let the computed wires be checked that an operation has, and none of its parts."""
+        used = {id(wire) for part in parts for wire in part.wires}
+        idle = [wire for wire in base.wires if is_dynamic(wire) and id(wire) not in used]
+        if idle:
+            with qml.QueuingManager.stop_recording():
+                identity = qml.Identity(wires=idle)
+            self.add(identity, depth + 1)
+
+    def _can_record(self, base: qml.operation.Operator) -> bool:
+        """Tell whether a gate can stand on Lightning's tape, which all derivatives record.
+
+        Even with constant parameters Lightning stops at a gate of several (Rot), or of none
+        that it differentiates by; matrices and bits are not recorded.
+        """
+        is_recorded = self._gate_set.differentiates(base.name)
+        return not base.data or base.name in _NOT_RECORDED or is_recorded
+
+    def _derivative(self, base: qml.operation.Operator, is_controlled: bool) -> Derivative:
+        if base.name == "StatePrep":
+            return Derivative.BY_AMPLITUDES
+        # Bits have no derivative, and zero is what the runtime makes of it.
+        if self._by_differences or base.name == "BasisState":
+            return Derivative.BY_PARAMETERS
+        if self._gate_set.has_adjoint:
+            has_one = self._gate_set.differentiates(base.name)
+        else:
+            # Shifts are all that there is, and what has no rule may be made of what has one.
+            has_one = (
+                frequencies(base.__class__, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
+            )
+        return Derivative.BY_PARAMETERS if has_one else Derivative.NONE
+
+    def _is_whole(self, base: qml.operation.Operator) -> bool:
+        """Tell whether an operation is applied as it is, though without a derivative.
+
+        Its decomposition would be slower, less exact, and no more differentiable.
+        """
+        is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
+        return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)
+
+    def _append(
+        self,
+        base: qml.operation.Operator,
+        wires: tuple[Any, ...],
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        derivative: Derivative,
+    ) -> None:
+        run = self._run(derivative)
+        slots: tuple[int, ...] = ()
+        constants: tuple[float, ...] = ()
+        if base.data:
+            bits = frequencies(base.__class__, len(wires), bool(controls))
+            slots, constants = _parameters(base, run, bits, self._real)
+        qubits = self._qubits((*wires, *(wire for wire, _ in controls)), run)
+        gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
+        can_fail = min(gate_wires + control_wires, default=0) < 0
+        can_fail |= base.name == "BasisState" and max(slots) >= 0
+        run.gates.append(
+            Gate(
+                name=_name(base) + (f"@{self._sites(self._written)}" if can_fail else ""),
+                wires=gate_wires,
+                slots=slots,
+                constants=constants,
+                adjoint=adjoint,
+                control_wires=control_wires,
+                control_values=tuple(int(bool(value)) for _, value in controls),
+            )
+        )
+
+    def _qubits(self, wires: tuple[Any, ...], run: GateRun) -> tuple[int, ...]:
+        """Return the qubits of a gate, or what stands for those that the program computes."""
+        if not _INTEGERS.issuperset(map(type, wires)):
+            return self._new_qubits(wires, run)
+        if wires not in self._known_qubits:
+            self._known_qubits[wires] = self._new_qubits(wires, run)
+        return self._known_qubits[wires]
+
+    def _new_qubits(self, wires: Sequence[Any], run: GateRun) -> tuple[int, ...]:
+        found = [self._wires.qubit(wire) for wire in wires]
+        if len({*found} - {None}) < len(found) - found.count(None):
+            # What is wrong with a computed wire, the run says.
+            found = [None if is_dynamic(wire) else self._wires(wire) for wire in wires]
+        return tuple(
+            run.take_wire(self._wires.dynamic(wire)) if qubit is None else qubit
+            for wire, qubit in zip(wires, found, strict=True)
+        )
+
+
+def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
+    """Return what decides how an operation of numbers is applied; None for one of more.
+
+    Circuits have many gates, of few kinds, and to find that out takes longer than all else.
+    """
+    types = []
+    for value in op.data:
+        if isinstance(value, PROGRAM_TRACER):
+            if value.ndim:
+                return None
+            types.append(value.dtype)
+        elif type(value) in _NUMBERS:
+            types.append(None)
+        else:
+            return None
+    return type(op), op.name, n_wires, depth > 0, tuple(types)
+
+
+def _parameters(
+    op: qml.operation.Operator, run: GateRun, bits: int, real: np.dtype
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return slots and constants of a gate; the run takes what is known at run time."""
+    slots: list[int] = []
+    constants: list[float] = []
+    is_complex = op.name in _COMPLEX_DATA
+    for value in op.data:
+        if is_dynamic(value):
+            taken = run.take(_doubles(value, real, is_complex=is_complex), bits)
+            if is_complex and not jnp.iscomplexobj(value):
+                run.frequencies[taken.start + 1 : taken.stop : 2] = [NO_FREQUENCIES] * value.size
+            slots += taken
+            continue
+        array = np.asarray(value)
+        if is_complex:
+            array = np.stack([array.real, array.imag], axis=-1)
+        for number in np.ravel(array.real):
+            constants.append(float(number))
+            slots.append(-len(constants))
+    return tuple(slots), tuple(constants)
+
+
+def _is_complex(value: Any) -> bool:
+    """Tell whether a parameter is complex; of what is known now, its imaginary part says so."""
+    is_traced = is_dynamic(value)
+    return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
+
+
+def _doubles(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
+    """Return the real numbers that a traced parameter is made of."""
+    if is_complex:
+        value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
+    return value if value.dtype == real else value.astype(real)
+
+
+def _name(op: qml.operation.Operator) -> str:
+    if isinstance(op, qml.PauliRot):
+        return f"PauliRot:{op.hyperparameters['pauli_word']}"
+    return op.name

@@ -1,0 +1,90 @@
+"""Loops of few gates are unrolled: the gates of all iterations are written one after another.
+
+The loop ``for_loop(0, 3)(lambda i: qml.RX(x[i], i))()`` could be ::
+
+    state = quantum_gates[RX on a computed wire] state x 0 [0 1 2] 3
+
+Its wires depend on nothing but the number of the iteration, so they are known while the program is
+traced, and the loop becomes ::
+
+    state = quantum_gates[RX on 0, RX on 1, RX on 2] state x 0 []
+
+These gates are one run with those before and after the loop.  A circuit that is one such run is one
+call of the runtime.
+
+A loop of loops is gone through where it is played (``gate_replay``), one iteration after another,
+with numbers that are known: they may decide how long the loops in it are.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from bellhop.base.constant_eval import evaluate_static
+from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun, RepeatedRun
+from bellhop.circuits.ir.gate_jaxpr import MOST_GATES
+
+
+def unrolled(
+    repeated: RepeatedRun,
+    wires_of: Callable[[Any], Any],
+    n_iterations: int,
+    qubits: int,
+) -> GateRun | None:
+    """Unroll a loop of gates.
+
+    Args:
+        repeated: the loop.  If it has an inner loop, this has the iterations of both.
+        wires_of: takes the number of an iteration of the outer loop; returns the wires which that
+            iteration computes.
+        n_iterations: the number of iterations of the outer loop.
+        qubits: the number of qubits of the device.
+
+    Returns:
+        the gates of all iterations; None if there are too many, if wires are not known while the
+        program is traced, or if a gate has wrong wires (an error when the program runs).
+    """
+    run, total = repeated.run, repeated.n_iterations
+    if total * len(run.gates) > MOST_GATES:
+        return None
+    if repeated.wires.size == 0:
+        wires = np.zeros((total, 0), int)
+    else:
+        known = _known(wires_of, n_iterations)
+        if known is None:
+            return None
+        wires = known.reshape(total, -1)
+    straight = GateRun(run.derivative)
+    straight.take_all(repeated.params, run.frequencies * total)
+    for iteration, computed in enumerate(wires.tolist()):
+        # What is wrong with a wire, the run says.
+        if any(not 0 <= wire < qubits for wire in computed):
+            return None
+        first = iteration * run.n_params
+        for gate in run.gates:
+            on = _wires(gate.wires, computed)
+            controls = _wires(gate.control_wires, computed)
+            if len({*on, *controls}) < len(on) + len(controls):
+                return None
+            slots = tuple(slot if slot < 0 else first + slot for slot in gate.slots)
+            straight.gates.append(replace(gate, slots=slots, wires=on, control_wires=controls))
+    return straight
+
+
+def _wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
+    return tuple(code if code >= 0 else computed[-1 - code] for code in codes)
+
+
+def _known(wires_of: Callable[[Any], Any], n_iterations: int) -> np.ndarray | None:
+    """Return the wires of each iteration; None if they depend on more than its number."""
+    found: list[np.ndarray] | None = None
+
+    def trace(number: Any) -> None:
+        nonlocal found
+        found = evaluate_static(wires_of(number), (number,), [(i,) for i in range(n_iterations)])
+
+    jax.make_jaxpr(trace)(0)
+    return None if found is None else np.asarray(found)

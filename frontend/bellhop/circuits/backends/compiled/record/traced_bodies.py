@@ -1,0 +1,182 @@
+"""Parts of a circuit as traced: an iteration of a loop, and the branches of a conditional."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.base.types import Handle
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicCount
+from bellhop.circuits.backends.compiled.record.gate_sequence import RepeatedRun
+from bellhop.circuits.backends.compiled.record.loop_boundaries import Ends, merge_ends
+from bellhop.circuits.backends.compiled.record.recorded_gates import GateState, RecordedGates
+from bellhop.control_flow.trace_body import Branches, Step, trace_branches, trace_step
+
+# A loop of more iterations is not one call, which would hold the parameters of all its gates.
+_MOST_IN_ONE_CALL = 1 << 18
+
+
+class TracedLoop(NamedTuple):
+    """A loop of which one iteration is traced.
+
+    Attributes:
+        carried: the carried values in the types that they have in every iteration.
+        step: runs an iteration, from the carried values and the state of the circuit to the next
+            ones and the parameters of its gates.
+        frequencies: those of these parameters.
+        gates: where the body is one run of gates that may be separated, this run; ``step`` then
+            returns its parameters and wires and applies no gates.
+        ends: the gates that were taken out of the iterations.
+    """
+
+    carried: tuple[Any, ...]
+    step: Step
+    frequencies: np.ndarray
+    gates: RepeatedRun | None
+    ends: Ends
+
+    @classmethod
+    def of(
+        cls,
+        gates: RecordedGates,
+        construct: str,
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
+        *others: Any,
+        n_iterations: int | None = None,
+    ) -> "TracedLoop":
+        """Trace one iteration of a loop.
+
+        Args:
+            gates: those of the circuit.
+            construct: what the user called, for errors.
+            body: the body; it takes the carried values and ``others``, and applies gates.
+            carried: the carried values of the first iteration.
+            others: the number of the iteration, in a ``for_loop``.
+            n_iterations: how many there are; None where the program computes that.
+        """
+        is_dynamic_count = n_iterations is None
+        most_apart = _most_apart(gates, n_iterations)
+        frequencies = np.zeros(0, np.uint8)
+        apart: RepeatedRun | None = None
+
+        def applied(carried: tuple[Any, ...]) -> Any:
+            """Return what an iteration returns that has applied its gates."""
+            nonlocal frequencies
+            state = gates.bound()
+            frequencies = gates.frequencies_vector()
+            return carried, (state, gates.params_vector())
+
+        def recorded(carried: tuple[Any, ...], state: GateState, *others: Any) -> Any:
+            nonlocal apart
+            apart = None
+            with gates.part(state, is_dynamic_count=is_dynamic_count):
+                carried = body(carried, *others)
+                only = gates.only_run() if most_apart else None
+                if only is None or only.n_iterations > most_apart:
+                    return applied(carried)
+                apart = only.without_values()
+                return carried, (state, (only.params, only.wires))
+
+        gates.has_dynamic_count |= is_dynamic_count
+        state, first = gates.bound(), carried
+        carried, run = trace_step(construct, recorded, first, state, *others)
+        if apart is not None and run.has_effects:
+            # An iteration's side effect comes after the gates of the iterations before it, so
+            # its gates cannot come later.
+            classical, repeated, apart = run, apart, None
+
+            def together(carried: tuple[Any, ...], state: GateState, *others: Any) -> Any:
+                carried, (_, (params, wires)) = classical(carried, state, *others)
+                with gates.part(state, is_dynamic_count=is_dynamic_count):
+                    n = repeated.n_iterations
+                    gates.bind(repeated.run, params, wires, n if n > 1 else None)
+                    return applied(carried)
+
+            carried, run = trace_step(construct, together, first, state, *others)
+        ends = Ends()
+        if apart is None and gates.merges_boundaries:
+            run, ends = merge_ends(run, place=len(jax.tree.leaves(carried)))
+
+        def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
+            carried, state = now
+            carried, (after, params) = run(carried, state.or_count(gates.count), *others)
+            return (carried, after._replace(counted=state.counted and after.counted)), params
+
+        return cls(carried, step, frequencies, apart, ends)
+
+    def classical(self, state: GateState) -> Callable[..., tuple[tuple[Any, ...], Any]]:
+        """Return the classical part of the body of a loop that only applies gates.
+
+        Args:
+            state: of the circuit, which is handed on and not read.
+
+        Returns:
+            a function of the carried values and, in a ``for_loop``, of the number of the iteration.
+            It returns the next carried values, and the parameters and wires of the gates.
+        """
+
+        def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
+            (carried, _), inputs = self.step((carried, state), *iteration)
+            return carried, inputs
+
+        return computed
+
+
+def _most_apart(gates: RecordedGates, n_iterations: int | None) -> float:
+    """Return the most iterations of a loop in a body whose gates may be separated from the rest.
+
+    One call of the runtime applies the gates of a loop then, or of a block of its iterations: not
+    where boundaries merge, as the length of the last block is computed.
+    """
+    if n_iterations is None:
+        return 0 if gates.merges_boundaries else math.inf
+    return _MOST_IN_ONE_CALL // n_iterations if n_iterations > 1 else 0
+
+
+def run_branches(gates: RecordedGates, branches: Branches) -> Any:
+    """Run one branch of a conditional, which may apply gates; return its result.
+
+    The parameter vectors of the branches are padded to the length of the longest, so that the
+    gates after the conditional have a static offset.  The derivative by the padding is zero.
+    """
+    frequencies: list[np.ndarray] = []
+    before = gates.bound()
+
+    def recorded(branch: Callable[[], Any]) -> Step:
+        def run(handle: Handle, count: DynamicCount) -> tuple[Any, Any]:
+            with gates.part(before._replace(handle=handle, counted=count)):
+                result = branch()
+                after = gates.bound()
+                frequencies.append(gates.frequencies_vector())
+                return result, (after.handle, after.counted, gates.params_vector())
+
+        return run
+
+    runners, rest = trace_branches(branches.map_functions(recorded), before.handle, before.counted)
+    n_params = max(params.shape[0] for *_, params in rest)
+
+    def padded(runner: Step) -> Step:
+        def run(handle: Handle, count: DynamicCount | None) -> tuple[Any, Any]:
+            result, (handle, after, params) = runner(handle, count or gates.count)
+            params = jnp.pad(params, (0, n_params - params.shape[0]))
+            return result, (handle, count and after, params)
+
+        return run
+
+    # Only now it is known whether anything counts.
+    count = gates.carried().counted
+    result, (handle, count, params) = jax.lax.switch(
+        branches.index, list(map(padded, runners)), before.handle, count
+    )
+    gates.resume(GateState(handle, before.offset + jnp.int32(n_params), count))
+    # An element of the vector is a parameter of whichever branch runs, so its shift rule must
+    # be right for each.
+    shared = np.zeros(n_params, np.uint8)
+    for of_branch in frequencies:
+        shared[: len(of_branch)] |= of_branch
+    gates.take(params, shared)
+    return result

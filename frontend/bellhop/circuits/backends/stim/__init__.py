@@ -1,0 +1,1 @@
+"""The backend for Clifford circuits with shots, which Stim samples."""

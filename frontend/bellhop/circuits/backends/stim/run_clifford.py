@@ -1,0 +1,204 @@
+"""Calls of QNodes on ``default.clifford`` with shots: one call of Stim, and what follows of it.
+
+The quantum function is traced into a jaxpr of the record of one shot.  What does not depend on
+that runs once, and gives the records of all shots; the rest runs for each of them, under
+``jax.vmap``::
+
+    { lambda ; record. let
+        a = stim_sampler[H 0, M 0, CX rec[-1] 1, M 1]      once
+        b = bit 0 of record                                for each shot
+        c = bit 1 of all of a                              once
+      in (a, b, c) }
+"""
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+
+from bellhop._jax.jaxprs import bind_equation
+from bellhop.base.jaxpr_interpreter import interpret_with
+from bellhop.base.source import set_function_name
+from bellhop.circuits.backends.stim.clifford_circuit import CliffordCircuit
+from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.ir.qnode_call import SINGLE_BRANCH, QNodeCall
+from bellhop.circuits.ir.results import Results
+from bellhop.circuits.ir.runtime_checks import Faults
+from bellhop.circuits.ir.seeds import offer_seed_of, random_key
+from bellhop.circuits.ir.wires import WireMap
+from bellhop.circuits.measure.measurement_registry import as_process, sampled_statistics
+from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
+from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.operation_transforms import rewriting
+from bellhop.errors import CompileError
+
+
+class _TracedShot(NamedTuple):
+    """A circuit as traced, for one shot.
+
+    Attributes:
+        closed: takes the record of one shot; returns those of all, its fault, and values.
+        circuit: at its end.
+        leaves: what the quantum function returned.
+        results: made of the values.
+    """
+
+    closed: ClosedJaxpr
+    circuit: CliffordCircuit
+    leaves: Sequence[Any]
+    results: Results
+
+
+def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
+    """Trace a call of a QNode on ``default.clifford`` with shots.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned; None where
+        Stim's sampler has not what is measured.
+
+    Raises:
+        CompileError: for what is no Clifford circuit.
+    """
+    qnode, where = call.qnode, call.where
+    offer_seed_of(qnode.device)
+
+    def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
+        key = random_key(row, *inputs)
+        faults = Faults(wires, where)
+
+        def traced(n_bytes: int, repeats: bool) -> _TracedShot | None:
+            record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
+            made: Any = None
+
+            def run(record: Any) -> list[Any]:
+                nonlocal made
+                circuit = CliffordCircuit(
+                    wires,
+                    where,
+                    rows,
+                    faults,
+                    record=record,
+                    shots=call.shots.copies,
+                    key=key,
+                    repeats=repeats,
+                )
+                leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
+                results = _measured(call, circuit, leaves, tree)
+                if circuit.needs_tapes:
+                    return []
+                made = circuit, leaves, results
+                return [circuit.packed, circuit.fault, *results.values()]
+
+            closed = jax.make_jaxpr(set_function_name(qnode.func, run))(record)
+            return None if made is None else _TracedShot(closed, *made)
+
+        once = traced(1, True)
+        if once is None:
+            return None, (), None
+        n_bytes = once.closed.out_avals[0].shape[1]
+        if n_bytes > 1 and once.circuit.n_outcomes:
+            once = traced(n_bytes, True) or once
+        found = _of_all_shots(once.closed)
+        if found is None and once.circuit.has_repeats:
+            # Outcomes that a loop carries decide something behind it.
+            once = traced(n_bytes, False) or once
+            found = _of_all_shots(once.closed)
+        if found is None:
+            raise CompileError(
+                f"{where}: outcomes decide a branch, a wire or a probability, and not by "
+                "themselves alone. Use qml.device('lightning.qubit', wires=...)."
+            )
+        (_, fault, *values), (_, _, *are_of_shots) = found
+        values = _joined(once, values, are_of_shots, where)
+        results = faults.checked(once.results.finish(values), fault)
+        return results, once.leaves, once.results.tree
+
+    return call.results_of_rows(run_row)
+
+
+def _measured(
+    call: QNodeCall, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any
+) -> Results:
+    """Measure a circuit at its end; return its results."""
+    circuit.method = call.chosen_method(circuit, leaves)
+    if circuit.method == SINGLE_BRANCH:
+        raise CompileError(
+            f"{call.where}: mcm_method={SINGLE_BRANCH!r} on default.clifford is not supported by "
+            "bellhop. Give none: each shot has outcomes of its own."
+        )
+    circuit.is_at_end = True
+    processes = [as_process(leaf, circuit) for leaf in leaves]
+    circuit.needs_tapes = any(isinstance(p, ClassicalShadow | ShadowExpval) for p in processes)
+    statistics = [] if circuit.needs_tapes else sampled_statistics(circuit, processes)
+    if circuit.packed is None:
+        circuit.sample([])
+    return Results(statistics, tree, call.shots, circuit.precision, call.where)
+
+
+# Stands for what depends on the record of a shot.
+_OF_SHOT = object()
+
+
+def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
+    """Evaluate a jaxpr of one shot's record for all shots, whose records it returns first.
+
+    Returns:
+        the values, and which of them have an axis of shots; None where the records depend on
+        themselves.
+    """
+    once: dict[int, Sequence[Any]] = {}
+
+    def evaluated(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        if any(operand is _OF_SHOT for operand in operands):
+            return [_OF_SHOT] * len(eqn.outvars)
+        once[id(eqn)] = bind_equation(eqn, *operands)
+        return once[id(eqn)]
+
+    def of_one(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        return once[id(eqn)] if id(eqn) in once else bind_equation(eqn, *operands)
+
+    found = interpret_with(closed, lambda _: evaluated, _OF_SHOT)
+    are_of_shots = [value is _OF_SHOT for value in found]
+    if are_of_shots[0]:
+        return None
+    values_of = lambda record: interpret_with(closed, lambda _: of_one, record)
+    if any(are_of_shots):
+        of_shot = lambda record: [*compress(values_of(record), are_of_shots)]
+        each = iter(jax.vmap(of_shot)(found[0]))
+        found = [next(each) if value is _OF_SHOT else value for value in found]
+    return found, are_of_shots
+
+
+def _joined(
+    once: _TracedShot, values: Sequence[Any], are_of_shots: Sequence[bool], where: str
+) -> list[Any]:
+    """Return the values of a circuit's statistics, of the values of each shot where they are."""
+    groups = once.circuit.groups
+    ends = np.cumsum(groups)
+
+    def of_one(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
+        size = sum(groups) if statistic.is_of_shots else len(groups)
+        if not is_of_record:
+            return jnp.broadcast_to(value, (size, *value.shape[1:]))
+        if is_measurement(leaf) and leaf.mv is None:
+            raise CompileError(
+                f"{where}: an outcome decides what is measured at the end. Measure the outcome "
+                "beside it, and combine the samples."
+            )
+        each = value[:, 0]
+        if statistic.is_of_shots:
+            return each
+        parts = zip(ends - groups, ends, strict=True)
+        return jnp.stack([jnp.mean(each[start:end], axis=0) for start, end in parts])
+
+    found = iter(zip(values, are_of_shots, strict=True))
+    return [
+        of_one(*next(found), statistic, leaf)
+        for statistic, leaf in zip(once.results.statistics, once.leaves, strict=True)
+        for _ in jax.tree.leaves(statistic.values)
+    ]

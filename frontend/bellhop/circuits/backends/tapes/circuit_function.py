@@ -1,0 +1,296 @@
+"""What a program calls for a circuit: tapes, executed on the device, and arrays of the results."""
+
+import contextlib
+import copy
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+import pennylane as qml
+from autograd.core import make_vjp
+from autograd.tracer import getval
+from pennylane.exceptions import AllocationError
+
+from bellhop._pennylane.patches.shadow_seeds import user_seed
+from bellhop.base.finite_diff_step import finite_diff_step
+from bellhop.circuits.backends.tapes.template import Template
+from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.diff_method import BY_DIFFERENCES, method_of
+from bellhop.circuits.ir.precision import is_in_single_precision
+from bellhop.circuits.measure.result_types import ProcessResult
+from bellhop.errors import CompileError
+
+# Devices are Python objects that nobody made for threads, and XLA calls from several.
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+_locks_lock = threading.Lock()
+
+_SHADOWS = (qml.measurements.ClassicalShadowMP, qml.measurements.ShadowExpvalMP)
+
+_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
+
+
+@dataclass(frozen=True)
+class CircuitFunction:
+    """The function of operands that a program calls: a QNode's circuit, as its device gets it.
+
+    Attributes:
+        qnode: the QNode.
+        where: its name and line, for errors.
+        template: its tape without what the program computes.
+        operands: the types of those that stand in the template.
+        results: of a tape, one group of shots after another.
+        is_seeded: whether an operand more is a seed.
+        by: the operands that it is differentiated by.
+        order: of the highest derivative that it returns after the results.
+        method: PennyLane's ``diff_method``, where there is one.
+    """
+
+    qnode: qml.QNode = field(compare=False)
+    where: str
+    template: Template
+    operands: tuple[jax.ShapeDtypeStruct, ...]
+    results: tuple[ProcessResult, ...]
+    is_seeded: bool
+    by: tuple[int, ...] = ()
+    order: int = 0
+    method: Any = None
+
+    @property
+    def __name__(self) -> str:
+        return str(self.qnode.func.__name__)
+
+    @property
+    def device(self) -> Any:
+        """The device."""
+        return self.qnode.device
+
+    def example(self) -> qml.tape.QuantumScript:
+        """Return a tape of numbers that are as good as others."""
+        # No numbers are meant: amplitudes of zero have no norm.
+        with np.errstate(all="ignore"):
+            return self.template.example([np.zeros(x.shape, x.dtype) for x in self.operands])
+
+    def check_allocations(self) -> None:
+        """Refuse a circuit that allocates what it cannot have."""
+        if not any(is_allocation(part.made) for part in self.template.parts):
+            return
+        try:
+            self.example()
+        except (AllocationError, KeyError) as error:
+            raise CompileError(
+                f"{self.where}: the wires that it allocates are not to be had: {error}. Give the "
+                "device more wires, and use each between qml.allocate and qml.deallocate."
+            ) from error
+
+    def differentiated(self, by: Sequence[int], method: Any) -> "CircuitFunction":
+        """Return the function that returns derivatives of one order more."""
+        every = tuple(sorted({*self.by, *by}))
+        return replace(self, by=every, order=self.order + 1, method=method)
+
+    def leading(self, operands: Sequence[Any]) -> tuple[int, ...]:
+        """Return the axes of rows that operands have in front."""
+        if not operands:
+            return ()
+        # Of a circuit without others, the seed.
+        own = len(self.operands[0].shape) if self.operands else 1
+        # Python's numbers are operands where JAX compiles nothing.
+        return np.shape(operands[0])[: np.ndim(operands[0]) - own]
+
+    def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
+        """Execute the circuit, for each row where operands have leading axes."""
+        leaves = list(operands)
+        seed = leaves.pop() if self.is_seeded else None
+        rows = self.leading(operands)
+        flat = [
+            np.reshape(leaf, (math.prod(rows), *like.shape))
+            for leaf, like in zip(leaves, self.operands, strict=True)
+        ]
+        # Without operands there is one row.
+        flat = flat or [np.zeros(math.prod(rows))]
+        with _alone(self.device), _seeded(self.device, seed), qml.QueuingManager.stop_recording():
+            results = self._differentiated(flat) if self.order else self._values(flat)
+        return [result.reshape((*rows, *result.shape[1:])) for result in results]
+
+    def _values(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Execute a tape for each row of the operands; return the results, with rows first."""
+        n_rows = len(operands[0])
+        tapes = [self._tape([each[row] for each in operands]) for row in range(n_rows)]
+        values = self._executed(tapes, interface=None, diff_method=None)
+        columns = zip(*map(self._in_order, values), strict=True)
+        return [
+            np.stack([result.read(value) for value in column])
+            for result, column in zip(self.results, columns, strict=True)
+        ]
+
+    def _differentiated(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the results of a tape for each row, and derivatives of all numbers in them."""
+        n_rows = len(operands[0])
+        sizes = [math.prod(self.operands[number].shape) for number in self.by]
+        starts = np.cumsum([0, *sizes])
+
+        # PennyLane loses the second derivatives of several results: they come out zero.
+        n_parts = len(self.template.measured) if self.order > 1 else 1
+
+        def function(parameters: Any) -> Any:
+            tapes: list[Any] = []
+            for row in range(n_rows):
+                values = [each[row] for each in operands]
+                for number, start, size in zip(self.by, starts, sizes, strict=False):
+                    shape = self.operands[number].shape
+                    values[number] = (
+                        qml.math.reshape(parameters[row, start : start + size], shape)
+                        if shape
+                        else parameters[row, start]
+                    )
+                tape = self._tape(values)
+                if n_parts == 1:
+                    tapes.append(tape)
+                else:
+                    tapes += [tape.copy(measurements=[part]) for part in tape.measurements]
+            found = self._executed(
+                tapes,
+                interface="autograd",
+                diff_method=self.method,
+                max_diff=self.order,
+                gradient_kwargs=self._gradient_kwargs(),
+            )
+            flat = [
+                [qml.math.reshape(value, (-1,)) for value in self._joined(found[i : i + n_parts])]
+                for i in range(0, len(found), n_parts)
+            ]
+            return qml.math.stack([qml.math.concatenate(row) for row in flat])
+
+        columns = [np.reshape(operands[number], (n_rows, -1)) for number in self.by]
+        parameters = np.concatenate(columns, axis=1).astype(float)
+        *ends, m = np.cumsum([math.prod(result.shape) for result in self.results])
+        flat, *derivatives = with_derivatives(function, parameters, m, self.order)
+        values = [
+            part.reshape(n_rows, *result.shape).astype(result.dtype)
+            for part, result in zip(np.split(flat, ends, axis=1), self.results, strict=True)
+        ]
+        real = np.result_type(*(result.dtype for result in self.results))
+        return [*values, *(derivative.astype(real) for derivative in derivatives)]
+
+    def _gradient_kwargs(self) -> dict[str, Any]:
+        """Return the options of the QNode's method."""
+        given = self.qnode.gradient_kwargs or {}
+        if is_in_single_precision(self.device) and method_of(self.qnode) in BY_DIFFERENCES:
+            # Over PennyLane's own step there is little but rounding.
+            return {"h": finite_diff_step(np.complex64), **given}
+        return given
+
+    def _tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
+        """Return a tape with the values of operands; its shadows have bases of their own."""
+        tape = self.template.tape(values)
+        measured = list(map(self._with_new_bases, tape.measurements))
+        return tape.copy(measurements=measured)
+
+    def _with_new_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
+        is_shadow = isinstance(process, _SHADOWS)
+        if not is_shadow or user_seed(process) is not None:
+            return process
+        generator = getattr(self.device, "_rng", None)
+        if not isinstance(generator, np.random.Generator):
+            generator = np.random.default_rng()
+        drawn = copy.copy(process)
+        drawn.seed = int(generator.integers(2**30))
+        return drawn
+
+    def _executed(self, tapes: Sequence[Any], **options: Any) -> Any:
+        given = self.qnode.execute_kwargs
+        options |= {name: given[name] for name in _OPTIONS if name in given}
+        return qml.execute(
+            tapes,
+            self.device,
+            mcm_method=given.get("mcm_method"),
+            postselect_mode=given.get("postselect_mode"),
+            **options,
+        )
+
+    def _joined(self, parts: Sequence[Any]) -> list[Any]:
+        """Return the results of the tapes that stand for one, as those of the one."""
+        if len(parts) == 1:
+            return self._in_order(parts[0])
+        if not self.template.shots.has_partitioned_shots:
+            return list(parts)
+        return [value for group in zip(*parts, strict=True) for value in group]
+
+    def _in_order(self, values: Any) -> list[Any]:
+        """Return the results of a tape one after another, as ``results`` has them."""
+        groups = values if self.template.shots.has_partitioned_shots else (values,)
+        if len(self.template.measured) == 1:
+            return list(groups)
+        return [value for group in groups for value in group]
+
+
+@contextlib.contextmanager
+def _alone(device: qml.devices.Device) -> Iterator[None]:
+    with _locks_lock:
+        lock = _locks.setdefault(device, threading.RLock())
+    with lock:
+        yield
+
+
+@contextlib.contextmanager
+def _seeded(device: qml.devices.Device, seed: Any) -> Iterator[None]:
+    """Let a device draw from the program's seed, where it draws from a generator of NumPy's."""
+    own = getattr(device, "_rng", None)
+    if seed is None or not isinstance(own, np.random.Generator):
+        yield
+        return
+    # The generator itself goes on from the seed: what the device has made may hold it too.
+    bits = own.bit_generator
+    before, bits.state = bits.state, type(bits)(np.ravel(seed)).state
+    try:
+        yield
+    finally:
+        bits.state = before
+
+
+# From parameters [tapes, n] to results [tapes, m].
+Function = Callable[[Any], Any]
+
+
+def with_derivatives(
+    function: Function, parameters: np.ndarray, m: int, order: int
+) -> list[np.ndarray]:
+    """Return the results of a function, and their derivatives up to an order.
+
+    PennyLane differentiates what it executes through autograd.  One pass backwards is a row of the
+    Jacobian of every tape, since a tape does not depend on the parameters of another.
+
+    Returns:
+        arrays ``[tapes, m]``, ``[tapes, m, n]``, ``[tapes, m, n, n]``, ...
+    """
+    n_tapes, n = parameters.shape
+    sizes = [m * n**k for k in range(order + 1)]
+    for size in sizes[:-1]:
+        function = _with_jacobian_of_last(function, size)
+    # PennyLane leaves the boxes of lower orders around results.
+    flat = np.asarray(getval(function(parameters)), float)
+    return [
+        part.reshape(n_tapes, m, *[n] * k)
+        for k, part in enumerate(np.split(flat, np.cumsum(sizes[:-1]), axis=1))
+    ]
+
+
+def _with_jacobian_of_last(function: Function, size: int) -> Function:
+    """Return a function whose results are followed by the derivatives of the last ones."""
+
+    def both(parameters: Any) -> Any:
+        vjp, values = make_vjp(function, parameters)
+        n_tapes, total = values.shape
+        rows = []
+        for number in range(total - size, total):
+            cotangent = np.zeros(values.shape)
+            cotangent[:, number] = 1.0
+            rows.append(vjp(cotangent))
+        jacobian = qml.math.reshape(qml.math.stack(rows, axis=1), (n_tapes, -1))
+        return qml.math.concatenate([values, jacobian], axis=1)
+
+    return both

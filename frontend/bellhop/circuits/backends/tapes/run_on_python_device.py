@@ -1,0 +1,85 @@
+"""Calls of QNodes on a device that is a Python object: traced to a template, executed by it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bellhop.base.types import Operand, to_structs
+from bellhop.circuits.backends.tapes.circuit_function import CircuitFunction
+from bellhop.circuits.backends.tapes.device_call import call_circuit
+from bellhop.circuits.backends.tapes.template import Template
+from bellhop.circuits.backends.tapes.template_circuit import TemplateCircuit
+from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.ir.memory import check_state_fits
+from bellhop.circuits.ir.qnode_call import QNodeCall
+from bellhop.circuits.ir.seeds import offer_seed_of, random_key
+from bellhop.circuits.measure.result_types import result_of
+from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.operation_transforms import rewriting
+
+
+def run_on_python_device(call: QNodeCall) -> Any:
+    """Trace a call of a QNode whose device is called by the program.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
+
+    Raises:
+        CompileError: for what no tape can hold; names the QNode.
+    """
+    qnode, where, shots = call.qnode, call.where, call.shots
+    if shots.total:
+        offer_seed_of(qnode.device)
+
+    def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
+        recorded = TemplateCircuit(where, rows, qnode.device.wires)
+        leaves, tree = call.function.play(recorded, inputs, Player(rewriting(qnode)))
+        processes = [leaf for leaf in leaves if is_measurement(leaf)]
+        template = Template(
+            tuple(recorded.steps),
+            tuple(map(recorded.measured, processes)),
+            qnode.shots,
+            qnode.device.wires,
+        )
+        operands = list(recorded.operands.values())
+        if hasattr(qnode.device, "c_dtype"):
+            amplitude = np.dtype(qnode.device.c_dtype).itemsize
+            check_state_fits(template.n_wires, where, amplitude=amplitude)
+        groups = shots.copies or (None,)
+        results = [
+            [
+                result_of(process, qnode.device, template.n_wires, group, where)
+                for process in processes
+            ]
+            for group in groups
+        ]
+        function = CircuitFunction(
+            qnode,
+            where,
+            template,
+            tuple(to_structs(operands)),
+            tuple(result for group in results for result in group),
+            is_seeded=bool(shots.total),
+        )
+        function.check_allocations()
+        if shots.total:
+            operands.append(jax.random.key_data(random_key(*operands, row)))
+        values = iter(call_circuit(function, operands))
+
+        def copy(group: Sequence[Any]) -> Any:
+            finished = iter(
+                [recorded.precision.of(result.finish(next(values))) for result in group]
+            )
+            return jax.tree.unflatten(
+                tree,
+                [next(finished) if is_measurement(leaf) else jnp.asarray(leaf) for leaf in leaves],
+            )
+
+        copies = tuple(map(copy, results))
+        return copies if shots.is_vector else copies[0], leaves, tree
+
+    return call.results_of_rows(run_row)

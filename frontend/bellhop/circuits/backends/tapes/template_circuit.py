@@ -1,0 +1,194 @@
+"""A quantum function under way whose operations become a template, for a device of tapes."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.base.types import Wire
+from bellhop.circuits.backends.tapes.template import Choice, Step, TemplatePart, with_computed_wires
+from bellhop.circuits.gates.decompositions import decomposition_of
+from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.tape_control_flow import is_control_flow
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.tape_circuit import TapeCircuit
+from bellhop.control_flow.trace_body import Branches, trace_branches
+from bellhop.errors import CompileError
+
+
+class TemplateCircuit(TapeCircuit):
+    """The steps of a template, and the operands that stand in them.
+
+    Loops of known length are unrolled; both branches of a conditional are steps, and the device
+    gets those of one.  Mid-circuit measurements are PennyLane's own.
+
+    Attributes:
+        operands: what the program computes, by number.
+    """
+
+    def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
+        super().__init__(where, rows, functools.partial(_refused, where), device_wires)
+        self.operands: dict[int, Any] = {}
+        self._n_operands = 0
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Append operations."""
+        for op in operations:
+            with self.at(op):
+                self._apply(op)
+
+    def _apply(self, op: qml.operation.Operator) -> None:
+        if is_control_flow(op):
+            Player().play_operation(op)
+        elif (_holds_parameters(op) or _is_of_product(op)) and op.has_decomposition:
+            # Nothing of PennyLane's binds others to what stands in a template, or
+            # differentiates an inverse or controlled product.
+            self.apply(decomposition_of(op))
+        else:
+            self.steps.append(self._part(self.rows.of(op)))
+
+    def measured(self, process: Any) -> TemplatePart:
+        """Return a measurement process at the end of the circuit."""
+        with self.at(process):
+            return self._part(process)
+
+    def _part(self, made: Any) -> TemplatePart:
+        if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
+            raise CompileError(
+                f"{self.where}: a wire that is measured in the middle is computed in the program, "
+                "and a device that Python calls measures known ones. Make it a number of "
+                "Python's, by qjit(static_argnums=...), or use lightning.qubit."
+            )
+        made = with_computed_wires(made, self._wire)
+        self._check_known(made if getattr(made, "obs", None) is None else made.obs)
+        return TemplatePart.of(made, self._operand)
+
+    def _wire(self, wire: Wire) -> int:
+        """Return the number of the operand that a computed wire becomes."""
+        if not self.labels():
+            raise CompileError(
+                f"{self.where}: its wires are computed in the program, and the device has no wires "
+                "of its own. Say how many there are: qml.device(..., wires=n)."
+            )
+        return self._operand(self.wires.dynamic(wire))
+
+    def _check_known(self, made: Any) -> None:
+        """Refuse what a tape has no parameter for."""
+        if any(map(is_dynamic, _inner_values(made))):
+            raise CompileError(
+                f"{self.where}: what {_name(made)} is made of is computed in the program, beside "
+                "its parameters. Make it static: qjit(static_argnums=...); or write gates instead."
+            )
+        if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
+            raise CompileError(
+                f"{self.where}: a parameter of {_name(made)} is the outcome of a mid-circuit "
+                "measurement, which the device makes. Use bellhop.cond with the outcome."
+            )
+
+    def _operand(self, value: Any) -> int:
+        self.operands[self._n_operands] = value
+        self._n_operands += 1
+        return self._n_operands - 1
+
+    def branch(self, branches: Branches) -> Any:
+        """Append the gates of all branches, of which the device gets those of one."""
+        steps: list[tuple[Step, ...]] = []
+
+        def recorded(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
+            def run() -> tuple[Any, Any]:
+                outer = self.steps, self.operands
+                self.steps, self.operands = [], {}
+                try:
+                    result = branch()
+                    steps.append(tuple(self.steps))
+                    return result, self.operands
+                finally:
+                    self.steps, self.operands = outer
+
+            return run
+
+        runners, structs = trace_branches(branches.map_functions(recorded))
+        every = {number: struct for each in structs for number, struct in each.items()}
+
+        def filled(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+            def run() -> tuple[Any, Any]:
+                result, mine = runner()
+                zeros = {n: jnp.zeros(struct.shape, struct.dtype) for n, struct in every.items()}
+                return result, zeros | mine
+
+            return run
+
+        result, operands = jax.lax.switch(branches.index, list(map(filled, runners)))
+        self.operands |= operands
+        self.steps.append(Choice(self._operand(jnp.asarray(branches.index)), tuple(steps)))
+        return result
+
+    def for_control_flow(self) -> Any:
+        """Return what puts control flow on the queue of PennyLane's that collects operations."""
+        return PlayedCircuit.for_control_flow(self)
+
+
+def _refused(where: str, construct: str) -> CompileError:
+    return CompileError(
+        f"{where}: it has {construct}, and a device that Python calls gets tapes of known length. "
+        "Use bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
+    )
+
+
+def _inner_values(op: qml.operation.Operator) -> list[Any]:
+    """Return what an operation is made of beside its parameters and other operations."""
+    hyperparameters = getattr(op, "hyperparameters", {})
+    parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
+    values = [
+        value
+        for value in jax.tree.leaves(
+            list(hyperparameters.values()),
+            is_leaf=lambda value: isinstance(value, qml.operation.Operator),
+        )
+        if not isinstance(value, qml.operation.Operator)
+    ]
+    return values + [value for part in parts for value in _inner_values(part)]
+
+
+def _name(made: Any) -> str:
+    return getattr(made, "name", None) or type(made).__name__
+
+
+def _is_of_product(op: qml.operation.Operator) -> bool:
+    """Tell whether an operation is an inverse or controlled product of computed parameters."""
+    if not isinstance(op, qml.ops.op_math.SymbolicOp):
+        return False
+    return any(map(_is_tracer, op.data)) and (
+        isinstance(op.base, qml.ops.Prod) or _is_of_product(op.base)
+    )
+
+
+def _holds_parameters(op: qml.operation.Operator) -> bool:
+    """Tell whether computed parameters stand in an operation where PennyLane binds no others.
+
+    They are those of operations in a template of PennyLane's, of an evolution's generator, and of a
+    change of basis, whose factors PennyLane takes in the opposite order.
+    """
+    if isinstance(op, qml.ops.ChangeOpBasis):
+        return True
+    leaves, data = (list(filter(_is_tracer, each)) for each in (jax.tree.leaves(op), op.data))
+    if len(leaves) > len(data):
+        return True
+    if isinstance(op, qml.ops.op_math.SymbolicOp):
+        return _holds_parameters(op.base)
+    if isinstance(op, qml.ops.op_math.CompositeOp):
+        return any(map(_holds_parameters, op.operands))
+    held = jax.tree.leaves(
+        list(op.hyperparameters.values()), is_leaf=lambda x: isinstance(x, qml.operation.Operator)
+    )
+    operators = [each for each in held if isinstance(each, qml.operation.Operator)]
+    return any(_is_tracer(value) for each in operators for value in each.data)
+
+
+def _is_tracer(value: object) -> bool:
+    return isinstance(value, jax.core.Tracer)

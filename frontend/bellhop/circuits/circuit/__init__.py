@@ -1,1 +1,0 @@
-"""The primitive that a whole circuit is: alone, in a batch, and through its outcomes."""

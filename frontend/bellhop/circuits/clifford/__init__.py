@@ -1,1 +1,0 @@
-"""Clifford circuits with shots on ``default.clifford``: programs of Stim's, and its sampler."""

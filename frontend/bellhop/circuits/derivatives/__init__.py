@@ -1,1 +1,0 @@
-"""Derivatives of what runs in a circuit."""

@@ -1,0 +1,1 @@
+"""From PennyLane to circuits: intercept calls of QNodes and trace quantum functions."""

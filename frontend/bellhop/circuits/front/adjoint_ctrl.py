@@ -1,0 +1,122 @@
+"""Adjoint and control of whole quantum functions, with the control flow in them.
+
+For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
+
+    qml.adjoint(f)()    applies    for_loop(0, 3)(lambda i: qml.adjoint(qml.RX(x * (2 - i), 0)))()
+    qml.ctrl(f, 1)()    applies    for_loop(0, 3)(lambda i: qml.ctrl(qml.RX(x * i, 0), 1))()
+
+``f`` is run once, into a jaxpr with gates (``gate_jaxpr``), which is part of that of the function
+around it until that is played (``gate_replay``).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import pennylane as qml
+
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
+from bellhop.circuits.passes.gate_evaluation import NOTHING_KEPT, evaluate
+from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.tracing_circuit import TracingCircuit, wires_of
+from bellhop.control_flow.trace_body import Gates
+
+
+class Applied(Gates):
+    """What an inverted or controlled quantum function applied to the circuit.
+
+    Args:
+        circuit: the circuit.
+        gates: the function.
+        controls: the control wires and their values; None for an inverted function.
+    """
+
+    def __init__(self, circuit: Any, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
+        self._circuit = circuit
+        self._gates = gates
+        self._controls = controls
+
+    @property
+    def operations(self) -> list[Any]:
+        """The operations in order, without those in loops and conditionals."""
+        taken: list[Any] = []
+        player, gates = _Taking(taken=taken), self._gates
+        # The calls of Python in the function have been made.
+        evaluated = evaluate(gates.closed, gates.operands, self._circuit.where, NOTHING_KEPT)
+        with qml.QueuingManager.stop_recording():
+            if self._controls is None:
+                evaluated.apply(player, backwards=True)
+            else:
+                evaluated.apply(player.controlled(*self._controls), backwards=False)
+        return taken
+
+    @property
+    def operation(self) -> Any:
+        """The operation, if there is exactly one; else None."""
+        operations = self.operations
+        return operations[0] if len(operations) == 1 else None
+
+    @property
+    def wires(self) -> qml.wires.Wires:
+        """The wires of all operations; all wires of the circuit, if some are traced."""
+        controls = [] if self._controls is None else list(self._controls[0])
+        if any(isinstance(wire, jax.core.Tracer) for wire in controls):
+            return qml.wires.Wires(self._circuit.labels())
+        wires = wires_of(self._gates.closed, self._circuit)
+        return qml.wires.Wires.all_wires([qml.wires.Wires(controls), wires])
+
+
+@dataclass(frozen=True)
+class _Taking(Player):
+    """Takes the operations that stand in no loop and no conditional.
+
+    Args:
+        taken: the operations so far.
+    """
+
+    taken: list[Any] = field(default_factory=list)
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        self.taken.extend(self.change(operations))
+
+    def place(self, *_: object) -> None:
+        pass
+
+    def site_of(self, *_: object) -> str:
+        return ""
+
+    def for_loop(self, *_: object, **__: object) -> None:
+        pass
+
+    def branch(self, *_: object) -> None:
+        pass
+
+
+def invert(circuit: TracingCircuit, function: Callable[[], Any]) -> Applied:
+    """Apply the adjoint of a quantum function to a circuit."""
+    tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
+    return _applied(circuit, tracing.gates_of(_without_result(function)), None)
+
+
+def control(
+    circuit: TracingCircuit, wires: Any, values: Any, function: Callable[[], Any]
+) -> Applied:
+    """Apply a quantum function to a circuit, with every operation controlled by wires."""
+    controls = qml.wires.Wires(wires), values
+    tracing = TracingCircuit(circuit.where, circuit)
+    return _applied(circuit, tracing.gates_of(_without_result(function)), controls)
+
+
+def _applied(
+    circuit: TracingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
+) -> Applied:
+    circuit.region(gates, controls)
+    return Applied(circuit, gates, controls)
+
+
+def _without_result(function: Callable[..., Any]) -> Callable[..., None]:
+    def run(*args: Any, **kwargs: Any) -> None:
+        function(*args, **kwargs)
+
+    return run

@@ -1,0 +1,1 @@
+"""Transforms of PennyLane that need a whole tape."""

@@ -1,0 +1,84 @@
+"""Tapes with PennyLane's own mid-circuit measurements, run as a quantum function of ours.
+
+The operations ``MidMeasure(0)`` and ``Conditional(m, RY(x, 1))`` of a tape become
+``m = measure(0)`` and ``cond(m, qml.RY)(x, 1)``, and ``expval(mv=m)`` measures that outcome.
+"""
+
+from typing import Any
+
+import pennylane as qml
+
+from bellhop.circuits.front.mid_circuit_measure import measure_wire
+from bellhop.control_flow.cond import cond
+from bellhop.tracing.state import current_circuit
+
+
+class ReturnedOutcome(qml.measurements.SampleMP):
+    """An outcome that a quantum function returns as it is, among the measurements of a tape.
+
+    PennyLane takes measurements of the same wires for equal, whatever is computed of the outcomes.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @property
+    def hash(self) -> int:
+        """Return a number that no other measurement has."""
+        return id(self)
+
+
+# By the class of a process, what users call for an outcome.
+_OF_OUTCOMES: dict[type, Any] = {
+    qml.measurements.ExpectationMP: qml.expval,
+    qml.measurements.VarianceMP: qml.var,
+    qml.measurements.ProbabilityMP: lambda outcome: qml.probs(op=outcome),
+    qml.measurements.SampleMP: qml.sample,
+    qml.measurements.CountsMP: lambda outcome: qml.counts(op=outcome),
+    ReturnedOutcome: lambda outcome: outcome,
+}
+
+
+def apply_tape(tape: qml.tape.QuantumScript) -> Any:
+    """Apply the operations of a tape to the current circuit; return its measurements."""
+    outcomes: dict[str, Any] = {}
+
+    def measure(mid: Any) -> Any:
+        options = {"reset": mid.reset, "postselect": mid.postselect}
+        outcomes[mid.meas_uid] = measure_wire(current_circuit(), mid.wires, site="", **options)
+        return outcomes[mid.meas_uid]
+
+    def value(measured: Any) -> Any:
+        # What a transform has deferred is measured where its outcome is asked for.
+        found = [outcomes.get(mid.meas_uid) for mid in measured.measurements]
+        every = zip(found, measured.measurements, strict=True)
+        return measured.processing_fn(*(measure(m) if o is None else o for o, m in every))
+
+    for operation in tape.operations:
+        if isinstance(operation, qml.ops.MidMeasure):
+            measure(operation)
+        elif isinstance(operation, qml.ops.Conditional):
+            _apply_if(value(operation.meas_val), operation.base)
+        else:
+            qml.apply(operation)
+
+    def measured(process: qml.measurements.MeasurementProcess) -> Any:
+        if process.mv is None:
+            return qml.apply(process)
+        of_outcome = _OF_OUTCOMES[type(process)]
+        if isinstance(process.mv, list | tuple):
+            return of_outcome(list(map(value, process.mv)))
+        return of_outcome(value(process.mv))
+
+    results = tuple(map(measured, tape.measurements))
+    return results[0] if len(results) == 1 else results
+
+
+def _apply_if(condition: Any, operation: Any) -> None:
+    def branch() -> None:
+        qml.apply(operation)
+
+    cond(condition, branch)()

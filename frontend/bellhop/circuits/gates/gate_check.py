@@ -1,0 +1,60 @@
+"""Refuse operations of a circuit that are not gates."""
+
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.errors import CompileError
+
+_MOST_CHECKED_WIRES = 8
+_OBSERVABLES = (
+    qml.Hermitian,
+    qml.Projector,
+    qml.SparseHamiltonian,
+    qml.ops.LinearCombination,
+    qml.ops.SProd,
+    qml.ops.Sum,
+)
+
+
+_MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
+
+
+def check_is_gate(
+    op: qml.operation.Operator, where: str, *, is_part: bool, applies_matrices: bool
+) -> None:
+    """Refuse what stands among the operations of a circuit and is none.
+
+    Args:
+        op: the operation.
+        where: the QNode, for errors.
+        is_part: whether it is a part of another operation.
+        applies_matrices: whether the device is one on which PennyLane applies the matrix of an
+            observable; it must be unitary then, as that of a gate is.
+
+    Raises:
+        CompileError: names the QNode and what to write instead.
+    """
+    if op.name in _MID_CIRCUIT:
+        raise CompileError(
+            f"{where}: a mid-circuit measurement, or an operation that depends on one, was made "
+            "by PennyLane alone. Use bellhop.measure and bellhop.cond."
+        )
+    if not isinstance(op, _OBSERVABLES) or is_part:
+        return
+    if not (applies_matrices and _is_known_unitary(op)):
+        raise CompileError(
+            f"{where}: the observable {op.name} stands where gates are collected. Make it where "
+            "it is measured, after all loops, or outside the QNode; what projects a wire is "
+            "bellhop.measure(wire, postselect=...)."
+        )
+
+
+def _is_known_unitary(op: qml.operation.Operator) -> bool:
+    """Return whether an operator has a unitary matrix that is known while tracing."""
+    if any(map(is_dynamic, (*op.data, *op.wires))) or len(op.wires) > _MOST_CHECKED_WIRES:
+        return False
+    if not op.has_matrix:
+        return False
+    matrix = np.asarray(op.matrix())
+    return matrix.ndim == 2 and np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)))

@@ -1,0 +1,73 @@
+"""Whether a complex number that the program computes is real or imaginary, by what computes it.
+
+``1j * x`` of a real ``x`` is imaginary, whatever ``x`` is; of a complex argument nothing is known.
+An operator of such numbers is Hermitian where they are real.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop._jax.jaxprs import find_equation, unwrap_tracer
+from bellhop.circuits.ir.wires import is_dynamic
+
+# To look at more equations takes time.
+_DEPTH = 20
+
+_LINEAR = frozenset((
+    "broadcast_in_dim", "conj", "convert_element_type", "copy", "dynamic_slice", "gather", "neg",
+    "reduce_sum", "reshape", "rev", "slice", "squeeze", "transpose",
+))  # fmt: skip
+
+
+class NonzeroParts(NamedTuple):
+    """Which parts of a number may be other than zero."""
+
+    real: bool
+    imaginary: bool
+
+
+_BOTH = NonzeroParts(True, True)
+
+
+def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
+    """Return which parts a number has, or an array of them."""
+    if not jnp.iscomplexobj(number):
+        return NonzeroParts(True, False)
+    value = unwrap_tracer(number)
+    if not is_dynamic(value):
+        return NonzeroParts(bool(np.any(np.real(value))), bool(np.any(np.imag(value))))
+    eqn, _ = find_equation(value)
+    if eqn is None or not depth:
+        return _BOTH
+    name = eqn.primitive.name
+    operands = (parts_of_number(each, depth - 1) for each in eqn.in_tracers)
+    if name in _LINEAR:
+        return next(operands)
+    if name not in ("mul", "div", "add", "add_any", "sub", "complex"):
+        return _BOTH
+    one, other = operands
+    if name in ("mul", "div"):
+        return NonzeroParts(
+            (one.real and other.real) or (one.imaginary and other.imaginary),
+            (one.real and other.imaginary) or (one.imaginary and other.real),
+        )
+    if name == "complex":
+        first = unwrap_tracer(eqn.in_tracers[0])
+        return NonzeroParts(is_dynamic(first) or bool(np.any(first)), True)
+    return NonzeroParts(one.real or other.real, one.imaginary or other.imaginary)
+
+
+def is_hermitian(op: Any) -> bool:
+    """Tell whether an operator is Hermitian, whatever the numbers that the program computes."""
+    if op.pauli_rep is not None:
+        return not any(parts_of_number(factor).imaginary for factor in op.pauli_rep.values())
+    if isinstance(op, qml.ops.Exp | qml.ops.SProd):
+        factor = op.coeff if isinstance(op, qml.ops.Exp) else op.scalar
+        return not parts_of_number(factor).imaginary and is_hermitian(op.base)
+    if isinstance(op, qml.ops.CompositeOp):
+        commute = isinstance(op, qml.ops.Sum) or len(op.wires) == sum(len(o.wires) for o in op)
+        return commute and all(map(is_hermitian, op))
+    return op.is_verified_hermitian

@@ -1,1 +1,0 @@
-"""Circuits that are traced into the program, ``default.mixed``'s, or left out, ``null.qubit``'s."""

@@ -1,1 +1,0 @@
-"""Runs of operations as matrices, and their products with a state."""

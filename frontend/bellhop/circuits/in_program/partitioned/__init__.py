@@ -1,1 +1,0 @@
-"""Circuits whose state is partitioned over the devices of a mesh."""

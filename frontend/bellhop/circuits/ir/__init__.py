@@ -1,0 +1,1 @@
+"""The package that all other packages of `circuits` may import: equations, wires, results."""

@@ -1,0 +1,326 @@
+"""What a device measures at the end of a circuit: a class for each measurement of the runtime.
+
+Each says its code, as ``runtime/contract.toml`` has it, the shape of its result and how it is
+differentiated.  What users ask for is made of these (``statistics``, ``sampling``).
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jax.core import ShapedArray
+
+from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.observable_encoding import Product, code_of, code_of_sum
+from bellhop.circuits.ir.precision import complex_type, real_type
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement, with all of it that is static.
+
+    Attributes:
+        number: its code begins with it.
+        has_adjoint: whether the adjoint method of a plugin differentiates it.
+        engine_has_adjoint: whether that of the engine does.
+        in_engine: whether the engine measures it.
+        obstacle: why it has no derivative, where it has none, but by the engine's adjoint method;
+            where the engine has that, ``diff_method`` adds why it is not taken.
+    """
+
+    number: ClassVar[int]
+    has_adjoint: ClassVar[bool] = False
+    engine_has_adjoint: ClassVar[bool] = False
+    in_engine: ClassVar[bool] = True
+    obstacle: ClassVar[str] = ""
+
+    def code(self, first_matrix: int) -> tuple[int, ...]:
+        """Return the runtime's code of the measurement.
+
+        Args:
+            first_matrix: where the data of matrices begin.
+        """
+        return (self.number, *self._operands(first_matrix))
+
+    @abstractmethod
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return what follows the number in the code."""
+
+    def result(self, device: DeviceSpec) -> ShapedArray:
+        """Return the type of the result."""
+        return ShapedArray(self._shape(device), np.dtype(self._dtype()))
+
+    def n_values(self, device: DeviceSpec) -> int:
+        """Return how many real numbers the result has."""
+        result = self.result(device)
+        return result.size * (2 if np.issubdtype(result.dtype, np.complexfloating) else 1)
+
+    @abstractmethod
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        """Return the shape of the result."""
+
+    def _dtype(self) -> Any:
+        """Return the dtype of the result."""
+        return real_type()
+
+    def observable(self) -> tuple[tuple[Product, int | None], ...]:
+        """Return terms of its observable, and where their coefficients stand if they have some."""
+        return ()
+
+    def mean(self) -> "Expval | None":
+        """Return the mean that a variance is about; None for other measurements."""
+        return None
+
+
+@dataclass(frozen=True)
+class _OfObservable(Measurement):
+    """A moment of an observable.
+
+    Attributes:
+        terms: each a product.
+        coefficients: first index of the terms' coefficients, or None where the observable is
+            its only term.
+    """
+
+    terms: tuple[Product, ...] = ()
+    coefficients: int | None = None
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        if self.coefficients is None:
+            return code_of(self.terms[0], first_matrix)
+        return code_of_sum(self.terms, self.coefficients, first_matrix)
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return ()
+
+    def observable(self) -> tuple[tuple[Product, int | None], ...]:
+        """Return its terms."""
+        first = self.coefficients
+        return tuple(
+            (term, None if first is None else first + number)
+            for number, term in enumerate(self.terms)
+        )
+
+
+@dataclass(frozen=True)
+class Expval(_OfObservable):
+    """An expectation value."""
+
+    number = 0
+    has_adjoint = engine_has_adjoint = True
+
+
+@dataclass(frozen=True)
+class Var(_OfObservable):
+    """A variance: ``E[A**2]``, which is linear in the state, less the square of the mean."""
+
+    number = 1
+    engine_has_adjoint = True
+
+    def mean(self) -> Expval:
+        """Return the mean of the observable."""
+        return Expval(self.terms, self.coefficients)
+
+
+@dataclass(frozen=True)
+class Probs(Measurement):
+    """The probabilities of the outcomes of wires; of all wires, where none is named."""
+
+    wires: tuple[int, ...] = ()
+
+    number = 2
+    engine_has_adjoint = True
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return _list(self.wires)
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return (2 ** (len(self.wires) or device.qubits),)
+
+
+@dataclass(frozen=True)
+class State(Measurement):
+    """The amplitudes.
+
+    Attributes:
+        name: what users call what is made of them.
+    """
+
+    name: str = "state"
+
+    number = 3
+    engine_has_adjoint = True
+
+    @property
+    def obstacle(self) -> str:  # type: ignore[override]
+        """What is not supported, without where that is so."""
+        return f"the derivative of qml.{self.name}"
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return ()
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return (2**device.qubits,)
+
+    def _dtype(self) -> Any:
+        return complex_type()
+
+
+@dataclass(frozen=True)
+class Samples(Measurement):
+    """The outcomes of all wires, a row for each shot."""
+
+    number = 4
+    obstacle = (
+        "it returns sample or counts and is differentiated; these have no derivative. Return "
+        "expval, var or probs."
+    )
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return _list(())
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return device.shots, device.qubits
+
+    def _dtype(self) -> Any:
+        return np.uint8
+
+
+@dataclass(frozen=True)
+class Frequencies(Measurement):
+    """How often outcomes come, in each group of shots.
+
+    Attributes:
+        wires: the outcomes' wires.
+        signs: wires whose ones change the sign.
+        groups: the shots of each group.
+    """
+
+    wires: tuple[int, ...] = ()
+    signs: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
+
+    number = 5
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return (*_list(self.wires), *_list(self.signs), *_list(self.groups))
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return len(self.groups), 2 ** len(self.wires)
+
+
+@dataclass(frozen=True)
+class Snapshots(Measurement):
+    """The outcomes of wires in a random basis each, and the bases: a classical shadow.
+
+    Attributes:
+        wires: the outcomes' wires.
+        seed: of the bases; None where they are other ones in each run.
+        copies: the shots of each copy of the result, each of which begins with the seed anew.
+        recipes: index of the bases in the data of matrices, where there is a seed.
+    """
+
+    wires: tuple[int, ...] = ()
+    seed: int | None = None
+    copies: tuple[int, ...] = ()
+    recipes: int | None = None
+
+    number = 6
+    in_engine = False  # it has no states whose bases differ from shot to shot
+    obstacle = (
+        "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
+        "qml.shadow_expval of an observable."
+    )
+
+    def bases(self) -> np.ndarray | None:
+        """Return the bases that the seed gives: 0, 1, 2 for X, Y, Z, a row for each shot."""
+        if self.seed is None:
+            return None
+        generators = [np.random.RandomState(self.seed) for _ in self.copies]
+        return np.concatenate(
+            [
+                generator.randint(0, 3, size=(shots, len(self.wires)))
+                for generator, shots in zip(generators, self.copies, strict=True)
+            ]
+        )
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        if self.recipes is None:
+            return (*_list(self.wires), 0)
+        return (
+            *_list(self.wires),
+            sum(self.copies) * len(self.wires),
+            first_matrix + self.recipes,
+        )
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return device.shots, 2, len(self.wires)
+
+    def _dtype(self) -> Any:
+        return np.uint8
+
+
+@dataclass(frozen=True)
+class SnapshotMeans(Snapshots):
+    """The means of Pauli words over snapshots, in each group of shots.
+
+    Attributes:
+        groups: the shots of each group.
+        words: for each of them a factor for each wire: 0, 1, 2 for X, Y, Z and 3 for the identity.
+    """
+
+    groups: tuple[int, ...] = ()
+    words: tuple[tuple[int, ...], ...] = ()
+
+    number = 7
+    obstacle = ""
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        factors = [factor for word in self.words for factor in word]
+        groups = _list(self.groups)
+        return (*super()._operands(first_matrix), *groups, len(self.words), *factors)
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return len(self.groups), len(self.words)
+
+    def _dtype(self) -> Any:
+        return real_type()
+
+
+@dataclass(frozen=True)
+class ShotsOfRun(Measurement):
+    """For each shot of the circuit, whether this run is its, where shots share runs."""
+
+    number = 8
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return ()
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return (device.shots,)
+
+    def _dtype(self) -> Any:
+        return np.uint8
+
+
+@dataclass(frozen=True)
+class Score(Measurement):
+    """The logarithm of how likely all was that a run of one shot has drawn, less what that is.
+
+    So it is zero, and no runtime measures it: what it has is a derivative, which the engine makes
+    (``backends/compiled/differentiable/score_function.py``).
+    """
+
+    number = -1
+    engine_has_adjoint = True
+
+    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+        return ()
+
+    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+        return ()
+
+
+def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return (len(numbers), *numbers)

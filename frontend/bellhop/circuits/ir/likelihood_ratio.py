@@ -1,0 +1,32 @@
+"""The likelihood ratio ``p / p0``: one, with the derivative of ``log p``."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from bellhop.circuits.ir.tangents import undifferentiable
+
+
+def likelihood_ratio(p: Any, obstacle: str) -> Any:
+    """Return a probability divided by its value: one, whose derivative is that of the logarithm.
+
+    Args:
+        p: the probability.
+        obstacle: why there is no second derivative.
+    """
+    return 1 + zero_over(p, p, obstacle)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def zero_over(value: Any, divisor: Any, obstacle: str) -> Any:
+    """Return zero, whose derivative is that of a value, divided by something."""
+    # Not the value itself, which nobody needs then but for the derivative.
+    return jnp.zeros_like(value)
+
+
+@zero_over.defjvp
+def _zero_over_jvp(obstacle: str, primals: Any, tangents: Any) -> Any:
+    value, divisor = primals
+    return jnp.zeros_like(value), tangents[0] / undifferentiable(divisor, obstacle)

@@ -1,0 +1,93 @@
+"""Tangents: symbolic zeros, those that are errors, and vectors of them that are split into arrays.
+
+``split(jnp.arange(6.0), [(2,), (2, 2)])`` returns ``[[0. 1.], [[2. 3.], [4. 5.]]]``.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import ad
+
+from bellhop.base.types import Operand
+from bellhop.circuits.ir.precision import real_type
+from bellhop.control_flow.tagged_values import ValueTag, tag_value
+from bellhop.errors import DifferentiableCompileError
+
+
+def is_given(tangent: Any) -> bool:
+    """Tell whether a tangent is an array with elements, not a symbolic zero."""
+    return type(tangent) is not ad.Zero and tangent.size > 0
+
+
+def symbolic_zero(value: Any) -> Any:
+    """Return the symbolic zero tangent of a value."""
+    return ad.Zero(jax.typeof(value).to_tangent_aval())
+
+
+def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:
+    """Return the tangents of results, zeros among them.
+
+    Args:
+        results: the results.
+        dots: the tangents of those that have one.
+        moved: for each result, whether it has one.
+    """
+    rest = iter(dots)
+    return [
+        next(rest) if yes else symbolic_zero(result)
+        for result, yes in zip(results, moved, strict=True)
+    ]
+
+
+def with_amplitudes_last(operands: Any) -> Any:
+    """Return operands, or their tangents, whose amplitudes are the last of the parameters.
+
+    Args:
+        operands: a named tuple with ``params`` and ``amplitudes``.
+    """
+    params = jnp.concatenate([operands.params, operands.amplitudes])
+    return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))
+
+
+def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Split an array along its last axis; in each part, a shape takes the place of that axis."""
+    ends = [0, *itertools.accumulate(map(math.prod, shapes))]
+    return [
+        array[..., start:end].reshape(*array.shape[:-1], *shape)
+        for (start, end), shape in zip(itertools.pairwise(ends), shapes, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Undifferentiable(ValueTag):
+    """The mark of a value that must not be differentiated, nor what comes with it.
+
+    Attributes:
+        obstacle: why it has no derivative.
+    """
+
+    obstacle: str
+
+    def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
+        """Raise the error, unless all tangents are zero."""
+        if any(type(tangent) is not ad.Zero for tangent in tangents):
+            raise DifferentiableCompileError(self.obstacle)
+        return tangents[0]
+
+
+def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
+    """Return ``x``, whose derivative is an error that names the obstacle.
+
+    Args:
+        x: an array.
+        obstacle: why it has none.
+        by: another array, whose derivative is an error too.
+    """
+    if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
+        return x
+    return tag_value(x, *([] if by is None else [by]), mark=Undifferentiable(obstacle))

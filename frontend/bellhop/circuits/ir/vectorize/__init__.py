@@ -1,0 +1,1 @@
+"""Compute scalars that equal equations make as one vector."""

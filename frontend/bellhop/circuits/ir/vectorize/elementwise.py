@@ -1,0 +1,48 @@
+"""Equations that may be vectorized: elementwise ones, and those that move elements.
+
+::
+
+    is_elementwise(b = sin a)             True
+    is_elementwise(b = slice[...] a)      True, since it only picks elements
+    is_elementwise(b = cumsum a)          False
+"""
+
+from jax import lax
+from jax.extend.core import JaxprEqn
+from jax.extend.core.primitives import jit_p
+
+from bellhop.circuits.ir.vectorize.stack_scalars import pack_p
+
+# Primitives, by name, since some releases of JAX lack some of them.
+# fmt: off
+_NAMES = (
+    "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "broadcast_in_dim", "cbrt", "ceil", "clamp", "complex", "concatenate", "conj",
+    "convert_element_type", "copy", "cos", "cosh", "digamma", "div", "dynamic_slice", "eq",
+    "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "imag",
+    "integer_pow", "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min",
+    "mul", "ne", "neg", "not", "or", "pow", "real", "reduce_max", "reduce_min", "reduce_prod",
+    "reduce_sum", "rem", "reshape", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt",
+    "square", "squeeze", "stack", "sub", "tan", "tanh", "transpose", "xor",
+)
+# fmt: on
+# Splits an array along an axis, as Python's iteration over an array does; JAX has it since 0.11.
+unstack_p = getattr(lax, "unstack_p", None)
+_ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr(lax, f"{name}_p"))
+
+
+def is_elementwise(eqn: JaxprEqn) -> bool:
+    """Tell whether an equation is elementwise, or only picks or arranges elements."""
+    if eqn.effects:
+        return False
+    if eqn.primitive is unstack_p:
+        return True
+    if len(eqn.outvars) != 1:
+        return False
+    if eqn.primitive is jit_p:
+        inner = eqn.params["jaxpr"]
+        return not inner.consts and all(map(is_elementwise, inner.jaxpr.eqns))
+    if eqn.primitive is lax.slice_p:
+        # Python's iteration over an array gives strides of one, which are no strides.
+        return set(eqn.params["strides"] or ()) <= {1}
+    return eqn.primitive in _ELEMENTWISE or eqn.primitive is pack_p

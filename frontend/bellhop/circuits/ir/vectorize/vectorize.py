@@ -1,0 +1,88 @@
+"""Rewrites a jaxpr: the operands of ``pack`` are computed as one vector.
+
+For ``pack`` of 1.5 times the sine of each of the four elements of ``a``::
+
+    c = slice[0:1] a; d = squeeze c; e = sin d; f = mul 1.5 e
+    g = slice[1:2] a; h = squeeze g; i = sin h; j = mul 1.5 i
+    ...
+    k = pack f j n r
+
+becomes ::
+
+    b = slice[0:4] a; d = squeeze (reshape[(4, 1)] b); e = sin d; k = mul 1.5 e
+
+A circuit of unrolled gates has thousands of such equations, which differ in a constant or an index.
+XLA needs about 10 ms to compile each of them, and reverse mode doubles their number.  So a circuit
+is rewritten before anything differentiates, batches or lowers it.  ``vector_plans`` finds the
+equations that become one.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core.primitives import jit_p
+
+from bellhop._jax.jaxprs import bind_equation, dce
+from bellhop.base.equations import replace_inner_jaxprs
+from bellhop.base.jaxpr_interpreter import Rule, interpret_with
+from bellhop.base.types import Operand
+from bellhop.circuits.ir.vectorize.stack_scalars import pack_p
+from bellhop.circuits.ir.vectorize.vector_plans import FEWEST, Planner
+
+
+def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a jaxpr that computes the operands of each ``pack`` as a vector, if it can.
+
+    Args:
+        closed: any jaxpr.  The jaxprs of loops and conditionals in it are rewritten too.
+
+    Returns:
+        the new jaxpr; ``closed`` itself if nothing in it can be vectorized.
+    """
+    jaxpr = closed.jaxpr
+    equations = [_with_vectorized_parts(eqn) for eqn in jaxpr.eqns]
+    packs = {
+        number: eqn.invars
+        for number, eqn in enumerate(equations)
+        if eqn.primitive is pack_p and len(eqn.invars) >= FEWEST
+    }
+    planner = Planner(equations if packs else ())
+    plans = {
+        number: plan for number, atoms in packs.items() if (plan := planner.plan(atoms)) is not None
+    }
+    if not plans:
+        if all(map(lambda new, old: new is old, equations, jaxpr.eqns)):
+            return closed
+        return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
+    # A plan reads other variables than the ``pack`` whose vector it computes.
+    planned = [
+        eqn.replace(
+            invars=(reads := list(dict.fromkeys(plans[number].inputs()))),
+            params={"plan": plans[number], "reads": reads, "size": len(eqn.invars)},
+        )
+        if number in plans
+        else eqn
+        for number, eqn in enumerate(equations)
+    ]
+    replaced = ClosedJaxpr(jaxpr.replace(eqns=planned), closed.consts)
+    live, _ = dce(replaced, [True] * len(jaxpr.outvars), [True] * len(jaxpr.invars))
+    run = lambda *inputs: interpret_with(live, _rule, *inputs)
+    return jax.make_jaxpr(run)(*live.in_avals)
+
+
+def _rule(eqn: JaxprEqn) -> Rule:
+    return _as_planned if eqn.primitive is pack_p and eqn.params else bind_equation
+
+
+def _as_planned(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    values = dict(zip(eqn.params["reads"], operands, strict=True))
+    vector = eqn.params["plan"].evaluate(values.__getitem__)
+    # All elements may be equal, which are one number then.
+    return [vector if np.ndim(vector) else jnp.broadcast_to(vector, (eqn.params["size"],))]
+
+
+def _with_vectorized_parts(eqn: JaxprEqn) -> Any:
+    return eqn if eqn.primitive is jit_p else replace_inner_jaxprs(eqn, vectorized)

@@ -1,0 +1,137 @@
+"""Measurements on wires that the program computes, by measurements on wires that are known.
+
+What a device measures is static, but for the coefficients of sums.  So an observable on wire
+``i`` is the sum of that observable on every wire, with the coefficients 1 on wire ``i`` and 0 on
+the others, and one on several such wires is the sum over all of their places; and probabilities are
+those of all wires, added up.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
+from bellhop.errors import CompileError
+
+# An observable on computed wires is a sum of so many terms at most.
+_MOST_TERMS = 4096
+
+
+def on_known_wires(
+    observable: qml.operation.Operator, process: qml.measurements.MeasurementProcess, circuit: Any
+) -> Any:
+    """Return an observable on known wires.
+
+    Args:
+        observable: PennyLane's.
+        process: what measures it, for errors.
+        circuit: the circuit, at its end, where the computed wires are checked.
+
+    Raises:
+        CompileError: for an observable on so many computed wires that the sum is too long.
+    """
+    with qml.QueuingManager.stop_recording():
+        return _on_known(observable, process, circuit)
+
+
+def probabilities_on_known_wires(
+    circuit: Any, process: qml.measurements.MeasurementProcess
+) -> Callable[[Any], Any]:
+    """Return what makes the probabilities on computed wires of those on all wires.
+
+    Args:
+        circuit: the circuit, at its end, where the computed wires are checked.
+        process: PennyLane's ``probs`` of wires, some of them computed.
+    """
+    with qml.QueuingManager.stop_recording():
+        circuit.check_wires(process.wires, process)
+    wires = list(map(circuit.wires.of, process.wires))
+    n = len(circuit.wires)
+    states = jnp.arange(2**n)
+    outcomes = sum(
+        ((states >> (n - 1 - wire)) & 1) << place for place, wire in enumerate(reversed(wires))
+    )
+    return lambda of_all: jax.ops.segment_sum(of_all, outcomes, 2 ** len(wires))
+
+
+def _on_known(
+    observable: qml.operation.Operator, process: qml.measurements.MeasurementProcess, circuit: Any
+) -> Any:
+    if not any(map(is_dynamic, observable.wires)):
+        return observable
+    known = lambda part: _on_known(part, process, circuit)
+    if isinstance(observable, qml.ops.LinearCombination):
+        coefficients, terms = observable.terms()
+        return qml.ops.LinearCombination(coefficients, list(map(known, terms)))
+    if isinstance(observable, qml.ops.Sum):
+        return qml.sum(*map(known, observable.operands))
+    if isinstance(observable, qml.ops.SProd):
+        return qml.s_prod(observable.scalar, known(observable.base))
+    scalar, factors = _factors(observable)
+    if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
+        raise CompileError(
+            f"{circuit.where}: a product of sums stands on a wire that is "
+            "computed in the program, which is not supported by bellhop. Use a sum "
+            "of products of Pauli operators."
+        )
+    terms = _sum_over_places(factors, process, circuit)
+    return terms if scalar is None else qml.s_prod(scalar, terms)
+
+
+def _factors(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
+    """Return the scalar of a product, None for one, and its factors, those of factors included."""
+    if isinstance(observable, qml.ops.SProd):
+        scalar, factors = _factors(observable.base)
+        return observable.scalar if scalar is None else observable.scalar * scalar, factors
+    if not isinstance(observable, qml.ops.Prod):
+        return None, [observable]
+    scalar, factors = None, []
+    for operand in observable.operands:
+        one, some = _factors(operand)
+        scalar = one if scalar is None else scalar if one is None else scalar * one
+        factors += some
+    return scalar, factors
+
+
+def _sum_over_places(
+    factors: list[Any], process: qml.measurements.MeasurementProcess, circuit: Any
+) -> Any:
+    """Return a product of observables as a sum of products, one for all places of its wires."""
+    wires: WireMap = circuit.wires
+    all_wires = [wire for factor in factors for wire in factor.wires]
+    if len(set(map(id, all_wires))) < len(all_wires):
+        raise CompileError(
+            f"{circuit.where}: a product of observables stands twice on a wire that is computed "
+            "in the program. Use what these two are together."
+        )
+    circuit.check_wires(all_wires, process)
+    computed = [wire for wire in all_wires if is_dynamic(wire)]
+    known = {wire for wire in all_wires if not is_dynamic(wire)}
+    free = [label for label in wires.labels if label not in known]
+    if math.perm(len(free), len(computed)) > _MOST_TERMS:
+        raise CompileError(
+            f"{circuit.where}: an observable stands on {len(computed)} wires that are computed "
+            f"in the program, of {len(wires)}, which is a sum of more than {_MOST_TERMS} terms. "
+            "Bring these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
+        )
+    places = [wires.dynamic(wire) for wire in computed]
+    coefficients, terms = [], []
+    for labels in itertools.permutations(free, len(computed)):
+        is_meant = [place == wires(label) for place, label in zip(places, labels, strict=True)]
+        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(real_type()))
+        label_of = dict(zip(map(id, computed), labels, strict=True))
+        moved = [_moved(factor, label_of) for factor in factors]
+        terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])
+    return qml.ops.LinearCombination(coefficients, terms)
+
+
+def _moved(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
+    """Return an observable on labels in place of computed wires, which are given by identity."""
+    labels = [label_of.get(id(wire), wire) for wire in observable.wires]
+    return type(observable)(*observable.data, wires=labels)

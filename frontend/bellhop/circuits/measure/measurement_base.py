@@ -1,0 +1,143 @@
+"""Measurement processes of PennyLane, a class for each kind.
+
+    without_shots   its value, of what a device measures or a state gives   expval: E[A]
+    with_shots      its value, of frequencies or of samples                 expval: f @ [1, -1]
+
+and the same where it stands over mid-circuit outcomes.  ``processes`` has the list of them.  Shape,
+type and derivative are those of what devices measure for them, ``device_measurements``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, unsupported
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.measure.dynamic_wires import on_known_wires
+from bellhop.circuits.measure.sampling import Rounds
+from bellhop.errors import CompileError
+
+
+class Process:
+    """A measurement process at the end of a circuit.
+
+    Args:
+        name: what users call it.
+        process: PennyLane's.
+        circuit: at its end.
+    """
+
+    def __init__(
+        self, name: str, process: qml.measurements.MeasurementProcess, circuit: Any
+    ) -> None:
+        self.process = process
+        self._name = name
+        self._circuit = circuit
+        self._wires = circuit.wires
+        self._where = circuit.where
+
+    def without_shots(self, asked: ExactValues) -> Make:
+        """Ask for exact values; return what makes the result of the answers."""
+        with self._circuit.at(self.process):
+            if self.process.mv is None:
+                return self._exact(asked)
+            statistic = self._of_outcomes(self.outcomes())
+        weight = asked.weight()
+        return lambda answers: statistic.changed(lambda value: weight(answers) * value)
+
+    def with_shots(self, rounds: Rounds) -> Make:
+        """Ask for rounds of samples; return what makes the result of the answers."""
+        with self._circuit.at(self.process):
+            if self.process.mv is None:
+                return self._sampled(rounds)
+            statistic = self._sampled_outcomes(self.outcomes())
+        return lambda _: statistic
+
+    def check_wires(self) -> None:
+        """Check its wires, those that the program computes when it runs."""
+        if self.process.mv is None:
+            self._circuit.check_wires(self.process.wires, self.process)
+
+    def _exact(self, asked: ExactValues) -> Make:
+        raise self._unsupported(
+            "without shots", "Measure expval, var, probs, state or density_matrix."
+        )
+
+    def _sampled(self, rounds: Rounds) -> Make:
+        instead = "Measure expval, var, probs, sample or counts"
+        has_exact = type(self)._exact is not Process._exact
+        raise self._unsupported(
+            "with shots", f"{instead}, or set shots to None." if has_exact else f"{instead}."
+        )
+
+    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        """Return the statistic of a run, of whose values there is a mean over all runs."""
+        raise self._needs_shots()
+
+    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+        return self._of_outcomes(outcomes).changed(self._circuit.mean_of_groups)
+
+    def outcomes(self) -> Sequence[Any]:
+        """Return the mid-circuit outcomes that it is over.
+
+        Raises:
+            CompileError: where they were not made by ``bellhop.measure`` in this circuit.
+        """
+        several = isinstance(self.process.mv, list)
+        outcomes = self.process.mv if several else [self.process.mv]
+        for value in outcomes:
+            if not is_dynamic(value) or value.shape:
+                raise CompileError(
+                    f"{self._where}: {self._name} of {value!r}, which is not the outcome of a "
+                    "mid-circuit measurement. Measure with bellhop.measure."
+                )
+        if not self._circuit.has_mid_circuit:
+            raise CompileError(
+                f"{self._where}: {self._name} of a number, and no wire was measured before whose "
+                "outcome it could be. Return the number itself, or give an observable."
+            )
+        return outcomes
+
+    def _needs_shots(self) -> CompileError:
+        return CompileError(
+            f"{self._where}: {self._name} needs shots, and the QNode has none. Set them: "
+            "qml.set_shots(circuit, 100)."
+        )
+
+    def _unsupported(self, how: str, instead: str) -> CompileError:
+        return unsupported(self._where, f"{self._name} {how}", instead)
+
+    def _observable(self) -> Any:
+        """Return the observable; the diagonal one, where it is given by its eigenvalues alone."""
+        if self.process.obs is not None:
+            return self.process.obs
+        return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
+
+    def _on_known_wires(self) -> Any:
+        """Return the same, on wires that are known while the circuit is traced."""
+        return on_known_wires(self._observable(), self.process, self._circuit)
+
+    def _labels(self) -> tuple[Any, ...]:
+        """Return its wires, all where it names none."""
+        return tuple(self.process.wires) or self._wires.labels
+
+    def _known_labels(self) -> tuple[Any, ...]:
+        """Return its wires, or all where the program computes some of them."""
+        labels = self._labels()
+        return self._wires.labels if any(map(is_dynamic, labels)) else labels
+
+
+def as_index(outcomes: Sequence[Any]) -> Any:
+    """Return the number that outcomes are the bits of."""
+    index: Any = jnp.zeros((), int)
+    for outcome in outcomes:
+        index = 2 * index + jnp.asarray(outcome, int)
+    return index
+
+
+def as_number(outcome: Any) -> Any:
+    """Return an outcome, or an expression of some, as a number."""
+    return jnp.asarray(outcome, int if outcome.dtype == bool else None)

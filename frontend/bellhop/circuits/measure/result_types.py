@@ -1,0 +1,172 @@
+"""What PennyLane's devices return for a measurement process: its type, and the array of it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pennylane as qml
+from jax.core import ShapedArray
+
+from bellhop.base.types import Operand
+from bellhop.circuits.ir.measurement_types import is_of_amplitudes
+from bellhop.circuits.ir.postselection import FILL
+from bellhop.circuits.ir.precision import is_in_single_precision
+from bellhop.errors import CircuitError, CompileError
+
+mp = qml.measurements
+
+# Whose states are density matrices.
+_MIXED = ("default.mixed", "default.qutrit.mixed")
+_QUTRIT = ("default.qutrit", "default.qutrit.mixed")
+
+_DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowExpvalMP)
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessResult:
+    """The result of a measurement process, for one group of shots.
+
+    Attributes:
+        process: PennyLane's.
+        shape: of the array.
+        dtype: of the array.
+        values: of ``counts``, what is counted: numbers in order.
+        levels: how many a wire has.
+    """
+
+    process: Any
+    shape: tuple[int, ...]
+    dtype: Any
+    values: Any
+    levels: int
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type of the array."""
+        return ShapedArray(self.shape, self.dtype)
+
+    @property
+    def has_shift_rule(self) -> bool:
+        """Whether all methods differentiate it."""
+        return isinstance(self.process, _DIFFERENTIABLE)
+
+    def read(self, value: Any) -> Any:
+        """Return the array of what the device returned.
+
+        Raises:
+            CircuitError: where it is no result of this measurement.
+        """
+        if self.values is not None:
+            value = self._counted(value)
+        array = np.asarray(value)
+        if array.size == np.prod(self.shape, dtype=int):
+            array = array.reshape(self.shape)
+        elif isinstance(self.process, mp.SampleMP) and array.shape[1:] == self.shape[1:]:
+            # Shots whose postselection failed are no samples.
+            whole = np.full(self.shape, FILL, self.dtype)
+            whole[: len(array)] = array
+            array = whole
+        else:
+            raise self._error(f"an array of shape {array.shape}", f"the shape {self.shape}")
+        if np.can_cast(array.dtype, self.dtype, "same_kind"):
+            return array.astype(self.dtype)
+        if array.dtype.kind == "c" and np.dtype(self.dtype).kind == "f":
+            if not np.allclose(array.imag, 0, atol=1e-6):
+                raise self._error("complex numbers", f"the dtype {self.dtype}")
+            return np.real(array).astype(self.dtype)
+        if np.dtype(self.dtype).kind == "i" and np.array_equal(array, np.round(array)):
+            return array.astype(self.dtype)
+        # Left to the error of a callback that returns another type than was declared.
+        return array
+
+    def _error(self, returned: str, expected: str) -> CircuitError:
+        return CircuitError(
+            f"the device returned {returned} for {self.process}, whose result has {expected}. "
+            "Mend its execute."
+        )
+
+    def finish(self, array: Operand) -> Any:
+        """Return the result of the array, as compiled circuits have it."""
+        return array if self.values is None else (jax.numpy.asarray(self.values), array)
+
+    def _counted(self, counts: dict[Any, Any]) -> np.ndarray:
+        array = np.zeros(self.shape, int)
+        for outcome, number in counts.items():
+            value = int(outcome, self.levels) if isinstance(outcome, str) else float(outcome)
+            array[np.argmin(np.abs(self.values - value))] += number
+        return array
+
+
+def result_of(
+    process: qml.measurements.MeasurementProcess,
+    device: qml.devices.Device,
+    n_wires: int,
+    shots: int | None,
+    where: str,
+) -> ProcessResult:
+    """Return the result of a measurement process.
+
+    Args:
+        process: PennyLane's.
+        device: the QNode's.
+        n_wires: how many the device has, or the circuit where it has none of its own.
+        shots: of the group; None without.
+        where: the QNode, for errors.
+
+    Raises:
+        CompileError: where it has none.
+    """
+    levels = 3 if device.name in _QUTRIT else 2
+    is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
+    if is_of_shots and shots is None:
+        raise CompileError(
+            f"{where}: {_name(process)} needs shots. Set them: qml.set_shots(circuit, 100)."
+        )
+    if isinstance(process, mp.CountsMP):
+        values = _counted_values(process, n_wires, levels, where)
+        integer = jax.dtypes.canonicalize_dtype(int)
+        return ProcessResult(process, values.shape, integer, values, levels)
+    dtype: Any = getattr(process, "_dtype", None) or process.numeric_type
+    wires = len(process.wires) or n_wires
+    dimension = levels**wires
+    if isinstance(process, mp.ProbabilityMP) and levels != 2:
+        shape: tuple[int, ...] = (dimension,)
+    elif isinstance(process, mp.DensityMatrixMP):
+        shape = (dimension, dimension)
+    elif type(process) is mp.StateMP and getattr(device, "_tableau", False):
+        # That of default.clifford, unless told otherwise: a row for each generator, and its sign.
+        shape, dtype = (2 * wires, 2 * wires + 1), int
+    elif type(process) is mp.StateMP:
+        shape = (dimension, dimension) if device.name in _MIXED else (dimension,)
+    elif is_of_shots and process.mv is not None and not isinstance(process.mv, list):
+        # PennyLane's own shape has an axis more than what it returns.
+        shape = tuple(process.shape(shots, n_wires))[:1]
+    else:
+        shape = tuple(process.shape(shots, n_wires))
+    if isinstance(process, mp.ClassicalShadowMP):
+        dtype = np.int8
+    if is_of_amplitudes(process) and is_in_single_precision(device) and shots is None:
+        dtype = np.float32 if dtype is float else np.complex64
+    return ProcessResult(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
+
+
+def _counted_values(
+    process: qml.measurements.MeasurementProcess, n_wires: int, levels: int, where: str
+) -> np.ndarray:
+    if process.mv is not None:
+        if not isinstance(process.mv, list):
+            if not process.mv.has_processing:
+                return np.arange(2)
+            raise CompileError(
+                f"{where}: counts of an expression of outcomes, whose values are not known "
+                "beforehand. Use qml.sample of it, or qml.counts of the outcomes."
+            )
+        return np.arange(2 ** len(process.mv))
+    if process.obs is None:
+        return np.arange(levels ** (len(process.wires) or n_wires))
+    return np.unique(np.round(process.eigvals(), 12))
+
+
+def _name(process: qml.measurements.MeasurementProcess) -> str:
+    return "sample" if isinstance(process, mp.SampleMP) else "counts"

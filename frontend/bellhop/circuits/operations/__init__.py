@@ -1,1 +1,0 @@
-"""The primitives that circuits are made of while they are traced."""

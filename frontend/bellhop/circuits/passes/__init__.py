@@ -1,0 +1,1 @@
+"""Interpret a jaxpr with gates, and change its operations: adjoint, control, folding, noise."""

@@ -1,0 +1,195 @@
+"""Rotations as Clifford and T gates, found when the program knows their angles.
+
+So are those of ``gridsynth``, ``rs_decomposition`` and ``clifford_t_decomposition``.
+
+``clifford_t_decomposition`` of PennyLane's asks for the value of each.  Here the gates around the
+rotations are found while the circuit is traced, and those in place of a rotation when the program
+knows its angle.
+
+A callback finds the gates of an angle, by the algorithm of Ross and Selinger that PennyLane has,
+and a loop of the program applies as many as there are.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop._pennylane.patches.rs_decomposition import decompose_value
+from bellhop.base.types import Operand, PyTree
+from bellhop.callbacks.pure_callback import pure_callback
+from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.tape_control_flow import ControlFlow
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.control_flow.trace_body import Branches
+from bellhop.errors import CompileError
+from bellhop.tracing.state import current_circuit, is_tracing
+
+# What the algorithm gives; their places are the codes of the loop.
+_GATES = (
+    *(qml.Hadamard, qml.S, qml.T, qml.PauliX, qml.PauliY, qml.PauliZ, qml.Identity),
+    *(lambda wire, gate=gate: qml.adjoint(gate(wire)) for gate in (qml.S, qml.T)),
+)
+_NAMES = tuple(make(0).name for make in _GATES)
+
+
+_BASIS = {
+    *("Identity", "PauliX", "PauliY", "PauliZ", "Hadamard", "S", "SX", "T", "RZ"),
+    *("Adjoint(S)", "Adjoint(SX)", "Adjoint(T)", "GlobalPhase", "Snapshot", "WireCut"),
+    *("CNOT", "CY", "CZ", "SWAP", "ISWAP", "Adjoint(ISWAP)"),
+}
+# Gates between which a rotation about Z is one about another axis.
+_TO_Z = {"RX": (qml.Hadamard,), "RY": (lambda wires: qml.adjoint(qml.S(wires)), qml.Hadamard)}
+_OF_BASIS = (qml.transforms.commute_controlled, qml.transforms.cancel_inverses)
+_ON_WHOLE = qml.transforms.clifford_t_decomposition.tape_transform
+
+# What a program's array of gates has room for, besides what the algorithm needs for an error.
+_SPARE = 40
+
+
+@functools.wraps(decompose_value)
+def rs_decomposition(
+    op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
+) -> Any:
+    """Decompose as ``qml.ops.rs_decomposition``, by angles too that the program computes."""
+    if not is_tracing():
+        return decompose_value(op, epsilon, is_qjit, **options)
+    if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
+        return decompose_value(op, epsilon, **options)
+    qml.QueuingManager.remove(op)
+    return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
+
+
+def with_gridsynth(
+    operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
+) -> Any:
+    """Return operations with RZ and PhaseShift decomposed, each up to an error of ``epsilon``.
+
+    Args:
+        operations: of a piece of a circuit.
+        epsilon: the error.
+        ppr_basis: must be false.
+        options: of PennyLane's ``rs_decomposition``.
+
+    Raises:
+        CompileError: for a basis of Pauli rotations.
+    """
+    if ppr_basis:
+        raise CompileError(
+            "gridsynth: ppr_basis=True is not supported by bellhop. Leave it out: there are "
+            "Clifford and T gates."
+        )
+    with qml.QueuingManager.stop_recording():
+        return [part for op in operations for part in _decomposed(op, epsilon, options)]
+
+
+def _decomposed(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
+    rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
+    if not isinstance(rotation, qml.RZ | qml.PhaseShift):
+        return [op]
+    if not is_dynamic(rotation.data[0]):
+        return list(decompose_value(rotation, epsilon, **options))
+    return [_found_by_program(rotation, epsilon, options)]
+
+
+def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) -> ControlFlow:
+    """Return a rotation, its global phase included, whose gates the program finds and applies."""
+    (angle,) = rotation.data
+    if angle.shape:
+        raise CompileError(
+            f"the decomposition of {rotation.name} into Clifford and T gates takes one angle, and "
+            f"was given an array of shape {angle.shape}. Use bellhop.vmap over the circuit."
+        )
+    most = int(10 * math.log2(1 / epsilon)) + _SPARE
+    types = jax.ShapeDtypeStruct((most,), np.int32), jax.ShapeDtypeStruct((), np.int32)
+    kind = type(rotation)
+
+    def gridsynth(angle: Any) -> Any:
+        with qml.QueuingManager.stop_recording():
+            *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
+        codes = [_NAMES.index(gate.name) for gate in gates]
+        padded = np.array(codes + [0] * (most - len(codes)), np.int32)
+        return padded, np.int32(len(codes)), np.asarray(phase.data[0], real_type())
+
+    find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), real_type())))
+
+    def play(circuit: Any) -> None:
+        codes, count, phase = find(angle)
+        (wire,) = rotation.wires
+        branches = [lambda make=make: make(wire) and None for make in _GATES]
+
+        def body(carried: PyTree, iteration: Operand) -> Any:
+            circuit.branch(Branches("gridsynth", codes[iteration], _NAMES, branches))
+            return carried
+
+        circuit.for_loop(jnp.asarray(count, int), body, ())
+        qml.GlobalPhase(phase)
+
+    operation, _ = current_circuit().as_operation(play)
+    return operation
+
+
+def taking_computed_angles(transform: Any) -> Any:
+    """Return a transform of a QNode that takes angles that the program computes, if it can."""
+    if transform.tape_transform is not _ON_WHOLE:
+        return transform
+    return type(transform)(_clifford_t, transform.args, transform.kwargs)
+
+
+def _clifford_t(
+    tape: qml.tape.QuantumScript,
+    epsilon: float = 1e-4,
+    method: str = "gridsynth",
+    cache_size: int = 1000,
+    cache_eps_rtol: float | None = None,
+    **options: Any,
+) -> Any:
+    """Return a tape in the Clifford and T basis, as PennyLane's transform does."""
+    parameters = tape.get_parameters(trainable_only=False, operations_only=True)
+    if not any(map(is_dynamic, parameters)):
+        return _ON_WHOLE(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
+    if method != "gridsynth":
+        raise CompileError(
+            f"clifford_t_decomposition: method={method!r} takes no angles that the program "
+            "computes. Use method='gridsynth', or make them static: qjit(static_argnums=...)."
+        )
+    with qml.QueuingManager.stop_recording():
+        gates = [part for op in tape.operations for part in _about_z(op)]
+    # These ask every gate for its controls, which products have not.
+    tape = tape.copy(operations=gates)
+    for simplify in _OF_BASIS:
+        (tape,), _ = simplify(tape)
+    (tape,), _ = qml.transforms.merge_rotations(tape, include_gates=["RZ"])
+    rotations = sum(isinstance(op, qml.RZ) for op in tape.operations)
+    gates = with_gridsynth(tape.operations, epsilon=epsilon / max(rotations, 1), **options)
+    return (tape.copy(operations=gates),), lambda results: results[0]
+
+
+def _about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
+    """Return a gate as gates of the basis and rotations about Z.
+
+    Raises:
+        CompileError: for what PennyLane does not decompose so far.
+    """
+    if op.name in _BASIS or isinstance(op, qml.ops.MidMeasure):
+        return [op]
+    if isinstance(op, qml.ops.Conditional):
+        return [qml.ops.Conditional(op.meas_val, part) for part in _about_z(op.base, depth)]
+    if op.name == "PhaseShift":
+        return [qml.RZ(op.data[0], op.wires), qml.GlobalPhase(-op.data[0] / 2)]
+    if op.name in _TO_Z:
+        there = [gate(op.wires) for gate in _TO_Z[op.name]]
+        back = [qml.adjoint(gate, lazy=False) for gate in reversed(there)]
+        return [*there, qml.RZ(op.data[0], op.wires), *back]
+    if depth == DECOMPOSITION_DEPTH or not op.has_decomposition:
+        raise CompileError(
+            f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "
+            "rotations and Clifford gates. Write these instead."
+        )
+    return [part for inner in decomposition_of(op) for part in _about_z(inner, depth + 1)]

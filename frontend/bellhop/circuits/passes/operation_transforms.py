@@ -1,0 +1,237 @@
+"""What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pennylane as qml
+from pennylane.transforms.core import BoundTransform
+
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.passes import pass_names
+from bellhop.tracing.state import override_trace_state, trace_state
+
+# Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
+# do to some gates is right whatever comes before and after.
+_PIECEWISE = (
+    "cancel_inverses",
+    "combine_global_phases",
+    "commute_controlled",
+    "compile",
+    "decompose",
+    "merge_rotations",
+    "remove_barrier",
+    "single_qubit_fusion",
+    "unitary_to_rot",
+)
+
+Operations = Sequence[Any]
+# Takes the operations of a piece of a circuit, and returns those in their place.
+Rewrite = Callable[[Operations], Operations]
+
+
+def rewriting(qnode: qml.QNode) -> Rewrite:
+    """Return what changes the operations of a QNode, all of whose transforms are piecewise.
+
+    What adds noise is left out: circuits do that themselves.
+    """
+    rewrites = [
+        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, qnode)
+        for transform in qnode.compile_pipeline
+        if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
+    ]
+    folding = trace_state().folding
+    if folding is not None and not folding.is_global:
+        rewrites.append(lambda ops: _fold_each(ops, folding.times))
+    return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
+
+
+def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
+    """Return the passes that a QNode asks for by ``qml.transform(pass_name=...)``.
+
+    Raises:
+        ValueError: for a pass, or an option of one, that there is not.
+    """
+    passes: list[str] = []
+    for transform in filter(_is_pass, qnode.compile_pipeline):
+        passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
+    return tuple(passes)
+
+
+def _is_pass(transform: Any) -> bool:
+    """Tell whether a transform is a pass of ours, which is known by its name alone."""
+    return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
+
+
+def _is_gridsynth(transform: Any) -> bool:
+    """Tell whether a transform is the pass that is done here, where angles are known."""
+    return transform.tape_transform is None and transform.pass_name == "gridsynth"
+
+
+def _gridsynth(transform: Any) -> Rewrite:
+    from bellhop.circuits.passes.gridsynth import with_gridsynth
+
+    return lambda operations: with_gridsynth(operations, **transform.kwargs)
+
+
+def transform_name(transform: Any) -> str:
+    """Return the name that a user knows a transform by."""
+    name = getattr(transform.tape_transform, "__name__", str(transform))
+    return name.removeprefix("_").removesuffix("_transform")
+
+
+@contextmanager
+def named_in_errors(transforms: str) -> Iterator[None]:
+    """Add a note that names transforms to what PennyLane raises in them."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"raised in PennyLane's transform {transforms}")
+        raise
+
+
+def is_piecewise(transform: Any) -> bool:
+    """Tell whether a transform may see a circuit piece by piece."""
+    if _is_pass(transform) or _is_gridsynth(transform):
+        return True
+    name = transform_name(transform)
+    # What qml.compile does of its own accord may; what it is told to do may be anything.
+    is_told = name == "compile" and bool(transform.args or transform.kwargs)
+    return name in _PIECEWISE and not is_told
+
+
+# Transforms that replace each QubitUnitary by rotations.
+_DECOMPOSES_MATRICES = ("decompose", "unitary_to_rot")
+
+
+def _rewrite_of(transform: Any, qnode: qml.QNode) -> Rewrite:
+    """Return what a piecewise transform does to operations.
+
+    Angles of a two-qubit matrix come of eigenvectors, which have no derivative where eigenvalues
+    are equal, as for a product of two gates; Euler angles have none at the identity.  So the
+    rotations are made of the matrix without a derivative, and one gate behind them has the
+    derivative::
+
+        QubitUnitary(U)    rotations of U0 = stop_gradient(U)    QubitUnitary(U U0^-1)
+
+    The last matrix is the identity.  With shots devices take no matrix, so there is none.
+    """
+    apply = _transformed(transform)
+    if transform_name(transform) not in _DECOMPOSES_MATRICES or qnode.shots.total_shots:
+        return apply
+
+    def apply_with_derivatives(operations: Operations) -> Operations:
+        if not any(map(_has_computed_matrix, operations)):
+            return apply(operations)
+        made: list[Any] = []
+        for is_matrix, group in itertools.groupby(operations, _has_computed_matrix):
+            if not is_matrix:
+                made += apply(list(group))
+                continue
+            for op in group:
+                made += _decomposed_with_derivative(op, apply)
+        return made
+
+    return apply_with_derivatives
+
+
+def _has_computed_matrix(op: qml.operation.Operator) -> bool:
+    """Return whether an operation is a matrix that the program computes."""
+    is_one = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
+    return is_one and op.batch_size is None
+
+
+def _decomposed_with_derivative(op: qml.QubitUnitary, apply: Rewrite) -> Operations:
+    matrix = op.data[0]
+    known = jax.lax.stop_gradient(matrix)
+    with qml.QueuingManager.stop_recording():
+        parts = apply([qml.QubitUnitary(known, wires=op.wires)])
+        if any(isinstance(part, qml.QubitUnitary) for part in parts):
+            # The transform keeps matrices.
+            return [op]
+        rest = qml.QubitUnitary(matrix @ jnp.conj(known).T, wires=op.wires)
+    return [*parts, rest]
+
+
+def _transformed(transform: Any) -> Rewrite:
+    function = transform.tape_transform
+
+    def apply(operations: Operations) -> Operations:
+        tape = qml.tape.QuantumScript(operations)
+        with qml.QueuingManager.stop_recording(), named_in_errors(transform_name(transform)):
+            (changed,), _ = function(tape, *transform.args, **transform.kwargs)
+        return list(changed.operations)
+
+    return apply
+
+
+@dataclass(frozen=True)
+class Folding:
+    """How circuits are folded: undone and done again, so many times.
+
+    Attributes:
+        times: how many.
+        is_global: whether it is the circuit as a whole, or each gate.
+    """
+
+    times: int
+    is_global: bool
+
+
+def global_folding() -> int:
+    """Return how many times circuits that are traced now are folded as a whole."""
+    folding = trace_state().folding
+    return folding.times if folding is not None and folding.is_global else 0
+
+
+# Transforms that add noise behind gates: those of a folded circuit, since noise has no inverse.
+_ADDS_NOISE = ("add_noise", "insert")
+
+
+def with_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], bool]:
+    """Return transforms, with folding in front of the first that adds noise.
+
+    Returns:
+        the transforms, and whether one of them folds.
+    """
+    folding = trace_state().folding
+    noisy = [n for n, each in enumerate(transforms) if transform_name(each) in _ADDS_NOISE]
+    if folding is None or not noisy:
+        return list(transforms), False
+
+    @qml.transform
+    def fold(tape: Any) -> Any:
+        operations = _fold(tape.operations, folding)
+        return (tape.copy(operations=operations),), lambda results: results[0]
+
+    return [*transforms[: noisy[0]], BoundTransform(fold), *transforms[noisy[0] :]], True
+
+
+def _fold(operations: Operations, folding: Folding) -> Operations:
+    # Inverses are gates of their own where they can be, which noise models know by name.
+    if not folding.is_global:
+        return _fold_each(operations, folding.times, is_lazy=False)
+    gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
+    undone = [qml.adjoint(op, lazy=False) for op in reversed(gates)]
+    return [*operations, *(undone + gates) * folding.times]
+
+
+def folded(scale: int, folding: str) -> AbstractContextManager[None]:
+    """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
+    return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
+
+
+def _fold_each(operations: Operations, times: int, *, is_lazy: bool = True) -> Operations:
+    """Return operations, each gate with its inverse and itself again after it, so many times."""
+    folded: list[Any] = []
+    for op in operations:
+        folded.append(op)
+        if not isinstance(op, qml.operation.StatePrepBase):
+            with qml.QueuingManager.stop_recording():
+                folded += [qml.adjoint(op, lazy=is_lazy), op] * times
+    return folded

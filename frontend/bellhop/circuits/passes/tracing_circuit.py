@@ -1,0 +1,408 @@
+"""A circuit while a function with gates is traced: from PennyLane's queue to a jaxpr with gates.
+
+PennyLane queues operations when they are made.  The queue is flushed before anything that is no
+operation: control flow, a mid-circuit measurement, and the end of the circuit.  For ::
+
+    qml.RX(x, 0)                                          queued
+    qml.RY(y, 1)                                          queued
+    bellhop.for_loop(0, 3)(lambda i: qml.RZ(z, 0))()      an equation of RX and RY, then the loop's
+    return qml.expval(qml.Z(0))
+
+the equations are those that it says on the right.  Nothing else has a queue: what circuits are
+played on gets operations, loops, branches and measurements from the jaxpr.
+"""
+
+import itertools
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, get_opaque_trace_state
+from pennylane.operation import Operator
+from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
+from pennylane.tape import QuantumScript
+from pennylane.wires import Wires
+
+from bellhop.base.source import user_site
+from bellhop.base.types import Operand, PyTree, Wire
+from bellhop.circuits.gates.traced_operators import TracedOperator, without_functions
+from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.gate_jaxpr import (
+    GateJaxpr,
+    Unknown,
+    for_loop_p,
+    operations_p,
+    outcome_p,
+    region_p,
+    traced,
+)
+from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.ir.tape_control_flow import ControlFlow
+from bellhop.circuits.passes.gate_evaluation import (
+    evaluate,
+    refused_allocation,
+    refused_measurement,
+)
+from bellhop.circuits.passes.used_wires import UsedWires
+from bellhop.control_flow.trace_body import Branches, trace_branches, trace_step
+from bellhop.errors import CompileError
+from bellhop.tracing.state import circuit_scope
+
+
+class _Queue(AnnotatedQueue):
+    """The queue of a circuit, of a loop's body or of a branch; it refuses gates of other traces.
+
+    A JAX transformation inside the quantum function traces its body separately.  A gate in such a
+    body would be applied once, although ``jax.lax.scan`` runs the body many times.
+    """
+
+    def __init__(self, where: str, flushed: Mapping[int, Operator]) -> None:
+        super().__init__()
+        self._where = where
+        self._flushed = flushed
+        self._trace = get_opaque_trace_state(convention="bellhop")
+        self.sites: dict[int, str] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        """Refuse a copy, which PennyLane's debugger runs on the device while gates are collected.
+
+        Raises:
+            CompileError: always.
+        """
+        raise CompileError(
+            f"{self._where}: qml.debug_state, debug_expval and debug_probs run the "
+            "gates so far on PennyLane's device, and a program runs its gates later. Use "
+            "qml.Snapshot and qml.snapshots, or call the QNode without qjit."
+        )
+
+    def append(self, obj: Any, **kwargs: Any) -> None:
+        """Take an operation or measurement."""
+        if get_opaque_trace_state(convention="bellhop") != self._trace:
+            raise CompileError(
+                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
+                "transformation (jax.lax.scan, jax.jit, jax.vmap, ...) within the quantum "
+                "function, which cannot hold gates. Use bellhop.for_loop, while_loop or cond, or "
+                "call the QNode inside the transformation instead."
+            )
+        self.sites[id(obj)] = user_site()
+        super().append(obj, **kwargs)
+
+    def remove(self, obj: Any) -> None:
+        """Take out an operation that is measured, or becomes a part of another one."""
+        if id(obj) in self._flushed:
+            raise CompileError(
+                f"{self._where}: {obj} was made before a loop or a conditional, where it is a "
+                "gate. Make it where it is measured or a part of another operator, or outside the "
+                "QNode."
+            )
+        super().remove(obj)
+
+    def take_out(self, operations: Sequence[Operator]) -> None:
+        """Take out operations that are applied."""
+        for op in operations:
+            super().remove(op)
+
+
+class TracingCircuit:
+    """The current circuit while a function with gates is traced into a jaxpr.
+
+    Args:
+        where: the QNode and its line, for errors.
+        circuit: the circuit around it, or the one that is meant; None where that is not known yet.
+        is_whole: whether the function is that of a QNode, which measures and allocates wires.
+        is_inverted: whether the function is to be inverted.
+    """
+
+    def __init__(
+        self, where: str, circuit: Any, *, is_whole: bool = False, is_inverted: bool = False
+    ) -> None:
+        self.where = where
+        self._circuit = circuit
+        self._is_whole = is_whole
+        # PennyLane's adjoint ignores measurements in the function.
+        self._needs_measurements = not is_inverted
+        self._queue: _Queue | None = None
+        self._sites: dict[int, str] = {}
+        # What was applied before a construct, by the number of the object; what was in a loop is
+        # gone behind it.
+        self._flushed: ChainMap[int, Operator] = ChainMap()
+
+    def labels(self) -> Sequence[Any]:
+        """Return the wires of the circuit, as far as they are known."""
+        return () if self._circuit is None else self._circuit.labels()
+
+    def gates_of(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
+        """Trace a quantum function with this as the current circuit."""
+
+        def run(*args: Any) -> Any:
+            with circuit_scope(self), self.queue():
+                return function(*args)
+
+        return traced(run, *args)
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        """Queue the operations that are made inside of the ``with`` block, and apply them."""
+        outer, flushed = self._queue, self._flushed
+        self._flushed = flushed.new_child()
+        try:
+            with _Queue(self.where, self._flushed) as queue:
+                self._queue = queue
+                yield
+                self._flush(queue)
+                if self._needs_measurements:
+                    self._check_all_returned(queue)
+                self._sites = queue.sites
+        finally:
+            self._queue, self._flushed = outer, flushed
+
+    def site_of(self, operation: Any) -> str:
+        """Return the ``file:line`` of an operation; of one that is not queued, an empty text."""
+        sites = self._sites if self._queue is None else self._queue.sites
+        return sites.get(id(operation), "")
+
+    def is_collecting(self) -> bool:
+        """Tell whether this circuit's queue gets the operations that are made now."""
+        return self._queue is not None and QueuingManager.active_context() is self._queue
+
+    def flush_active(self, construct: str) -> None:
+        """Apply the operations that are queued so far, before a construct such as a loop."""
+        if self._queue is None or not self.is_collecting():
+            raise collected_elsewhere(self.where, construct)
+        operations = self._flush(self._queue)
+        self._queue.take_out(operations)
+        self._flushed.update({id(op): op for op in operations})
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Append an equation for operations."""
+        operator, operands = TracedOperator.of(list(operations))
+        sites = tuple(map(self.site_of, operations))
+        if not operator.is_closed:
+            parts = [list(without_functions(op, self.where)) for op in operations]
+            operator, operands = TracedOperator.of(list(itertools.chain(*parts)))
+            sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
+        operations_p.bind(*operands, operator=operator, sites=sites)
+
+    def region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
+        """Append an equation for the adjoint of a function, or for that with controls."""
+        operator, operands = None, list[Any]()
+        if controls is not None:
+            operator, operands = TracedOperator.of(controls)
+        region_p.bind(*gates.operands, *operands, body=gates.closed, controls=operator)
+
+    def for_loop(
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
+    ) -> Any:
+        """Append an equation for a loop; return the carried values after it.
+
+        Args:
+            n_iterations: the number of iterations: an ``int``, or a tracer if the program computes
+                it.
+            body: takes the carried values and the number of the iteration; returns the carried
+                values of the next iteration.
+            carried: the carried values of the first iteration.
+        """
+        self.flush_active("for_loop")
+        first, step = trace_step("for_loop", self._part(body), carried, jnp.asarray(0))
+        leaves, tree = jax.tree.flatten(first)
+
+        def iteration(number: Any, *leaves: Operand) -> Any:
+            return step(jax.tree.unflatten(tree, leaves), number)[0]
+
+        gates = traced(iteration, jnp.asarray(0), *leaves)
+        is_known = isinstance(n_iterations, int)
+        last = for_loop_p.bind(
+            *gates.operands,
+            *leaves,
+            *([] if is_known else [n_iterations]),
+            body=gates.closed,
+            n_consts=len(gates.operands),
+            length=n_iterations if is_known else None,
+        )
+        return jax.tree.unflatten(tree, last)
+
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
+        """Append an equation for a loop; return the carried values after it.
+
+        Args:
+            condition: takes the carried values; returns whether another iteration follows.
+            body: takes the carried values; returns those of the next iteration.
+            carried: the carried values of the first iteration.
+        """
+        self.flush_active("while_loop")
+        first, step = trace_step("while_loop", self._part(body), carried)
+        return jax.lax.while_loop(
+            lambda carried: self._condition(condition, carried),
+            lambda carried: step(carried)[0],
+            first,
+        )
+
+    def branch(self, branches: Branches) -> Any:
+        """Append an equation for a conditional; return its result."""
+        self.flush_active(branches.construct)
+        runners, _ = trace_branches(branches.map_functions(self._part))
+        return jax.lax.switch(branches.index, runners)[0]
+
+    def _part(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            with self.queue():
+                return function(*args), ()
+
+        return run
+
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool
+    ) -> Any:
+        """Append an equation for a measurement, also of several wires; return its outcome."""
+        if not self._is_whole:
+            raise refused_measurement(self.where, site)
+        options = {"reset": reset, "postselect": postselect, "site": site}
+        if self._circuit is not None and self._circuit.outcomes_are_operations:
+            return self._circuit.mid_measure(label, **options)
+        wire, operands = TracedOperator.of([label])
+        [outcome] = outcome_p.bind(*operands, operator=wire, is_joint=is_joint, **options)
+        return outcome
+
+    def for_control_flow(self) -> Any:
+        """Return the object whose ``for_loop``, ``while_loop`` and ``branch`` are to be called.
+
+        That is this circuit.  While a queue of PennyLane's collects operations that this circuit
+        gets later, as for the function of a ``qml.adjoint`` in a tape, it is an object that puts
+        the control flow on that queue.
+        """
+        return self if self.is_collecting() else ControlFlowOnTape(self)
+
+    def as_operation(self, play: Callable[[Any], Any]) -> Any:
+        """Return what ``as_operation`` does."""
+        return as_operation(self, play)
+
+    def _flush(self, queue: _Queue) -> list[Any]:
+        self._check_measured_last(queue)
+        operations, *_ = process_queue(queue)
+        if any(isinstance(op, QuantumScript) for op in operations):
+            raise CompileError(
+                f"{self.where}: a QuantumTape stands in the quantum function, and is no "
+                "operation. Make it under qml.QueuingManager.stop_recording(), and call "
+                "qml.apply of each of its operations."
+            )
+        self._check_numbers(operations)
+        allocating = next(filter(is_allocation, operations), None)
+        if allocating is not None and not self._is_whole:
+            raise refused_allocation(self.where, allocating)
+        if operations:
+            self.apply(operations)
+        return operations
+
+    def _check_measured_last(self, queue: _Queue) -> None:
+        """Raise an error for a measurement that gates follow."""
+        measured = None
+        for obj, info in queue.items():
+            if "owner" in info:
+                continue
+            if is_measurement(obj):
+                measured = measured or obj
+            elif measured is not None and isinstance(obj, Operator):
+                raise CompileError(
+                    f"{self.where}: {measured} ({queue.sites[id(measured)]}) is measured, and "
+                    f"{obj.name} follows. Measure after all gates and return that, or use "
+                    "bellhop.measure for an outcome in the middle."
+                )
+
+    def _check_numbers(self, operations: Sequence[Any]) -> None:
+        """Raise an error for parameters that are not numbers."""
+        for op in operations:
+            for value in op.data:
+                if value is None or isinstance(value, str):
+                    raise CompileError(
+                        f"{self.where}: a parameter of {op.name} is {value}, which is no number. "
+                        "Give a number, or an array of numbers."
+                    )
+
+    def _check_all_returned(self, queue: _Queue) -> None:
+        """Raise an error for a measurement that is not returned."""
+        for obj, info in queue.items():
+            if is_measurement(obj) and "is_returned" not in info:
+                raise CompileError(
+                    f"{self.where}: {obj} ({queue.sites[id(obj)]}) is measured and not returned "
+                    "by the quantum function, so its value would be lost. Return it, or take it "
+                    "out."
+                )
+
+    def _condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
+        """Return whether a ``while`` loop goes on; raise an error if its condition has gates."""
+        with AnnotatedQueue() as queue:
+            holds = condition(carried)
+        if queue.queue:
+            raise CompileError(
+                f"{self.where}: the condition of a while_loop applies gates. Apply them in "
+                "the body."
+            )
+        return jnp.asarray(holds)
+
+
+def collected_elsewhere(where: str, construct: str) -> CompileError:
+    """Return the error of a construct that stands among operations which PennyLane collects."""
+    return CompileError(
+        f"{where}: a {construct} stands where gates are collected by something else "
+        "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
+        f"by bellhop. Put these into the body of the {construct}."
+    )
+
+
+def as_operation(circuit: Any, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
+    """Return control flow as an operation, and its values.
+
+    Args:
+        circuit: the one that gets the operation later.
+        play: applies it to a circuit, and returns its values.
+    """
+    tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
+    gates = tracing.gates_of(lambda: play(tracing))
+    evaluated = evaluate(gates.closed, gates.operands, circuit.where)
+    wires = wires_of(gates.closed, circuit)
+    operation = ControlFlow(gates.closed, gates.operands, evaluated.kept, wires)
+    return operation, jax.tree.unflatten(gates.tree, evaluated.results)
+
+
+def wires_of(closed: ClosedJaxpr, circuit: Any) -> Wires:
+    """Return the wires of all operations in a jaxpr; all of a circuit's, if some are traced."""
+    wires = UsedWires(closed).of()
+    are_known = not any(isinstance(wire, Unknown) for wire in wires)
+    return Wires(wires if are_known else circuit.labels())
+
+
+class ControlFlowOnTape:
+    """Puts control flow on PennyLane's active queue, as a ``ControlFlow`` operation.
+
+    The caller needs its values now, and the circuit gets its gates later.
+
+    Args:
+        circuit: the circuit.
+    """
+
+    def __init__(self, circuit: Any) -> None:
+        self._circuit = circuit
+
+    def for_loop(
+        self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
+    ) -> Any:
+        """Defer a loop; return the carried values."""
+        play = lambda circuit: circuit.for_loop(n_iterations, body, carried)
+        return self._defer("for_loop", play)
+
+    def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
+        """Defer a loop; return the carried values."""
+        play = lambda circuit: circuit.while_loop(condition, body, carried)
+        return self._defer("while_loop", play)
+
+    def branch(self, branches: Branches) -> Any:
+        """Defer a conditional; return its result."""
+        return self._defer(branches.construct, lambda circuit: circuit.branch(branches))
+
+    def _defer(self, construct: str, play: Callable[[Any], Any]) -> Any:
+        if not QueuingManager.recording():
+            raise collected_elsewhere(self._circuit.where, construct)
+        return as_operation(self._circuit, play)[1]

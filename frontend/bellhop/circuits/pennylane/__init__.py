@@ -1,1 +1,0 @@
-"""PennyLane's own tools, transforms and queues, as circuits need them."""

@@ -1,1 +1,0 @@
-"""Calls of QNodes in our programs."""

@@ -1,1 +1,0 @@
-"""A circuit while its quantum function is traced."""

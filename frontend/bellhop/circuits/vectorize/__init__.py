@@ -1,1 +1,0 @@
-"""Scalars that are computed by equal equations are computed as one vector."""
