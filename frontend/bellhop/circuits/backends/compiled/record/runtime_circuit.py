@@ -69,13 +69,13 @@ from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, 
 from bellhop.circuits.gates.concretization_errors import naming
 from bellhop.circuits.gates.decompositions import prepared_together
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.ir.device_measurements import Snapshots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
 from bellhop.circuits.ir.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
 from bellhop.circuits.ir.gate_jaxpr import MOST_GATES
 from bellhop.circuits.ir.memory import check_result_fits
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, as_int32, is_dynamic
 from bellhop.circuits.measure.measurements import MeasurementList
