@@ -44,12 +44,14 @@ from bellhop.circuits.ir.gate_jaxpr import (
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import without_precision_warnings
+from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
 from bellhop.circuits.passes.noise_models import takes_noise_in_pieces
-from bellhop.circuits.passes.operation_transforms import global_folding
+from bellhop.circuits.passes.operation_transforms import adds_noise, global_folding
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
+from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
@@ -139,6 +141,8 @@ def _run(
     runner: Runner | None,
 ) -> Any:
     where = config.where
+    if PAULI_TWIRLING in config.passes:
+        _prepare_twirling(qnode, config)
     if needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape the user may look at what is no tracer.
@@ -154,6 +158,23 @@ def _run(
     if result is None and not _has_outcomes(once.traced(where, inputs)):
         return run_by_python(circuit, qnode.device)
     return result
+
+
+def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
+    """Offer the device's seed for random Paulis, and check that noise models will see them.
+
+    Raises:
+        CompileError: where noise is added on a tape, before Paulis are drawn.
+    """
+    if not config.shots.total:
+        offer_seed_of(qnode.device)
+    on_tape = needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device)
+    if on_tape and adds_noise(config.transforms):
+        raise CompileError(
+            f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
+            "is not supported. Let one qml.add_noise be the first transform of a QNode on "
+            "default.mixed that is not mitigated."
+        )
 
 
 def _has_outcomes(function: TracedQuantumFunction) -> bool:

@@ -14,7 +14,8 @@ from pennylane.transforms.core import BoundTransform
 
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.passes import pass_names
+from bellhop.circuits.passes.pauli_twirling import twirl
+from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
 
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
@@ -47,10 +48,24 @@ def rewriting(config: CircuitConfig) -> Rewrite:
         for transform in config.transforms
         if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
     ]
+    if PAULI_TWIRLING in config.passes and not adds_noise(config.transforms):
+        rewrites.append(functools.partial(twirl, names_paulis=False))
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
         rewrites.append(lambda ops: _fold_each(ops, folding.times))
     return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
+
+
+def before_noise(config: CircuitConfig) -> Rewrite:
+    """Return the function that changes operations before a noise model sees them."""
+    if PAULI_TWIRLING in config.passes:
+        return functools.partial(twirl, names_paulis=True)
+    return lambda operations: operations
+
+
+def adds_noise(transforms: Sequence[BoundTransform]) -> bool:
+    """Return whether a noise model of ``qml.add_noise`` is among transforms."""
+    return any(transform_name(transform) in _ADDS_NOISE for transform in transforms)
 
 
 def passes_by_transforms(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:

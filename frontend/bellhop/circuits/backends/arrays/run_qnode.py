@@ -43,7 +43,7 @@ from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.noise_models import noise_of
-from bellhop.circuits.passes.operation_transforms import rewriting
+from bellhop.circuits.passes.operation_transforms import before_noise, rewriting
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
@@ -172,7 +172,7 @@ def _traced(
         circuit = SimulatedCircuit(simulator, rows.at(row), faults, outcomes, on_branch, box)
         player, measured = Player(rewriting(config)), circuit.statistics
         if noise is not None:
-            player = NoisyPlayer(noise=noise, behind=rewriting(config))
+            player = NoisyPlayer(change=before_noise(config), noise=noise, behind=rewriting(config))
             measured = functools.partial(player.statistics, circuit)
         leaves, out_tree = call.function.play(circuit, simulator.given(inputs), player)
         method = circuit.method = call.chosen_method(circuit, leaves)
