@@ -33,6 +33,7 @@ from bellhop.circuits.measure.sampling import (
     rotated_as_in_pennylane,
 )
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
+from bellhop.circuits.measure.user_measurements import UserSampleProcess
 
 mp = qml.measurements
 
@@ -199,6 +200,7 @@ _CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.MutualInfoMP: ("mutual_info", OfDensityMatrix),
     mp.ClassicalShadowMP: ("classical_shadow", ClassicalShadow),
     mp.ShadowExpvalMP: ("shadow_expval", ShadowExpval),
+    mp.SampleMeasurement: ("", UserSampleProcess),
     mp.StateMeasurement: ("", OfState),
     mp.MeasurementProcess: ("", Process),
 }
