@@ -4,65 +4,66 @@ The modules of a runner are imported when a circuit first needs it: a circuit th
 needs none of the others, which are half of ``circuits``.
 """
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-import pennylane as qml
-
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import has_engine
+from bellhop.circuits.ir.backend_registry import Runner, find_backend
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.diff_method import HADAMARD
 from bellhop.circuits.ir.precision import is_in_single_precision
-from bellhop.circuits.ir.wires import WireMap
 from bellhop.tracing.state import trace_state
 
-# Takes a circuit, its PennyLane device and its wires; returns the measurements' values, in the
-# structure that the quantum function returned; None where only a device that Python calls can run
-# the circuit.
-Runner = Callable[[Circuit, Any, WireMap], Any]
+_BACKENDS = "bellhop.circuits.backends."
+_COMPILED = _BACKENDS + "compiled.lowering.runtime_devices"
+_SIMULATED = ("DefaultQubit", "DefaultMixed")
 
 
-def runner_of(device: qml.devices.Device, config: CircuitConfig) -> Runner | None:
-    """Return what traces the circuits of a device; None where the program calls the device.
+def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
+    """Return the function that runs circuits on a device; None where the program calls the device.
 
-    That is a device that is neither compiled nor part of programs.  So it is called for states in
-    single precision that the engine does not run, since compiled interfaces have states in double
-    precision alone, and for Hadamard tests, which are other circuits, that PennyLane makes of
-    tapes.
+    The program calls a device that is neither compiled nor simulated in programs. It also calls a
+    compiled device for states in single precision that the engine does not run, since compiled
+    interfaces have states in double precision alone, and for Hadamard tests, which are other
+    circuits that PennyLane makes of tapes.
 
     Args:
-        device: the device.
-        config: how the circuits are to be run.
+        device: the PennyLane device.
+        config: how its circuits are to be run.
     """
-    if type(device) is qml.devices.DefaultQubit:
-        from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_default_qubit
-
-        return run_default_qubit
+    registered = find_backend(type(device))
+    if registered is not None:
+        return registered
+    if _is_class_of_pennylane(device, "DefaultQubit"):
+        return _import_runner(_COMPILED, "run_default_qubit")
     if is_in_program(device):
-        from bellhop.circuits.backends.arrays.run_qnode import run_traced
-
-        return run_traced
-    if type(device) is qml.devices.DefaultClifford and config.shots.total:
-        # Its exact values are PennyLane's own, of tapes; a class of one's own that is derived from
-        # it may do otherwise.
-        from bellhop.circuits.backends.stim.run_clifford import run_clifford
-
-        return run_clifford
-    if isinstance(device, qml.devices.NullQubit):
-        from bellhop.circuits.backends.null.null_qubit import run_null
-
-        return run_null
+        return _import_runner(_BACKENDS + "arrays.run_qnode", "run_traced")
+    if _is_class_of_pennylane(device, "DefaultClifford") and config.shots.total:
+        # Without shots the device has exact values that only PennyLane computes, of tapes.
+        return _import_runner(_BACKENDS + "stim.run_clifford", "run_clifford")
+    if device.name == "null.qubit":
+        return _import_runner(_BACKENDS + "null.null_qubit", "run_null")
     is_compiled = hasattr(device, "get_c_interface") and config.diff_method != HADAMARD
     is_too_precise = is_in_single_precision(device) and not (has_engine(device) and config.engine)
     if not is_compiled or is_too_precise:
         return None
-    from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_on_plugin
-
-    return run_on_plugin
+    return _import_runner(_COMPILED, "run_on_plugin")
 
 
-def run_by_python(circuit: Circuit, device: qml.devices.Device) -> Any:
+def _import_runner(module: str, name: str) -> Runner:
+    """Return a function of a backend, whose modules are imported when a circuit first needs it."""
+    runner: Runner = getattr(import_module(module), name)
+    return runner
+
+
+def _is_class_of_pennylane(device: Any, *names: str) -> bool:
+    """Return whether the class of a device is PennyLane's own; a derived class may differ."""
+    kind = type(device)
+    return kind.__name__ in names and kind.__module__.startswith("pennylane.devices.")
+
+
+def run_by_python(circuit: Circuit, device: Any) -> Any:
     """Trace a circuit whose device Python calls, which knows its wires itself."""
     from bellhop.circuits.backends.tapes.run_on_python_device import run_on_python_device
 
@@ -75,6 +76,6 @@ def is_in_program(device: Any) -> bool:
     A class of one's own that is derived from such a device may do otherwise, and is called.
     Lightning has no states over several devices of ours, so these are the program's.
     """
-    if type(device) in (qml.devices.DefaultQubit, qml.devices.DefaultMixed):
+    if _is_class_of_pennylane(device, *_SIMULATED):
         return True
     return device.name == "lightning.qubit" and trace_state().partitions_states

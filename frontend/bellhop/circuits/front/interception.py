@@ -23,14 +23,15 @@ from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.equations import iterate_equations
 from bellhop.base.source import definition_site, error_site, function_name
-from bellhop.circuits.backends.choose import Runner, run_by_python, runner_of
+from bellhop.circuits.backends.choose import choose_backend, run_by_python
 from bellhop.circuits.front.mid_circuit_measure import measuring_pauli_words
 from bellhop.circuits.front.quantum_function import QuantumFunction, RunOnce, TracedQuantumFunction
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
+from bellhop.circuits.gates.allocation import is_allocation
 from bellhop.circuits.gates.traced_controls import making_controlled
 from bellhop.circuits.gates.traced_powers import power_of_traced
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import (
@@ -48,7 +49,7 @@ from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
 from bellhop.circuits.passes.noise_models import takes_noise_in_pieces
-from bellhop.circuits.passes.operation_transforms import adds_noise, global_folding
+from bellhop.circuits.passes.operation_transforms import adds_noise, global_folding, rewriting
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
 from bellhop.passes import PAULI_TWIRLING
@@ -96,7 +97,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
     with _named_in_errors(where):
         config = read_config(qnode, where)
-        result = _call(qnode, args, kwargs, config, runner_of(qnode.device, config))
+        result = _call(qnode, args, kwargs, config, choose_backend(qnode.device, config))
         return _call(qnode, args, kwargs, config, None) if result is None else result
 
 
@@ -147,7 +148,9 @@ def _run(
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape the user may look at what is no tracer.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
-    once, inputs = function.of(args, kwargs, computed, folds=global_folding())
+    once, inputs = function.of(
+        args, kwargs, computed, folds=global_folding(), change=rewriting(config)
+    )
     if needs_tape(qnode) and _allocates_alone(once.traced(where, inputs)):
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)

@@ -114,7 +114,12 @@ class RunOnce:
         self._traced: dict[tuple[int, ...], list[TracedQuantumFunction]] = {}
 
     def of(
-        self, args: Any, kwargs: Any, computed: type = jax.Array, folds: int = 0
+        self,
+        args: Any,
+        kwargs: Any,
+        computed: type = jax.Array,
+        folds: int = 0,
+        change: Callable[..., Any] | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
         """Return the function of those leaves of its arguments that are computed, and these.
 
@@ -125,6 +130,7 @@ class RunOnce:
             kwargs: its arguments by name.
             computed: the type of what is computed.
             folds: how often it is folded.
+            change: changes the operations before a circuit gets them.
         """
         is_computed = lambda leaf: isinstance(leaf, computed)
         places, leaves, filled = split_leaves((args, kwargs), is_computed)
@@ -133,7 +139,7 @@ class RunOnce:
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
-        return QuantumFunction(self._traced.setdefault(places, []), run, folds), leaves
+        return QuantumFunction(self._traced.setdefault(places, []), run, folds, change), leaves
 
 
 class QuantumFunction:
@@ -143,14 +149,20 @@ class QuantumFunction:
         traced: what it was traced to, in a list as long as that is known.
         function: takes the arrays.
         folds: how often it is folded, for zero-noise extrapolation: ``U (U^-1 U)^folds``.
+        change: changes the operations before a circuit gets them.
     """
 
     def __init__(
-        self, traced: list[TracedQuantumFunction], function: Callable[..., Any], folds: int
+        self,
+        traced: list[TracedQuantumFunction],
+        function: Callable[..., Any],
+        folds: int,
+        change: Callable[..., Any] | None,
     ) -> None:
         self._traced = traced
         self._function = function
         self._folds = folds
+        self._change = change
 
     def traced(
         self, where: str, inputs: Sequence[Any], circuit: Any = None
@@ -174,10 +186,11 @@ class QuantumFunction:
         Args:
             circuit: the circuit.
             inputs: the arrays.
-            player: plays them, if not as they are.
+            player: plays them, if not a player that only changes operations.
         """
         traced = self.traced(circuit.where, inputs, circuit)
-        player = player or Player()
+        if player is None:
+            player = Player() if self._change is None else Player(self._change)
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
             operands = player.interpret(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._folds)

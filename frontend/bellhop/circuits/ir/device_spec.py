@@ -1,8 +1,12 @@
 """Quantum devices: what a PennyLane device means to the runtime."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-import pennylane as qml
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,22 @@ which are single where JAX's 64-bit types are off; what lies between converts
 precision, and its results are as precise as the numbers that it is made of.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.tracing.state import current_options
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 def real_type() -> np.dtype:

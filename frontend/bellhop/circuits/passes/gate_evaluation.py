@@ -29,7 +29,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.gates.allocation import is_allocation
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,

@@ -16,8 +16,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree, Wire
+from bellhop.circuits.gates.allocation import is_allocation
 from bellhop.circuits.gates.half_precision import not_in_half
-from bellhop.circuits.ir.allocation import is_allocation
 from bellhop.circuits.ir.gate_jaxpr import (
     MOST_GATES,
     ForLoop,

@@ -24,8 +24,8 @@ from bellhop._pennylane.patches.rs_decomposition import decompose_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.control_flow.trace_body import Branches
 from bellhop.errors import CompileError

@@ -18,8 +18,8 @@ from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
 from bellhop.circuits.gates.decompositions import decomposition_of
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.config import CircuitConfig
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.operation_transforms import is_piecewise, transform_name
 from bellhop.errors import CompileError

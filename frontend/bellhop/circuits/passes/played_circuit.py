@@ -16,11 +16,11 @@ from pennylane import Identity
 
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.allocation import Allocations
+from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.tracing_circuit import (
     ControlFlowOnTape,

@@ -18,9 +18,9 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.concretization_errors import naming
 from bellhop.circuits.gates.gate_check import check_is_gate
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.played_circuit import PlayedCircuit

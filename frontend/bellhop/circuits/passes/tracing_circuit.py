@@ -28,8 +28,9 @@ from pennylane.wires import Wires
 
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
+from bellhop.circuits.gates.allocation import is_allocation
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_operators import TracedOperator, without_functions
-from bellhop.circuits.ir.allocation import is_allocation
 from bellhop.circuits.ir.gate_jaxpr import (
     GateJaxpr,
     Unknown,
@@ -40,7 +41,6 @@ from bellhop.circuits.ir.gate_jaxpr import (
     traced,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.passes.gate_evaluation import (
     evaluate,
     refused_allocation,

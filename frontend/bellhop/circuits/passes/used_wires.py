@@ -13,7 +13,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.constant_eval import evaluate_constant, evaluate_or_none
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.allocation import number_needed
+from bellhop.circuits.gates.allocation import number_needed
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
@@ -21,7 +22,6 @@ from bellhop.circuits.ir.gate_jaxpr import (
     WhileLoop,
     operations_of,
 )
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import is_dynamic
 
 

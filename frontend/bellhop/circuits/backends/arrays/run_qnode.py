@@ -41,7 +41,6 @@ from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.sampling import group_of_shot
-from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.noise_models import noise_of
 from bellhop.circuits.passes.operation_transforms import before_noise, rewriting
 from bellhop.compiler.compile_timing import add_note
@@ -170,7 +169,7 @@ def _traced(
         here = ShotsOfBranch(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.at(row), faults, outcomes, on_branch, box)
-        player, measured = Player(rewriting(config)), circuit.statistics
+        player, measured = None, circuit.statistics
         if noise is not None:
             player = NoisyPlayer(change=before_noise(config), noise=noise, behind=rewriting(config))
             measured = functools.partial(player.statistics, circuit)

@@ -28,8 +28,6 @@ from bellhop.circuits.ir.statistics import unsupported
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.measurement_registry import as_process
 from bellhop.circuits.measure.result_types import result_of
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import rewriting
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.errors import CompileError
 
@@ -129,7 +127,7 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         if tracker is not None:
             circuit.count = tracker.count
             tracker.begin()
-        leaves, tree = call.function.play(circuit, inputs, Player(rewriting(call.config)))
+        leaves, tree = call.function.play(circuit, inputs)
         circuit.method = call.chosen_method(circuit, leaves)
         for leaf in leaves:
             as_process(leaf, circuit).check_wires()

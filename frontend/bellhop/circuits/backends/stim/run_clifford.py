@@ -32,8 +32,6 @@ from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.measurement_registry import as_process, sampled_statistics
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import rewriting
 from bellhop.errors import CompileError
 
 
@@ -91,7 +89,7 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
                     key=key,
                     repeats=repeats,
                 )
-                leaves, tree = call.function.play(circuit, inputs, Player(rewriting(call.config)))
+                leaves, tree = call.function.play(circuit, inputs)
                 results = _measured(call, circuit, leaves, tree)
                 if circuit.needs_tapes:
                     return []

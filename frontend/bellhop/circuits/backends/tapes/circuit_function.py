@@ -19,7 +19,7 @@ from pennylane.exceptions import AllocationError
 from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.backends.tapes.template import Template
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.gates.allocation import is_allocation
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
 from bellhop.circuits.ir.precision import is_in_single_precision

@@ -19,8 +19,6 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import check_state_fits
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.measure.result_types import result_of
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import rewriting
 
 
 def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
@@ -42,7 +40,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
         recorded = TemplateCircuit(where, rows, device.wires)
-        leaves, tree = call.function.play(recorded, inputs, Player(rewriting(config)))
+        leaves, tree = call.function.play(recorded, inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(
             tuple(recorded.steps),

@@ -14,8 +14,8 @@ import pennylane as qml
 from pennylane.devices.preprocess import device_resolve_dynamic_wires
 from pennylane.wires import DynamicWire
 
+from bellhop.circuits.gates.allocation import is_allocation, number_needed
 from bellhop.circuits.gates.traced_operators import TracedOperator
-from bellhop.circuits.ir.allocation import is_allocation, number_needed
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CircuitError
 

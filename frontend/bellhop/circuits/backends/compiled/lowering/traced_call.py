@@ -54,8 +54,7 @@ from bellhop.circuits.measure.measurement_registry import (
     sampled_statistics,
 )
 from bellhop.circuits.measure.measurements import MeasurementList
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import Rewrite, rewriting
+from bellhop.circuits.passes.operation_transforms import rewriting
 from bellhop.mesh.explicit_mesh import leave_mesh
 
 
@@ -155,7 +154,7 @@ def trace_for_runtime(
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
-    tracer = _RunTracer(call, wires, gates, spec, by, Rows(where), rewriting(config))
+    tracer = _RunTracer(call, wires, gates, spec, by, Rows(where))
     with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
@@ -202,7 +201,6 @@ class _RunTracer:
     device: DeviceSpec
     differentiation: DifferentiationChoice
     rows: Rows
-    rewrite: Rewrite
 
     def trace(self, inputs: Sequence[Any], *, defers: bool, shares: bool) -> TracedCall:
         """Trace a run.
@@ -227,10 +225,10 @@ class _RunTracer:
                 self.differentiation,
                 self.rows.at(row),
             )
-            player, deferral = Player(self.rewrite), Deferral(deferred)
+            player, deferral = None, Deferral(deferred)
             function = call.function.traced(call.where, inputs, circuit)
             if defers and may_be_deferred(function.closed.jaxpr):
-                player = DeferringPlayer(self.rewrite, deferral=deferral)
+                player = DeferringPlayer(rewriting(call.config), deferral=deferral)
             leaves, tree = call.function.play(circuit, inputs, player)
             if not deferral.holds_for(leaves):
                 return []

@@ -32,7 +32,7 @@ from bellhop.base.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Wire
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import measure_p
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.gates.allocation import is_allocation
 from bellhop.circuits.ir.device_measurements import (
     Expval,
     Frequencies,

@@ -24,10 +24,10 @@ from bellhop.circuits.gates.decompositions import (
 from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.gates.nonunitary import only_unitary
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.gate import Gate
