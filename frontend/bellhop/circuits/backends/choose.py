@@ -4,7 +4,6 @@ The modules of a runner are imported when a circuit first needs it: a circuit th
 needs none of the others, which are half of ``circuits``.
 """
 
-from importlib import import_module
 from typing import Any
 
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import has_engine
@@ -15,8 +14,6 @@ from bellhop.circuits.ir.diff_method import HADAMARD
 from bellhop.circuits.ir.precision import is_in_single_precision
 from bellhop.tracing.state import trace_state
 
-_BACKENDS = "bellhop.circuits.backends."
-_COMPILED = _BACKENDS + "compiled.lowering.runtime_devices"
 _SIMULATED = ("DefaultQubit", "DefaultMixed")
 
 
@@ -36,25 +33,29 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
     if registered is not None:
         return registered
     if _is_class_of_pennylane(device, "DefaultQubit"):
-        return _import_runner(_COMPILED, "run_default_qubit")
+        from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_default_qubit
+
+        return run_default_qubit
     if is_in_program(device):
-        return _import_runner(_BACKENDS + "arrays.run_qnode", "run_traced")
+        from bellhop.circuits.backends.arrays.run_qnode import run_traced
+
+        return run_traced
     if _is_class_of_pennylane(device, "DefaultClifford") and config.shots.total:
         # Without shots the device has exact values that only PennyLane computes, of tapes.
-        return _import_runner(_BACKENDS + "stim.run_clifford", "run_clifford")
+        from bellhop.circuits.backends.stim.run_clifford import run_clifford
+
+        return run_clifford
     if device.name == "null.qubit":
-        return _import_runner(_BACKENDS + "null.null_qubit", "run_null")
+        from bellhop.circuits.backends.null.null_qubit import run_null
+
+        return run_null
     is_compiled = hasattr(device, "get_c_interface") and config.diff_method != HADAMARD
     is_too_precise = is_in_single_precision(device) and not (has_engine(device) and config.engine)
     if not is_compiled or is_too_precise:
         return None
-    return _import_runner(_COMPILED, "run_on_plugin")
+    from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_on_plugin
 
-
-def _import_runner(module: str, name: str) -> Runner:
-    """Return a function of a backend, whose modules are imported when a circuit first needs it."""
-    runner: Runner = getattr(import_module(module), name)
-    return runner
+    return run_on_plugin
 
 
 def _is_class_of_pennylane(device: Any, *names: str) -> bool:
