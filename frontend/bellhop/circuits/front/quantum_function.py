@@ -27,8 +27,10 @@ from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.played_circuit import PlayedCircuit
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import CurrentCircuit
 from bellhop.tracing.state import circuit_scope
 
 
@@ -50,7 +52,10 @@ class TracedQuantumFunction:
 
 
 def _traced(
-    where: str, circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]
+    where: str,
+    circuit: CurrentCircuit | None,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
 ) -> TracedQuantumFunction:
     made: Any = None
 
@@ -153,7 +158,7 @@ class QuantumFunction:
         self._folds = folds
 
     def traced(
-        self, where: str, inputs: Sequence[Any], circuit: Any = None
+        self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
         """Return what it was traced to.
 
@@ -167,7 +172,7 @@ class QuantumFunction:
         return self._traced[0]
 
     def play(
-        self, circuit: Any, inputs: Sequence[Any], player: Player | None = None
+        self, circuit: PlayedCircuit, inputs: Sequence[Any], player: Player | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of its result.
 

@@ -58,6 +58,16 @@ class UsedWires(GateInterpreter):
         allocated = qml.wires.DynamicWire
         return list(dict.fromkeys(_known(w) for w in named if not isinstance(w, allocated)))
 
+    def all_or(self, labels: Sequence[Any]) -> qml.wires.Wires:
+        """Return the wires, or other wires if some are not known.
+
+        Args:
+            labels: the wires of the circuit, which are returned if an operation's wire is traced.
+        """
+        wires = self.of()
+        are_known = not any(isinstance(wire, Unknown) for wire in wires)
+        return qml.wires.Wires(wires if are_known else labels)
+
     @property
     def n_allocated(self) -> int:
         """How many wires are allocated beside these."""

@@ -30,6 +30,7 @@ from bellhop.circuits.backends.arrays.shots import ShotsOfBranch, draw_branches
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.device_measurements import group_of_shot
 from bellhop.circuits.ir.device_spec import sized
 from bellhop.circuits.ir.diff_method import BY_DIFFERENCES, method_of, options_of
 from bellhop.circuits.ir.postselection import drops_shots, possible
@@ -40,7 +41,6 @@ from bellhop.circuits.ir.runtime_checks import DrawCheck, Faults, checked
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.noise_models import noise_of
 from bellhop.circuits.passes.operation_transforms import rewriting

@@ -50,12 +50,8 @@ from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.measurement_registry import (
-    as_process,
-    exact_statistics,
-    sampled_statistics,
-)
-from bellhop.circuits.measure.measurements import MeasurementList
+from bellhop.circuits.measure.device_values import DeviceValues
+from bellhop.circuits.measure.measurement_registry import measure_results
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.operation_transforms import Rewrite, passes_by_transforms, rewriting
 from bellhop.mesh.explicit_mesh import leave_mesh
@@ -276,14 +272,13 @@ class _RunTracer:
             statistic for each of the leaves of what the quantum function returned.
         """
         shots = self.call.shots
-        processes = [as_process(leaf, circuit) for leaf in leaves]
         if shots.total:
             weights = list[Any]()
-            statistics = circuit.of_its_shots(sampled_statistics(circuit, processes))
+            statistics = circuit.of_its_shots(measure_results(leaves, circuit))
         else:
-            asked = MeasurementList(circuit, is_tree=circuit.method == TREE)
-            statistics = exact_statistics(asked, processes)
-            weights = asked.weights
+            exact = DeviceValues(circuit, is_tree=circuit.method == TREE)
+            statistics = measure_results(leaves, circuit, exact)
+            weights = exact.weights
             if self.device.precision == 32:
                 both = zip(statistics, leaves, strict=True)
                 statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]

@@ -31,9 +31,9 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     HANDLE_STRUCT,
     restarted,
 )
+from bellhop.circuits.ir.device_measurements import group_of_shot
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import symbolic_zero, tangents_of
-from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
 
 # drawn_run: handle, inputs... -> handle, values...; until it is kept: handle, whether the last run
