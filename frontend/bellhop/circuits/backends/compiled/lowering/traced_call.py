@@ -19,11 +19,11 @@ from bellhop.base.source import definition_site, function_name, set_function_nam
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable import linearize_rule
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
     DifferentiationChoice,
 )
 from bellhop.circuits.backends.compiled.differentiable.score_function import scored
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE_STRUCT
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_runs
 from bellhop.circuits.backends.compiled.outcomes.deferral import (
     Deferral,
@@ -253,7 +253,8 @@ class _RunTracer:
             )
             return [circuit.gates.bound().handle, *weights, *scores, *results.values()]
 
-        closed = jax.make_jaxpr(set_function_name(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
+        handle = CompiledState.handle_struct()
+        closed = jax.make_jaxpr(set_function_name(call.qnode.func, run))(handle, *inputs)
         if with_closed is not None:
             closed = lower_high_primitives(closed)
             # Wires that turned out to be known were computed all the same.

@@ -43,17 +43,8 @@ import numpy as np
 
 from bellhop.base.types import Handle, Operand, Wire
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
-    Differentiation,
     DifferentiationChoice,
 )
-from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    MeasureOperands,
-    Measuring,
-    Query,
-    measure_p,
-)
-from bellhop.circuits.backends.compiled.differentiable.score_function import score_of
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import BOOL, HANDLE, call
 from bellhop.circuits.backends.compiled.outcomes.grouped_shots import mask_other_shots
 from bellhop.circuits.backends.compiled.outcomes.one_shot_shadows import sample_one_shot_shadow
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun, RepeatedRun
@@ -73,7 +64,6 @@ from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import (
     Frequencies,
     SampleRequest,
-    ShotsOfRun,
     Snapshots,
 )
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
@@ -81,7 +71,6 @@ from bellhop.circuits.ir.diff_method import (
     ADJOINT,
     BEST,
     BY_DIFFERENCES,
-    LIKELIHOOD_RATIO,
     PARAMETER_SHIFT,
 )
 from bellhop.circuits.ir.gate_jaxpr import MOST_GATES
@@ -294,8 +283,9 @@ class RuntimeCircuit(PlayedCircuit):
         wires, is_known = self.wires, not is_dynamic(label)
         wire = jnp.int32(wires(label)) if is_known else as_int32(wires.dynamic(label))
         gates = self.gates
-        asked = {"postselect": postselect, "reset": reset, "site": site}
-        handle, outcome = call("mid_measure", [gates.bound().handle, wire], HANDLE, BOOL, **asked)
+        handle, outcome = gates.bound_state().mid_measure(
+            wire, postselect=postselect, reset=reset, site=site
+        )
         count = gates.count
         if gates.is_dynamic_count:
             count, handle, outcome = count.remember(handle, gates.session, outcome)
@@ -320,7 +310,7 @@ class RuntimeCircuit(PlayedCircuit):
             self._runs_in_engine &= measurement.in_engine
             result = measurement.result(self.device)
             check_result_fits(result.shape, result.dtype, self.device.qubits, self.where)
-        gates, handle = self.gates, self.gates.bound().handle
+        gates, state = self.gates, self.gates.bound_state()
         params, amplitudes = gates.params_vector(), gates.amplitudes
         frequencies, amplitude_bits = gates.frequencies_vector().tobytes(), gates.amplitude_bits
         if self.runs_alone:
@@ -342,26 +332,26 @@ class RuntimeCircuit(PlayedCircuit):
             has_shots=self.device.shots > 0,
             may_change_norm=gates.may_change_norm,
         )
-        operands = MeasureOperands(
-            handle,
+        handle, *values = state.measure(
+            request.measurements,
+            self.device,
+            differentiation,
             request.coefficient_vector(),
             request.matrix_vector(),
             params,
             amplitudes,
             None if self.runs_alone else gates.perturbation,
         )
-        measuring = Measuring(tuple(request.measurements), self.device, differentiation)
-        handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
         gates.go_on(handle)
         return values
 
     def score(self) -> list[Any]:
         """Return the score of all that a run of one shot has drawn; nothing where it has none."""
-        gates, handle = self.gates, self.gates.bound().handle
+        gates, state = self.gates, self.gates.bound_state()
         if not self._has_likelihood():
             return []
-        handle, score = score_of(
-            handle, gates.params_vector(), gates.amplitudes, gates.perturbation, self.device
+        handle, score = state.score(
+            gates.params_vector(), gates.amplitudes, gates.perturbation, self.device
         )
         gates.go_on(handle)
         return [score]
@@ -421,11 +411,6 @@ class RuntimeCircuit(PlayedCircuit):
 
     def _shots_of_run(self) -> Any:
         """Return which shots this execution represents, as an integer array [shots]."""
-        nothing = jnp.zeros(0, real_type())
-        handle = self.gates.bound().handle
-        operands = MeasureOperands(handle, nothing, nothing, nothing, nothing)
-        by_likelihood = Differentiation(LIKELIHOOD_RATIO)
-        measuring = Measuring((ShotsOfRun(),), self.device, by_likelihood)
-        handle, found = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
+        handle, found = self.gates.bound_state().measure_shots(self.device)
         self.gates.go_on(handle)
         return found
