@@ -188,6 +188,16 @@ class Samples(Measurement):
     def _dtype(self) -> Any:
         return np.uint8
 
+    @staticmethod
+    def to_integers(bits: Any) -> Any:
+        """Return the integer whose binary digits are a row of bits, as an array ``[rows]``.
+
+        Args:
+            bits: array ``[rows, digits]``; the first digit is the most significant.
+        """
+        powers = 2 ** np.arange(bits.shape[1])[::-1]
+        return bits.astype(int) @ powers if bits.shape[1] else jnp.zeros(bits.shape[0], int)
+
 
 @dataclass(frozen=True)
 class Frequencies(Measurement):
@@ -222,7 +232,7 @@ class Frequencies(Measurement):
         Returns:
             array ``[groups, 2**len(wires)]``.
         """
-        outcome = bits_to_integers(bits)
+        outcome = Samples.to_integers(bits)
         ones = jnp.sum(signs, axis=1)
         signed = jnp.where(ones % 2 == 1, -weights, weights)
         sums = jnp.zeros((len(self.groups), 2 ** bits.shape[1]), signed.dtype)
@@ -378,16 +388,6 @@ def group_of_shot(groups: Sequence[int]) -> Any:
     if len(groups) == 1:
         return jnp.zeros(groups[0], int)
     return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
-
-
-def bits_to_integers(bits: Any) -> Any:
-    """Return the integer whose binary digits are a row of bits, as an array ``[rows]``.
-
-    Args:
-        bits: array ``[rows, digits]``; the first digit is the most significant.
-    """
-    powers = 2 ** np.arange(bits.shape[1])[::-1]
-    return bits.astype(int) @ powers if bits.shape[1] else jnp.zeros(bits.shape[0], int)
 
 
 def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:

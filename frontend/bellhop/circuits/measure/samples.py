@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.device_measurements import bits_to_integers
+from bellhop.circuits.ir.device_measurements import Samples
 from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
@@ -71,7 +71,7 @@ class Sample(_OfShots):
     ) -> Statistic:
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
-            outcome = bits_to_integers(bits[:, self._columns(diagonal.wires)])
+            outcome = Samples.to_integers(bits[:, self._columns(diagonal.wires)])
             values = values * jnp.asarray(diagonal.eigenvalues)[outcome]
         return self._of_type(values, float)
 
@@ -89,7 +89,7 @@ class Counts(_OfShots):
     """The values that there are, and how many shots gave each."""
 
     def _of_bits(self, bits: Any) -> Statistic:
-        return _counts(bits_to_integers(bits), np.arange(2 ** bits.shape[1]))
+        return _counts(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
 
     def _of_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
@@ -100,7 +100,7 @@ class Counts(_OfShots):
                 "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
             )
         columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _counts(bits_to_integers(bits[:, columns]), np.real(eigenvalues))
+        return _counts(Samples.to_integers(bits[:, columns]), np.real(eigenvalues))
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         if len(outcomes) == 1 and outcomes[0].dtype != bool:

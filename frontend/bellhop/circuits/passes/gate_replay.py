@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.half_precision import not_in_half
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import (
     MOST_GATES,
     ForLoop,
@@ -69,7 +69,9 @@ class Player(GateInterpreter):
         for op, new in zip(operations, made, strict=True):
             if new is not op:
                 self.place(new, self.site_of(op))
-        for are_allocations, group in itertools.groupby(self.change(made), is_allocation):
+        for are_allocations, group in itertools.groupby(
+            self.change(made), Allocations.is_allocation
+        ):
             if are_allocations:
                 for op in group:
                     self.allocate(op)

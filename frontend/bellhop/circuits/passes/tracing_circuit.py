@@ -28,14 +28,13 @@ from pennylane.tape import QuantumScript
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.traced_operators import TracedOperator, without_functions
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import (
     GateJaxpr,
     for_loop_p,
     operations_p,
     outcome_p,
     region_p,
-    traced,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.tape_control_flow import ControlFlow
@@ -148,7 +147,7 @@ class TracingCircuit:
             with circuit_scope(self), self.queue():
                 return function(*args)
 
-        return traced(run, *args)
+        return GateJaxpr.trace(run, *args)
 
     @contextmanager
     def queue(self) -> Iterator[None]:
@@ -230,7 +229,7 @@ class TracingCircuit:
         def iteration(number: Any, *leaves: Operand) -> Any:
             return step(jax.tree.unflatten(tree, leaves), number)[0]
 
-        gates = traced(iteration, jnp.asarray(0), *leaves)
+        gates = GateJaxpr.trace(iteration, jnp.asarray(0), *leaves)
         is_known = isinstance(n_iterations, int)
         last = for_loop_p.bind(
             *gates.operands,
@@ -307,7 +306,7 @@ class TracingCircuit:
                 "qml.apply of each of its operations."
             )
         self._check_numbers(operations)
-        allocating = next(filter(is_allocation, operations), None)
+        allocating = next(filter(Allocations.is_allocation, operations), None)
         if allocating is not None and not self._is_whole:
             raise refused_allocation(self.where, allocating)
         if operations:

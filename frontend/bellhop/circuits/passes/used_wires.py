@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.constant_eval import evaluate_constant, evaluate_or_none
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.allocation import number_needed
+from bellhop.circuits.ir.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
@@ -71,7 +71,7 @@ class UsedWires(GateInterpreter):
     @property
     def n_allocated(self) -> int:
         """How many wires are allocated beside these."""
-        return number_needed(self._applied)
+        return Allocations.count_needed(self._applied)
 
     def _take(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Take note of wires; return the results, None for those that are not known."""

@@ -37,7 +37,7 @@ from bellhop.circuits.ir.postselection import drops_shots, possible
 from bellhop.circuits.ir.precision import is_double, real_type
 from bellhop.circuits.ir.qnode_call import SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.ir.results import Results, Shots
-from bellhop.circuits.ir.runtime_checks import DrawCheck, Faults, checked
+from bellhop.circuits.ir.runtime_checks import Faults, check_draw
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
@@ -223,7 +223,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
-        return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
+        return check_draw(values, total, where)
 
     def of_row(row: Operand) -> Any:
         key = random_key(row, *inputs) if is_random else nothing_drawn.key

@@ -27,7 +27,7 @@ from bellhop.circuits.ir.device_measurements import (
     Snapshots,
     group_of_shot,
 )
-from bellhop.circuits.ir.likelihood_ratio import likelihood_ratio
+from bellhop.circuits.ir.likelihood_ratio import zero_over
 from bellhop.circuits.ir.postselection import possible
 
 _TWICE = (
@@ -120,7 +120,7 @@ class ShotsOfBranch:
     def _weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
         safe = lambda p: jnp.where(self.is_here & (p > 0), p, 1.0)
-        ratio = lambda p: likelihood_ratio(p, _TWICE)
+        ratio = lambda p: 1 + zero_over(p, p, _TWICE)
         weights = jnp.where(self.is_here, ratio(safe(probability)), 0.0)
         return weights / ratio(jnp.where(self.total > 0, self.total, 1.0))
 

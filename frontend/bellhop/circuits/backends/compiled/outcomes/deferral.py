@@ -32,7 +32,7 @@ from bellhop.base.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Wire
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.allocation import Allocations
 from bellhop.circuits.ir.device_measurements import (
     Expval,
     Frequencies,
@@ -228,7 +228,7 @@ def may_be_deferred(jaxpr: Jaxpr) -> bool:
         and all(
             inner.primitive.name in _FINITE
             and inner.params.get("length", 0) is not None
-            and not any(map(is_allocation, operations_of(inner)))
+            and not any(map(Allocations.is_allocation, operations_of(inner)))
             for eqn in iterate_equations(jaxpr)
             if eqn.primitive is cond_p
             for branch in inner_jaxprs(eqn)

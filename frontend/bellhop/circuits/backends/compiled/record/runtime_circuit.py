@@ -79,7 +79,7 @@ from bellhop.circuits.ir.memory import check_result_fits
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gate_evaluation import numbers_of
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
@@ -281,7 +281,7 @@ class RuntimeCircuit(PlayedCircuit):
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
         wires, is_known = self.wires, not is_dynamic(label)
-        wire = jnp.int32(wires(label)) if is_known else as_int32(wires.dynamic(label))
+        wire = jnp.int32(wires(label)) if is_known else WireMap.as_int32(wires.dynamic(label))
         gates = self.gates
         handle, outcome = gates.bound_state().mid_measure(
             wire, postselect=postselect, reset=reset, site=site
