@@ -28,10 +28,13 @@ from bellhop.base.source import definition_site, error_site, function_name
 from bellhop.circuits.backends.choose import Runner, run_by_python, runner_of
 from bellhop.circuits.front.mid_circuit_measure import measuring_pauli_words
 from bellhop.circuits.front.quantum_function import QuantumFunction, RunOnce, TracedQuantumFunction
+from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.gates.traced_controls import making_controlled
 from bellhop.circuits.gates.traced_powers import power_of_traced
 from bellhop.circuits.ir.allocation import Allocations
+from bellhop.circuits.ir.circuit import Circuit
+from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import (
     Unknown,
     for_loop_p,
@@ -43,7 +46,6 @@ from bellhop.circuits.ir.gate_jaxpr import (
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import is_double
-from bellhop.circuits.ir.qnode_call import QNodeCall, check_number_of_shots
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
 from bellhop.circuits.passes.noise_models import takes_noise_in_pieces
@@ -104,8 +106,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     qnode = _with_transforms_of_function(qnode)
-    result = _call(qnode, args, kwargs, runner_of(qnode))
-    return _call(qnode, args, kwargs, None) if result is None else result
+    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+    with _named_in_errors(where):
+        config = read_config(qnode, where)
+        result = _call(qnode, args, kwargs, config, runner_of(qnode.device, config))
+        return _call(qnode, args, kwargs, config, None) if result is None else result
 
 
 def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
@@ -124,16 +129,16 @@ def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
     return changed
 
 
-def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> Any:
+def _call(
+    qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, runner: Runner | None
+) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
     function, mitigation = RunOnce(qnode.func), trace_state().mitigation
-    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
 
     def run() -> Any:
-        with _named_in_errors(where):
-            return _run(qnode, function, args, kwargs, where, runner)
+        return _run(qnode, function, args, kwargs, config, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
     with override_trace_state(unrolls=needs_tape(qnode) or runner is None):
@@ -141,10 +146,15 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> An
 
 
 def _run(
-    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: Runner | None
+    qnode: qml.QNode,
+    function: RunOnce,
+    args: Any,
+    kwargs: Any,
+    config: CircuitConfig,
+    runner: Runner | None,
 ) -> Any:
-    check_number_of_shots(qnode, where)
-    if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
+    where = config.where
+    if needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape the user may look at what is no tracer.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
@@ -152,12 +162,12 @@ def _run(
     if needs_tape(qnode) and _allocates_alone(once.traced(where, inputs)):
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
-    traced_call = QNodeCall(qnode, once, inputs, where)
+    circuit = Circuit(once, inputs, config)
     if runner is None:
-        return run_by_python(traced_call)
-    result = runner(traced_call, _wire_map(qnode, once, inputs, where))
+        return run_by_python(circuit, qnode.device)
+    result = runner(circuit, qnode.device, _wire_map(qnode, once, inputs, where))
     if result is None and not _has_outcomes(once.traced(where, inputs)):
-        return run_by_python(traced_call)
+        return run_by_python(circuit, qnode.device)
     return result
 
 

@@ -24,10 +24,10 @@ from bellhop.base.flat_tree import split_leaves
 from bellhop.circuits.front.returned_measurements import hand_on
 from bellhop.circuits.gates.half_precision import not_in_half
 from bellhop.circuits.gates.traced_operators import TracedOperator
+from bellhop.circuits.ir.circuit import GateReceiver
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
@@ -172,7 +172,7 @@ class QuantumFunction:
         return self._traced[0]
 
     def play(
-        self, circuit: PlayedCircuit, inputs: Sequence[Any], player: Player | None = None
+        self, circuit: GateReceiver, inputs: Sequence[Any], player: Player | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of its result.
 

@@ -4,9 +4,6 @@ from dataclasses import dataclass
 
 import pennylane as qml
 
-from bellhop.base.config import read_environment_engine
-from bellhop.tracing.state import current_options
-
 
 @dataclass(frozen=True)
 class DeviceSpec:
@@ -38,12 +35,6 @@ class DeviceSpec:
 def sized(name: str, qubits: int) -> str:
     """Return a device and how many qubits it has, for pictures."""
     return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
-
-
-def engine_may_run() -> bool:
-    """Tell whether the engine may run circuits, by the program or else the environment."""
-    options = current_options()
-    return ((options and options.engine) or read_environment_engine()) != "plugin"
 
 
 # State preparations go through functions of the plugin's own and are in no list.

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
+from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.passes import pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
@@ -35,14 +36,15 @@ Operations = Sequence[Any]
 Rewrite = Callable[[Operations], Operations]
 
 
-def rewriting(qnode: qml.QNode) -> Rewrite:
-    """Return what changes the operations of a QNode, all of whose transforms are piecewise.
+def rewriting(config: CircuitConfig) -> Rewrite:
+    """Return the function that changes operations as the piecewise transforms of a QNode do.
 
-    What adds noise is left out: circuits do that themselves.
+    Noise models are left out: circuits add noise themselves.
     """
+    has_shots = bool(config.shots.total)
     rewrites = [
-        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, qnode)
-        for transform in qnode.compile_pipeline
+        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, has_shots)
+        for transform in config.transforms
         if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
     ]
     folding = trace_state().folding
@@ -51,14 +53,14 @@ def rewriting(qnode: qml.QNode) -> Rewrite:
     return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
 
 
-def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
-    """Return the passes that a QNode asks for by ``qml.transform(pass_name=...)``.
+def passes_by_transforms(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:
+    """Return the names of the passes among transforms, ``qml.transform(pass_name=...)``.
 
     Raises:
         ValueError: for a pass, or an option of one, that there is not.
     """
     passes: list[str] = []
-    for transform in filter(_is_pass, qnode.compile_pipeline):
+    for transform in filter(_is_pass, transforms):
         passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
     return tuple(passes)
 
@@ -109,7 +111,7 @@ def is_piecewise(transform: Any) -> bool:
 _DECOMPOSES_MATRICES = ("decompose", "unitary_to_rot")
 
 
-def _rewrite_of(transform: Any, qnode: qml.QNode) -> Rewrite:
+def _rewrite_of(transform: Any, has_shots: bool) -> Rewrite:
     """Return what a piecewise transform does to operations.
 
     Angles of a two-qubit matrix come of eigenvectors, which have no derivative where eigenvalues
@@ -122,7 +124,7 @@ def _rewrite_of(transform: Any, qnode: qml.QNode) -> Rewrite:
     The last matrix is the identity.  With shots devices take no matrix, so there is none.
     """
     apply = _transformed(transform)
-    if transform_name(transform) not in _DECOMPOSES_MATRICES or qnode.shots.total_shots:
+    if transform_name(transform) not in _DECOMPOSES_MATRICES or has_shots:
         return apply
 
     def apply_with_derivatives(operations: Operations) -> Operations:

@@ -18,8 +18,8 @@ from bellhop.base.source import user_site
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.allocation import Allocations
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED
 from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.tracing_circuit import (
@@ -41,7 +41,7 @@ class PlayedCircuit(ABC):
     Attributes:
         has_mid_circuit: whether a wire was measured in the middle so far.
         precision: finds the precision of the results, by the numbers in the circuit.
-        method: how it is run, where it measures in the middle, see ``QNodeCall.chosen_method``.
+        method: how it is run, where it measures in the middle, see ``Circuit.chosen_method``.
         outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
             transforms execute tapes in theirs.

@@ -21,8 +21,8 @@ import pennylane as qml
 from bellhop.base.types import Operand
 from bellhop.callbacks.io_callback import io_callback
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.qnode_call import QNodeCall
 from bellhop.circuits.ir.runtime_checks import Faults
 from bellhop.circuits.ir.statistics import unsupported
 from bellhop.circuits.ir.wires import WireMap
@@ -96,8 +96,13 @@ class ResourceTracker:
         io_callback(end, ordered=True)()
 
 
-def run_null(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode on ``null.qubit``.
+def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Trace a circuit on ``null.qubit``.
+
+    Args:
+        call: the circuit.
+        device: its device.
+        wires: its wires.
 
     Returns:
         constants in place of the measurements, in the structure that the quantum function
@@ -106,8 +111,8 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
     Raises:
         CompileError: for what other devices would refuse too, and for an option of the device.
     """
-    qnode, where, shots = call.qnode, call.where, call.shots
-    options = qnode.device.device_kwargs
+    where, shots = call.where, call.shots
+    options = device.device_kwargs
     for option, value in options.items():
         if value and option not in ("track_resources", "resources_filename"):
             raise CompileError(
@@ -124,7 +129,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
         if tracker is not None:
             circuit.count = tracker.count
             tracker.begin()
-        leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
+        leaves, tree = call.function.play(circuit, inputs, Player(rewriting(call.config)))
         circuit.method = call.chosen_method(circuit, leaves)
         for leaf in leaves:
             if is_measurement(leaf) and leaf.mv is None:
@@ -133,7 +138,7 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
             tracker.end(list(filter(is_measurement, leaves)))
 
         def copy(of_copy: int | None) -> Any:
-            constants = [_constant(leaf, circuit, qnode.device, of_copy) for leaf in leaves]
+            constants = [_constant(leaf, circuit, device, of_copy) for leaf in leaves]
             return jax.tree.unflatten(tree, constants)
 
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)

@@ -36,7 +36,6 @@ from bellhop.circuits.ir.diff_method import (
     BEST,
     LIKELIHOOD_RATIO,
     PARAMETER_SHIFT,
-    method_of,
 )
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.wires import WireMap
@@ -117,11 +116,12 @@ def _lacks(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) ->
     )
 
 
-def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
+def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program where the engine has not all of them.
 
     Args:
         circuit: as the runtime gets it.
+        device: its PennyLane device.
         wires: those of the circuit.
     """
     call = circuit.call
@@ -151,7 +151,7 @@ def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
         obstacle = "the runtime has not all of its derivatives"
         same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
         with played.with_constants(given[: len(constants)]):
-            results = run_traced(same, wires)
+            results = run_traced(same, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
@@ -173,7 +173,7 @@ def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
 
 def _is_exact(circuit: TracedCall) -> bool:
     """Tell whether derivatives are to be exact, and the engine has not all of them."""
-    method = method_of(circuit.call.qnode)
+    method = circuit.call.config.diff_method
     if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
         return False
     if method == PARAMETER_SHIFT:

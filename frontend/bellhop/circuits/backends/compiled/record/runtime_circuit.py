@@ -61,11 +61,8 @@ from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, 
 from bellhop.circuits.gates.concretization_errors import naming
 from bellhop.circuits.gates.decompositions import prepared_together
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.device_measurements import (
-    Frequencies,
-    SampleRequest,
-    Snapshots,
-)
+from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE
+from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, Snapshots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
 from bellhop.circuits.ir.diff_method import (
     ADJOINT,
@@ -77,7 +74,6 @@ from bellhop.circuits.ir.gate_jaxpr import MOST_GATES
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import check_result_fits
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gate_evaluation import numbers_of
