@@ -1,9 +1,11 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
+import contextlib
 import copy
 import functools
 import inspect
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,7 +30,7 @@ from bellhop.circuits.front.mid_circuit_measure import measuring_pauli_words
 from bellhop.circuits.front.quantum_function import QuantumFunction, RunOnce, TracedQuantumFunction
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
-from bellhop.circuits.gates.allocation import is_allocation
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.traced_controls import making_controlled
 from bellhop.circuits.gates.traced_powers import power_of_traced
 from bellhop.circuits.ir.backend_registry import Runner
@@ -44,7 +46,7 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.precision import without_precision_warnings
+from bellhop.circuits.ir.precision import is_double
 from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
@@ -69,6 +71,19 @@ def intercept_qnodes() -> None:
     patch_qnode_call(_in_programs)
 
 
+@contextlib.contextmanager
+def _without_precision_warnings() -> Iterator[None]:
+    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
+    if is_double():
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Explicitly requested dtype", module="jax|pennylane|autoray"
+        )
+        yield
+
+
 def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +94,7 @@ def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@without_precision_warnings()
+@_without_precision_warnings()
 def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Trace a call of a QNode.
 
@@ -224,7 +239,9 @@ def _allocates_alone(function: TracedQuantumFunction) -> bool:
     equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
     operations = itertools.chain.from_iterable(map(operations_of, equations))
     of_gates = operations_p, region_p, for_loop_p
-    return any(map(is_allocation, operations)) and all(e.primitive in of_gates for e in equations)
+    return any(map(Allocations.is_allocation, operations)) and all(
+        e.primitive in of_gates for e in equations
+    )
 
 
 def _used_wires(

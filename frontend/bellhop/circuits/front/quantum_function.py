@@ -24,11 +24,13 @@ from bellhop.base.flat_tree import split_leaves
 from bellhop.circuits.front.returned_measurements import hand_on
 from bellhop.circuits.gates.half_precision import not_in_half
 from bellhop.circuits.gates.traced_operators import TracedOperator
+from bellhop.circuits.ir.circuit import GateReceiver
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import CurrentCircuit
 from bellhop.tracing.state import circuit_scope
 
 
@@ -50,7 +52,10 @@ class TracedQuantumFunction:
 
 
 def _traced(
-    where: str, circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]
+    where: str,
+    circuit: CurrentCircuit | None,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
 ) -> TracedQuantumFunction:
     made: Any = None
 
@@ -165,7 +170,7 @@ class QuantumFunction:
         self._change = change
 
     def traced(
-        self, where: str, inputs: Sequence[Any], circuit: Any = None
+        self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
         """Return what it was traced to.
 
@@ -179,7 +184,7 @@ class QuantumFunction:
         return self._traced[0]
 
     def play(
-        self, circuit: Any, inputs: Sequence[Any], player: Player | None = None
+        self, circuit: GateReceiver, inputs: Sequence[Any], player: Player | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of its result.
 

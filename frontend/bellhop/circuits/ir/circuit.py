@@ -10,25 +10,50 @@ from jax.core import eval_jaxpr
 
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.answers import MeasurementSite
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.config import CircuitConfig, Shots
 from bellhop.circuits.ir.measurement_types import is_measurement
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.results import without_rows
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import CurrentCircuit
 
 ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
 # As one-shot, where shots with the same outcomes share a run.
 SHARED = "shared runs"
 
 
+class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
+    """A circuit of a backend, to which the gates of a quantum function are applied."""
+
+    @property
+    def where(self) -> str:
+        """The QNode and its line, for errors."""
+
+    @property
+    def precision(self) -> Precision:
+        """Finds the precision of the results, by the numbers in the circuit."""
+
+    def place(self, operation: Any, site: str, /) -> None:
+        """Note where the user made an operation or measurement.
+
+        Args:
+            operation: PennyLane's object.
+            site: ``file:line``; empty if that is not known.
+        """
+
+
 class TracedFunction(Protocol):
     """A quantum function that has been traced to a jaxpr with gates, or is traced when needed."""
 
-    def traced(self, where: str, inputs: Sequence[Any], circuit: Any = None) -> Any:
+    def traced(
+        self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
+    ) -> Any:
         """Return the jaxpr with gates, and the measurements in it."""
 
     def play(
-        self, circuit: Any, inputs: Sequence[Any], player: Any = None
+        self, circuit: GateReceiver, inputs: Sequence[Any], player: Any = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of the result."""
 
@@ -68,13 +93,13 @@ class Circuit:
         """The numbers of shots."""
         return self.config.shots
 
-    def chosen_method(self, circuit: Any, leaves: Sequence[Any]) -> str | None:
+    def chosen_method(self, circuit: MeasurementSite, leaves: Sequence[Any]) -> str | None:
         """Return how a circuit with mid-circuit measurements is run; None for one without.
 
         Whatever it is called, with shots each of them is a run whose outcomes are drawn.
 
         Args:
-            circuit: the circuit, at its end.
+            circuit: the end of the circuit.
             leaves: what the quantum function returned.
         """
         if not circuit.has_mid_circuit:

@@ -25,7 +25,7 @@ import pennylane as qml
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.seeds import random_key
-from bellhop.control_flow.trace_body import Branches
+from bellhop.tracing.current_circuit import Branches, GateRecorder
 from bellhop.tracing.state import current_circuit
 
 _TWIRLED = ("CNOT", "CZ")
@@ -125,8 +125,10 @@ def _choose_pauli(index: Operand, wire: Wire) -> Any:
 
     branches = [functools.partial(branch, pauli) for pauli in _PAULIS]
 
-    def play(circuit: Any) -> None:
+    def play(circuit: GateRecorder) -> None:
         circuit.branch(Branches("pauli_twirling", index, _NAMES, branches))
 
-    operation, _ = current_circuit().as_operation(play)
+    circuit = current_circuit()
+    assert circuit is not None
+    operation, _ = circuit.as_operation(play)
     return operation

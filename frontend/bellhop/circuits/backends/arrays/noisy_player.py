@@ -13,7 +13,7 @@ wire 0::
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import jax
 import pennylane as qml
@@ -69,6 +69,11 @@ class NoisyPlayer(Player):
     noise: NoiseOfModel
     behind: Rewrite
     seen: _Seen = field(default_factory=_Seen)
+
+    @property
+    def circuit(self) -> SimulatedCircuit:
+        """The current circuit."""
+        return cast(SimulatedCircuit, super().circuit)
 
     def emit(self, operations: list[Any]) -> None:
         """Apply operations with noise around them, in order."""

@@ -31,16 +31,16 @@ from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
 from bellhop.circuits.ir.config import Shots
+from bellhop.circuits.ir.device_measurements import group_of_shot
 from bellhop.circuits.ir.device_spec import sized
 from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
 from bellhop.circuits.ir.postselection import possible
 from bellhop.circuits.ir.precision import is_double, real_type
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.runtime_checks import DrawCheck, Faults, checked
+from bellhop.circuits.ir.runtime_checks import Faults, check_draw
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.circuits.passes.noise_models import noise_of
 from bellhop.circuits.passes.operation_transforms import before_noise, rewriting
 from bellhop.compiler.compile_timing import add_note
@@ -227,7 +227,7 @@ def _run(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
-        return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
+        return check_draw(values, total, where)
 
     def of_row(row: Operand) -> Any:
         key = random_key(row, *inputs) if is_random else nothing_drawn.key

@@ -26,7 +26,7 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.runtime_checks import Faults
 from bellhop.circuits.ir.statistics import unsupported
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.measurement_registry import as_process
+from bellhop.circuits.measure.measurement_registry import find_outcomes
 from bellhop.circuits.measure.result_types import result_of
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.errors import CompileError
@@ -130,7 +130,8 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         leaves, tree = call.function.play(circuit, inputs)
         circuit.method = call.chosen_method(circuit, leaves)
         for leaf in leaves:
-            as_process(leaf, circuit).check_wires()
+            if is_measurement(leaf) and leaf.mv is None:
+                circuit.check_wires(leaf.wires, leaf)
         if tracker is not None:
             tracker.end(list(filter(is_measurement, leaves)))
 
@@ -151,7 +152,7 @@ def _constant(leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None
         return jnp.broadcast_to(value, (shots, *value.shape)) if circuit.is_one_shot else value
     with circuit.at(leaf), qml.QueuingManager.stop_recording():
         if leaf.mv is not None:
-            leaf = _on_as_many_wires(leaf, len(as_process(leaf, circuit).outcomes()))
+            leaf = _on_as_many_wires(leaf, len(find_outcomes(leaf, circuit)))
         n_wires = len(leaf.wires) or len(circuit.wires)
         if isinstance(leaf, _OF_OUTCOMES) and n_wires > _MOST_QUBITS:
             what = f"{leaf} with a result of 2**{n_wires} numbers"

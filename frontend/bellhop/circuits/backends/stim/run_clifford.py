@@ -30,8 +30,10 @@ from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.runtime_checks import Faults
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.measurement_registry import as_process, sampled_statistics
-from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
+from bellhop.circuits.measure.measurement_registry import (
+    measure_results,
+    needs_snapshots,
+)
 from bellhop.errors import CompileError
 
 
@@ -132,9 +134,8 @@ def _measured(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tr
             "bellhop. Give none: each shot has outcomes of its own."
         )
     circuit.is_at_end = True
-    processes = [as_process(leaf, circuit) for leaf in leaves]
-    circuit.needs_tapes = any(isinstance(p, ClassicalShadow | ShadowExpval) for p in processes)
-    statistics = [] if circuit.needs_tapes else sampled_statistics(circuit, processes)
+    circuit.needs_tapes = any(map(needs_snapshots, leaves))
+    statistics = [] if circuit.needs_tapes else measure_results(leaves, circuit)
     if circuit.packed is None:
         circuit.sample([])
     return Results(statistics, tree, call.shots, circuit.precision, call.where)

@@ -19,7 +19,7 @@ from pennylane.exceptions import AllocationError
 from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.backends.tapes.template import Template
-from bellhop.circuits.gates.allocation import is_allocation
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
 from bellhop.circuits.ir.precision import is_in_single_precision
@@ -75,7 +75,7 @@ class CircuitFunction:
 
     def check_allocations(self) -> None:
         """Refuse a circuit that allocates what it cannot have."""
-        if not any(is_allocation(part.made) for part in self.template.parts):
+        if not any(Allocations.is_allocation(part.made) for part in self.template.parts):
             return
         try:
             self.example()

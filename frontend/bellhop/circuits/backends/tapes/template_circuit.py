@@ -17,8 +17,9 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
-from bellhop.control_flow.trace_body import Branches, trace_branches
+from bellhop.control_flow.trace_body import trace_branches
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches
 
 
 class TemplateCircuit(TapeCircuit):

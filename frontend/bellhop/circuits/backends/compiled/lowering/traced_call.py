@@ -17,11 +17,11 @@ from bellhop._jax.jaxprs import dce, lower_high_primitives
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable import linearize_rule
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
     DifferentiationChoice,
 )
 from bellhop.circuits.backends.compiled.differentiable.score_function import scored
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE_STRUCT
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_runs
 from bellhop.circuits.backends.compiled.outcomes.deferral import (
     Deferral,
@@ -48,12 +48,10 @@ from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
+from bellhop.circuits.measure.device_values import DeviceValues
 from bellhop.circuits.measure.measurement_registry import (
-    as_process,
-    exact_statistics,
-    sampled_statistics,
+    measure_results,
 )
-from bellhop.circuits.measure.measurements import MeasurementList
 from bellhop.circuits.passes.operation_transforms import rewriting
 from bellhop.mesh.explicit_mesh import leave_mesh
 
@@ -253,7 +251,8 @@ class _RunTracer:
             )
             return [circuit.gates.bound().handle, *weights, *scores, *results.values()]
 
-        closed = jax.make_jaxpr(call.name_in_errors(run))(HANDLE_STRUCT, *inputs)
+        handle = CompiledState.handle_struct()
+        closed = jax.make_jaxpr(call.name_in_errors(run))(handle, *inputs)
         if with_closed is not None:
             closed = lower_high_primitives(closed)
             # Wires that turned out to be known were computed all the same.
@@ -272,14 +271,13 @@ class _RunTracer:
             statistic for each of the leaves of what the quantum function returned.
         """
         shots = self.call.shots
-        processes = [as_process(leaf, circuit) for leaf in leaves]
         if shots.total:
             weights = list[Any]()
-            statistics = circuit.of_its_shots(sampled_statistics(circuit, processes))
+            statistics = circuit.of_its_shots(measure_results(leaves, circuit))
         else:
-            asked = MeasurementList(circuit, is_tree=circuit.method == TREE)
-            statistics = exact_statistics(asked, processes)
-            weights = asked.weights
+            exact = DeviceValues(circuit, is_tree=circuit.method == TREE)
+            statistics = measure_results(leaves, circuit, exact)
+            weights = exact.weights
             if self.device.precision == 32:
                 both = zip(statistics, leaves, strict=True)
                 statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]
