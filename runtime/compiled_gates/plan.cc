@@ -284,9 +284,9 @@ class Planner {
 
   // Where the numbers of a matrix or a state are; they must be one piece.
   bool take_data(Operation& operation) {
-    const std::vector<std::int64_t>& slots = gate_->slots;
+    const Slots& slots = gate_->slots;
     const std::int64_t step = slots[0] < 0 ? -1 : 1;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
+    for (std::size_t i = 0; !slots.is_array() && i < slots.size(); ++i) {
       if (slots[i] != slots[0] + step * static_cast<std::int64_t>(i)) {
         refuse(*gate_);
         return false;

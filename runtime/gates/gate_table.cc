@@ -186,9 +186,7 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
   // A tape begins with the state that was prepared.
   if (offset == kLastParameters) tape.obstacle = gate.name;
   if (offset >= 0 && gate.run_time_params) {
-    for (std::int64_t slot : gate.slots) {
-      if (slot >= 0) used = std::max(used, offset + slot);
-    }
+    used = std::max(used, offset + gate.slots.largest());
     if (is_dynamic_count(used)) {
       const auto count = column_of(used) + 1;
       tape.dynamic_count = std::max(tape.dynamic_count, count);

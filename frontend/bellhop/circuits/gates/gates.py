@@ -29,7 +29,7 @@ from bellhop.circuits.gates.unitarity import only_unitary
 from bellhop.circuits.gates.wires import WireMap, is_dynamic
 from bellhop.circuits.precision import real_type
 from bellhop.errors import CompileError
-from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.dialects.gate import Gate, array_slots
 
 _NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
@@ -293,7 +293,7 @@ class GateList:
         derivative: Derivative,
     ) -> None:
         run = self._run(derivative)
-        slots: tuple[int, ...] = ()
+        slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
         if base.data:
             bits = frequencies(base.__class__, len(wires), bool(controls))
@@ -353,7 +353,7 @@ def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
 
 def _parameters(
     op: qml.operation.Operator, run: GateRun, bits: int, real: np.dtype
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
+) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
@@ -362,12 +362,15 @@ def _parameters(
         if is_dynamic(value):
             taken = run.take(_doubles(value, real, is_complex=is_complex), bits)
             if is_complex and not jnp.iscomplexobj(value):
-                run.frequencies[taken.start + 1 : taken.stop : 2] = [NO_FREQUENCIES] * value.size
+                run.frequencies[taken.start + 1 : taken.stop : 2] = bytes([NO_FREQUENCIES]) * value.size
+            if is_complex:
+                return taken, ()
             slots += taken
             continue
         array = np.asarray(value)
         if is_complex:
-            array = np.stack([array.real, array.imag], axis=-1)
+            numbers = np.stack([array.real, array.imag], axis=-1).ravel().tolist()
+            return array_slots(-1, len(numbers)), tuple(numbers)
         for number in np.ravel(array.real):
             constants.append(float(number))
             slots.append(-len(constants))
