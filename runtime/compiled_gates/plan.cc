@@ -71,6 +71,8 @@ class Planner {
         return add_state();
       case Gate::Kind::kBasisState:
         return add_basis_state();
+      case Gate::Kind::kDiagonal:
+        return add_diagonal();
     }
   }
 
@@ -256,8 +258,12 @@ class Planner {
     operation.is_adjoint = gate_->inverse;
     if (!take_data(operation)) return;
     if (!is_constant) note_not_differentiated();
-    plan_.gathered_ =
-        std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
+    if (is_large(operation)) {
+      plan_.has_large_operations_ = true;
+    } else {
+      plan_.gathered_ =
+          std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
+    }
     append(operation, controls_ | targets_of(operation), {});
   }
 
@@ -265,8 +271,20 @@ class Planner {
     if (!plan_.operations_.empty()) return refuse(*gate_);
     Operation operation;
     operation.kind = Operation::Kind::kState;
+    operation.is_real = gate_->is_real();
     if (!take_data(operation)) return;
     append(operation, targets_of(operation), {});
+  }
+
+  void add_diagonal() {
+    Operation operation;
+    operation.kind = Operation::Kind::kDiagonal;
+    operation.mask = controls_;
+    operation.value = controlled_;
+    operation.is_adjoint = gate_->inverse;
+    if (!take_data(operation)) return;
+    plan_.has_large_operations_ = true;
+    append(operation, controls_ | targets_of(operation), {});
   }
 
   void add_basis_state() {
@@ -380,7 +398,7 @@ Plan::Plan(const GatesOfPlan& gates, const GateTable::Iterations& iterations,
     for (const Gate& gate : gates.gates) planner.add(gate);
   }
   planner.finish();
-  if (not_applied_.empty() && qubits > kTileBits)
+  if (not_applied_.empty() && (qubits > kTileBits || has_large_operations_))
     groups_ = groups_of(program(), qubits);
 }
 

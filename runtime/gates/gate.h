@@ -52,7 +52,13 @@ class Slots {
 };
 
 struct Gate {
-  enum class Kind : std::uint8_t { kNamed, kMatrix, kState, kBasisState };
+  enum class Kind : std::uint8_t {
+    kNamed,
+    kMatrix,
+    kState,
+    kBasisState,
+    kDiagonal  // of phases, in the order of the wires' indices
+  };
 
   std::string name;
   std::string site;  // the line of the user's program, or empty
@@ -72,6 +78,10 @@ struct Gate {
   std::vector<double> params;
   std::vector<std::complex<double>> matrix;
 
+  // Of a state: whether its amplitudes are real, one parameter each.
+  bool is_real() const {
+    return kind == Kind::kState && slots.size() == std::size_t{1} << wires.size();
+  }
   bool has_run_time_bits() const {
     return kind == Kind::kBasisState && run_time_params;
   }

@@ -103,7 +103,11 @@ void check(const Gate& gate) {
     case Gate::Kind::kState:
       expect_plain(gate);
       expect_wires(gate);
+      if (2 * gate.slots.size() == data_size(gate, 1)) return;  // real ones
       return expect_params(gate, data_size(gate, 1));
+    case Gate::Kind::kDiagonal:
+      expect_wires(gate);
+      return expect_params(gate, data_size(gate, 1) / 2);
     case Gate::Kind::kBasisState:
       expect_plain(gate);
       return expect_params(gate, gate.wires.size());
@@ -163,7 +167,8 @@ void set_name(Gate& gate, std::string name) {
   gate.kind = gate.name == "QubitUnitary" ? Gate::Kind::kMatrix
               : gate.name == "StatePrep"  ? Gate::Kind::kState
               : gate.name == "BasisState" ? Gate::Kind::kBasisState
-                                          : Gate::Kind::kNamed;
+              : gate.name == "DiagonalQubitUnitary" ? Gate::Kind::kDiagonal
+                                                    : Gate::Kind::kNamed;
 }
 
 void fold_constants(Gate& gate, const std::vector<double>& constants) {

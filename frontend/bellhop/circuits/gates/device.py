@@ -13,6 +13,10 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import current_options
 
 
+# Whose circuits the engine has, however many qubits they have.
+_DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
+
+
 @dataclass(frozen=True)
 class DeviceSpec:
     """A quantum device as the runtime opens it.
@@ -38,6 +42,11 @@ class DeviceSpec:
     passes: tuple[str, ...] = ()
     engine: bool = False
     precision: int = 64
+
+    @property
+    def has_engine_of_any_size(self) -> bool:
+        """Whether the engine runs its circuits, however many qubits they have."""
+        return self.engine and self.name in (*_DEVICES_OF_ANY_SIZE, "default.qubit")
 
 
 def device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
@@ -90,7 +99,7 @@ def _lightning_package(name: str) -> str:
 
 def has_engine(device: qml.devices.Device) -> bool:
     """Tell whether the engine has circuits of any size of a device with a compiled interface."""
-    return device.name in ("lightning.qubit", "lightning.kokkos")
+    return device.name in _DEVICES_OF_ANY_SIZE
 
 
 def bits_of_states(device: qml.devices.Device) -> int:

@@ -55,6 +55,21 @@ class GateRun:
         self.frequencies += bytes([frequencies]) * len(slots)
         return slots
 
+    def take_amplitudes(self, values: Any, frequencies: int) -> range:
+        """Append the amplitudes of a state as they are; return the slots of their numbers.
+
+        Args:
+            values: an array of amplitudes, real or complex.  A complex one is two parameters, a
+                real and an imaginary part.
+            frequencies: the bits of the frequencies of each parameter.
+        """
+        size = values.size * (2 if jnp.iscomplexobj(values) else 1)
+        slots = range(self.n_params, self.n_params + size)
+        self._params[slots.start] = values
+        self.n_params = slots.stop
+        self.frequencies += bytes([frequencies]) * size
+        return slots
+
     def take_all(self, values: Any, frequencies: bytes | bytearray) -> None:
         """Append a vector of parameters, with the bits of the frequencies of each."""
         if values.size:
@@ -63,7 +78,7 @@ class GateRun:
         self.frequencies += frequencies
 
     def params_vector(self) -> Any:
-        """Return the run-time parameters as one vector."""
+        """Return the run-time parameters as one vector, or the amplitudes of a state."""
         if not self._params:
             return jnp.zeros(0, real_type())
         pieces: list[Any] = []
@@ -135,6 +150,13 @@ class GateRun:
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
         return jnp.stack([as_int32(wire) for wire in self._wires])
+
+
+def as_numbers(amplitudes: Any) -> Any:
+    """Return amplitudes as a vector of real numbers: parts of complex ones in turn."""
+    if jnp.iscomplexobj(amplitudes):
+        amplitudes = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)], axis=-1)
+    return jnp.ravel(amplitudes).astype(real_type())
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ import numpy as np
 
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.derivatives.dynamic_count import DynamicCount
-from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun
+from bellhop.circuits.gates.gate_run import Derivative, GateRun, RepeatedRun, as_numbers
 from bellhop.circuits.gates.merging import merged
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.gates.unitarity import may_change_norm
@@ -247,7 +247,7 @@ class RecordedGates:
         self.may_change_norm |= may_change_norm(run.gates, if_computed=self._keeps_matrices)
         is_prepared = run.derivative is Derivative.BY_AMPLITUDES
         if is_prepared:
-            self.amplitudes, self.amplitude_bits = params, bytes(run.frequencies)
+            self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(run.frequencies)
         is_counted = not obstacle and not is_prepared
         offset = self.count.number if self.is_dynamic_count else self._now.offset
         handle = gates_p.bind(
