@@ -28,8 +28,8 @@ struct Group {
   // Of the whole state's index, ascending. All, where an operation fits no tile: that
   // has a group of its own.
   std::vector<std::uint8_t> bits;
-  // Of a large operation, which is alone in its group: it is applied to the whole state,
-  // and its parameters stay where they are. All that follows is empty then.
+  // Of a large operation, which is alone in its group: it is applied to the whole
+  // state, and its parameters stay where they are. All that follows is empty then.
   std::optional<Operation> large;
   // In terms of these bits, and of the parameters that they use: `slots` has their
   // places among all.

@@ -140,9 +140,8 @@ void for_each_group(const Session& batch, const Measuring& measuring,
       batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
       !differs_by_row(measuring) &&
       std::ranges::all_of(batch.steps, [&](const Step& step) {
-        return step.gates == nullptr ||
-               (step.gates->is_one_plan(step, batch.rows) &&
-                !has_large_operations(batch, step));
+        return step.gates == nullptr || (step.gates->is_one_plan(step, batch.rows) &&
+                                         !has_large_operations(batch, step));
       });
   const Precision precision = batch.beginning->precision;
   const Layout layout{batch.qubits, in_lanes, precision};

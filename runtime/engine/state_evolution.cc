@@ -64,7 +64,8 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
 TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
   const std::size_t before = number * program_.parameters;
   return {program_, plan_->groups(), segment.parameters + before,
-          segment.direction == nullptr ? nullptr : segment.direction + before, singles_};
+          segment.direction == nullptr ? nullptr : segment.direction + before,
+          singles_};
 }
 
 bool Walk::is_tiled() const {

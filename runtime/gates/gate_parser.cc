@@ -164,9 +164,9 @@ void set_name(Gate& gate, std::string name) {
   const std::size_t colon = name.find(':');
   gate.name = name.substr(0, colon);
   if (colon != name.npos) gate.pauli_word = {name.substr(colon + 1)};
-  gate.kind = gate.name == "QubitUnitary" ? Gate::Kind::kMatrix
-              : gate.name == "StatePrep"  ? Gate::Kind::kState
-              : gate.name == "BasisState" ? Gate::Kind::kBasisState
+  gate.kind = gate.name == "QubitUnitary"           ? Gate::Kind::kMatrix
+              : gate.name == "StatePrep"            ? Gate::Kind::kState
+              : gate.name == "BasisState"           ? Gate::Kind::kBasisState
               : gate.name == "DiagonalQubitUnitary" ? Gate::Kind::kDiagonal
                                                     : Gate::Kind::kNamed;
 }
@@ -228,7 +228,8 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
         params_ = std::max(params_, static_cast<std::size_t>(largest) + 1);
         gate.run_time_params = true;
       }
-      if (smallest < 0 && -1 - smallest >= static_cast<std::int64_t>(constants_.size())) {
+      if (smallest < 0 &&
+          -1 - smallest >= static_cast<std::int64_t>(constants_.size())) {
         reader.fail("refers to constant " + std::to_string(-1 - smallest) + " of " +
                     std::to_string(constants_.size()));
       }
@@ -250,8 +251,8 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
     }
     if (gate.name == "PauliRot") drop_identities(gate);
     // Of PSWAP, pennylane-lightning 0.45 computes a wrong derivative.
-    gate.has_adjoint_derivative =
-        gate.kind == Gate::Kind::kNamed && gate.slots.size() == 1 && gate.name != "PSWAP";
+    gate.has_adjoint_derivative = gate.kind == Gate::Kind::kNamed &&
+                                  gate.slots.size() == 1 && gate.name != "PSWAP";
     if (!gate.run_time_params) fold_constants(gate, constants_);
   }
   groups_ = GateGroups(gates_);

@@ -126,8 +126,8 @@ void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs)
 }
 
 // A diagonal of phases as the product of rotations about Z on each choice of its wires,
-// which plugins have: the phase of index j is the sum of coefficients[s], negative where
-// j and s have an odd number of ones in common.
+// which plugins have: the phase of index j is the sum of coefficients[s], negative
+// where j and s have an odd number of ones in common.
 void apply_diagonal(Session& session, const Gate& gate, const Inputs& inputs) {
   Device& device = *session.device;
   // Controls are wires in front, behind which all phases but those of their values are

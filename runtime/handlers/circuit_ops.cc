@@ -139,8 +139,7 @@ GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
   const std::size_t parts = type == ffi::C128 || type == ffi::C64 ? 2 : 1;
   const auto shape = buffer.dimensions();
   const bool has_rows = shape.size() == 2 && rows > 0;
-  if (shape.size() != 1 &&
-      !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
+  if (shape.size() != 1 && !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
     throw CircuitError("A batch of " + std::to_string(rows) +
                        " circuits was given numbers for another number of rows.");
   }
@@ -165,9 +164,9 @@ void apply_gates(Session& session, const GateTable& table, const GivenNumbers& p
                  std::int32_t iterations) {
   if (!session.waits) {
     const std::vector<double> doubles = as_doubles(params.singles).values;
-    return table.apply(
-        session, doubles.empty() ? params.doubles.values : std::span(doubles), offset,
-        dynamic_wires.values, iterations);
+    return table.apply(session,
+                       doubles.empty() ? params.doubles.values : std::span(doubles),
+                       offset, dynamic_wires.values, iterations);
   }
   table.keep(session, params, offset, dynamic_wires, iterations);
   if (!engine::may_wait(session)) apply_waiting(session);

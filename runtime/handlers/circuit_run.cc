@@ -61,7 +61,8 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
             {library, factory, kwargs, qubits, 0, record, rows, engine, precision},
             circuit),
         GateTable(names, code, constants), offset_of(offset), std::move(prepares),
-        offset_of(preparation_offset), MeasurementList(measurements), derivative_of(jacobian));
+        offset_of(preparation_offset), MeasurementList(measurements),
+        derivative_of(jacobian));
   };
   return instantiate<RunState>(build, circuit);
 }
@@ -105,8 +106,8 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
       apply_gates(lease.session, state->table, read_numbers(params, rows),
                   state->offset, wires, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
-                        read_per_row(data, rows), vector, values,
-                        state->derivative, helpers_of(pool));
+                        read_per_row(data, rows), vector, values, state->derivative,
+                        helpers_of(pool));
     }
     end_session(handle, id.run_id);
   });

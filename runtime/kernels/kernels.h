@@ -69,8 +69,8 @@ struct Sweeps {
   // wide_matrix_bytes(targets).
   void (*apply_wide_matrix)(std::size_t qubits, const std::uint8_t* bits,
                             std::size_t targets, std::uint64_t mask,
-                            std::uint64_t value, const double* entries,
-                            bool is_adjoint, const Amplitudes& state, std::size_t first,
+                            std::uint64_t value, const double* entries, bool is_adjoint,
+                            const Amplitudes& state, std::size_t first,
                             std::size_t count, void* memory);
   std::size_t (*wide_matrix_bytes)(std::size_t targets);
   // Sines and cosines of angles, in place of `count` numbers that are rounded up to a

@@ -55,10 +55,10 @@ struct Operation {
   unsigned y_factors = 0;   // and how many have Y
   std::size_t factor = 0;   // the first of them
   std::size_t factors = 0;
-  // kMatrix, kState, kDiagonal: bits of the targets, the highest of the index into what is applied
-  // first, and where its entries begin, among the constants or the parameters of an
-  // iteration: real and imaginary parts in turn, only real ones of a state that is real,
-  // and the angles of a diagonal.
+  // kMatrix, kState, kDiagonal: bits of the targets, the highest of the index into what
+  // is applied first, and where its entries begin, among the constants or the
+  // parameters of an iteration: real and imaginary parts in turn, only real ones of a
+  // state that is real, and the angles of a diagonal.
   const std::uint8_t* bits = nullptr;
   std::size_t targets = 0;
   bool is_constant = true;

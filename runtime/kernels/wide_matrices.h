@@ -22,6 +22,36 @@ constexpr std::size_t columns_of_panel(std::size_t targets) {
   return columns;
 }
 
+// A row of a panel's block: kRegistersOfBlock registers of real parts, and of imaginary
+// ones.
+struct RegistersOfBlock {
+  Lanes real_0, real_1, imag_0, imag_1;
+};
+
+struct SumsOfRow {
+  Lanes real_0, real_1, imag_0, imag_1;
+
+  // Adds a row times an entry of the matrix. Each statement is one fused instruction.
+  [[gnu::always_inline]] void add(const Real* entry, const RegistersOfBlock& row) {
+    const Lanes a = entry[0] - Lanes{}, b = entry[1] - Lanes{};
+    real_0 += a * row.real_0;
+    real_1 += a * row.real_1;
+    imag_0 += a * row.imag_0;
+    imag_1 += a * row.imag_1;
+    real_0 -= b * row.imag_0;
+    real_1 -= b * row.imag_1;
+    imag_0 += b * row.real_0;
+    imag_1 += b * row.real_1;
+  }
+
+  void write(Real* real, Real* imag) const {
+    __builtin_memcpy(real, &real_0, sizeof(Lanes));
+    __builtin_memcpy(real + kLanes, &real_1, sizeof(Lanes));
+    __builtin_memcpy(imag, &imag_0, sizeof(Lanes));
+    __builtin_memcpy(imag + kLanes, &imag_1, sizeof(Lanes));
+  }
+};
+
 class WideMatrix {
  public:
   // `memory` has wide_matrix_bytes(targets).
@@ -98,7 +128,8 @@ class WideMatrix {
   // Of the column, the index of its first amplitude.
   std::size_t base_of(std::size_t column) const {
     std::size_t index = value_;
-    for (std::size_t q = 0; q < n_others_; ++q) index |= ((column >> q) & 1) << others_[q];
+    for (std::size_t q = 0; q < n_others_; ++q)
+      index |= ((column >> q) & 1) << others_[q];
     return index;
   }
 
@@ -109,7 +140,8 @@ class WideMatrix {
         const std::size_t place = is_adjoint_ ? j << targets_ | i : i << targets_ | j;
         Real* const to = rows_ + 2 * (j * kRowsOfBlock + r);
         to[0] = narrow(entries_[2 * place]);
-        to[1] = narrow(is_adjoint_ ? -entries_[2 * place + 1] : entries_[2 * place + 1]);
+        to[1] =
+            narrow(is_adjoint_ ? -entries_[2 * place + 1] : entries_[2 * place + 1]);
       }
     }
   }
@@ -117,41 +149,35 @@ class WideMatrix {
   void multiply_block(const Amplitudes& state, std::size_t row, std::size_t column,
                       const std::size_t* base, std::size_t wanted,
                       bool is_one_piece) const {
-    Lanes real[kRowsOfBlock][kRegistersOfBlock] = {};
-    Lanes imag[kRowsOfBlock][kRegistersOfBlock] = {};
+    // Each sum is a variable of its own: the compiler leaves arrays in memory.
+    SumsOfRow sums_0{}, sums_1{}, sums_2{}, sums_3{};
     for (std::size_t j = 0; j < size_; ++j) {
-      const Lanes* const of_real = as<Lanes>(real_ + j * columns_ + column);
-      const Lanes* const of_imag = as<Lanes>(imag_ + j * columns_ + column);
+      const Lanes* const real = as<Lanes>(real_ + j * columns_ + column);
+      const Lanes* const imag = as<Lanes>(imag_ + j * columns_ + column);
+      const RegistersOfBlock panel{real[0], real[1], imag[0], imag[1]};
       const Real* const entry = rows_ + 2 * j * kRowsOfBlock;
-#pragma GCC unroll 4
-      for (std::size_t r = 0; r < kRowsOfBlock; ++r) {
-        const Lanes a = entry[2 * r] - Lanes{}, b = entry[2 * r + 1] - Lanes{};
-#pragma GCC unroll 2
-        for (std::size_t v = 0; v < kRegistersOfBlock; ++v) {
-          // One statement each, which becomes one fused instruction.
-          real[r][v] += a * of_real[v];
-          real[r][v] -= b * of_imag[v];
-          imag[r][v] += a * of_imag[v];
-          imag[r][v] += b * of_real[v];
-        }
+      sums_0.add(entry, panel);
+      sums_1.add(entry + 2, panel);
+      if constexpr (kRowsOfBlock == 4) {
+        sums_2.add(entry + 4, panel);
+        sums_3.add(entry + 6, panel);
       }
     }
+    const SumsOfRow sums[] = {sums_0, sums_1, sums_2, sums_3};
     Real* const to_real = as<Real>(state.real);
     Real* const to_imag = as<Real>(state.imag);
     for (std::size_t r = 0; r < kRowsOfBlock; ++r) {
       const std::size_t offset = offsets_[row + r];
+      Real real[kColumnsOfBlock], imag[kColumnsOfBlock];
+      sums[r].write(real, imag);
       if (is_one_piece) {
-        const std::size_t at = base[column] + offset;
-        for (std::size_t v = 0; v < kRegistersOfBlock; ++v) {
-          __builtin_memcpy(to_real + at + v * kLanes, &real[r][v], sizeof(Lanes));
-          __builtin_memcpy(to_imag + at + v * kLanes, &imag[r][v], sizeof(Lanes));
-        }
+        __builtin_memcpy(to_real + base[column] + offset, real, sizeof(real));
+        __builtin_memcpy(to_imag + base[column] + offset, imag, sizeof(imag));
         continue;
       }
       for (std::size_t c = 0; c < wanted; ++c) {
-        const int lane = static_cast<int>(c % kLanes);
-        to_real[base[column + c] + offset] = real[r][c / kLanes][lane];
-        to_imag[base[column + c] + offset] = imag[r][c / kLanes][lane];
+        to_real[base[column + c] + offset] = real[c];
+        to_imag[base[column + c] + offset] = imag[c];
       }
     }
   }
@@ -174,10 +200,10 @@ std::size_t wide_matrix_bytes(std::size_t targets) {
   return size * sizeof(std::size_t) + numbers * sizeof(Real);
 }
 
-void apply_wide_matrix(std::size_t qubits, const std::uint8_t* bits, std::size_t targets,
-                       std::uint64_t mask, std::uint64_t value, const double* entries,
-                       bool is_adjoint, const Amplitudes& state, std::size_t first,
-                       std::size_t count, void* memory) {
+void apply_wide_matrix(std::size_t qubits, const std::uint8_t* bits,
+                       std::size_t targets, std::uint64_t mask, std::uint64_t value,
+                       const double* entries, bool is_adjoint, const Amplitudes& state,
+                       std::size_t first, std::size_t count, void* memory) {
   WideMatrix(qubits, bits, targets, mask, value, entries, is_adjoint, memory)
       .apply(state, first, count);
 }

@@ -90,8 +90,8 @@ struct TargetBits {
   std::vector<std::uint8_t> of_index, of_state;
 };
 
-// Calls visit(i, map(i)) for first <= i < first + count, both multiples of the size of a
-// table or less.
+// Calls visit(i, map(i)) for first <= i < first + count, both multiples of the size of
+// a table or less.
 template <typename Visit>
 void for_each_mapped(const BitMap& map, std::size_t first, std::size_t count,
                      const Visit& visit) {
@@ -118,10 +118,11 @@ void prepare(const Operation& operation, const Number* entries, const States& st
   for_each_part(size, shared_parts(size), states.helpers(),
                 [&](std::size_t first, std::size_t count, std::size_t) {
                   if (operation.is_real) {
-                    for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
-                      state.real[k] = static_cast<Real>(entries[i]);
-                      state.imag[k] = 0;
-                    });
+                    for_each_mapped(map, first, count,
+                                    [&](std::size_t i, std::size_t k) {
+                                      state.real[k] = static_cast<Real>(entries[i]);
+                                      state.imag[k] = 0;
+                                    });
                     return;
                   }
                   for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
@@ -246,25 +247,24 @@ class Diagonal {
                     engine::size_of(states_) / size_);
   }
 
-  // Calls visit(index, index of the angle, part) where the controls are as they must be.
+  // Calls visit(index, index of the angle, part) where the controls are as they must
+  // be.
   template <typename Visit>
   void for_each_part_of_state(const Visit& visit) const {
-    for_each_part(engine::size_of(states_), sums_of_parts(), states_.helpers(),
-                  [&](std::size_t first, std::size_t count, std::size_t part) {
-                    if (operation_.mask == 0) {
-                      for_each_mapped(map_, first, count,
-                                      [&](std::size_t i, std::size_t j) {
-                                        visit(i, j, part);
-                                      });
-                      return;
-                    }
-                    for_each_mapped(map_, first, count,
-                                    [&](std::size_t i, std::size_t j) {
-                                      if ((i & operation_.mask) == operation_.value) {
-                                        visit(i, j, part);
-                                      }
-                                    });
-                  });
+    for_each_part(
+        engine::size_of(states_), sums_of_parts(), states_.helpers(),
+        [&](std::size_t first, std::size_t count, std::size_t part) {
+          if (operation_.mask == 0) {
+            for_each_mapped(map_, first, count,
+                            [&](std::size_t i, std::size_t j) { visit(i, j, part); });
+            return;
+          }
+          for_each_mapped(map_, first, count, [&](std::size_t i, std::size_t j) {
+            if ((i & operation_.mask) == operation_.value) {
+              visit(i, j, part);
+            }
+          });
+        });
   }
 
   const Operation& operation_;
@@ -288,7 +288,8 @@ void apply_matrix(const Operation& operation, const double* entries, bool is_adj
   const std::size_t columns = std::size_t{1} << (states.layout().qubits - n_fixed);
   // A part has as many columns as the kernel takes at a time, or more.
   constexpr std::size_t kColumnsOfPart = 64;
-  const std::size_t parts = std::clamp<std::size_t>(columns / kColumnsOfPart, 1, kMostSharedParts);
+  const std::size_t parts =
+      std::clamp<std::size_t>(columns / kColumnsOfPart, 1, kMostSharedParts);
   const std::size_t bytes = states.sweeps().wide_matrix_bytes(operation.targets);
   for_each_part(columns, parts, states.helpers(),
                 [&](std::size_t first, std::size_t count, std::size_t) {
@@ -296,8 +297,8 @@ void apply_matrix(const Operation& operation, const double* entries, bool is_adj
                   if (memory == nullptr) throw_no_memory(bytes);
                   states.sweeps().apply_wide_matrix(
                       states.layout().qubits, operation.bits, operation.targets,
-                      operation.mask, operation.value, entries, is_adjoint, state, first,
-                      count, memory.get());
+                      operation.mask, operation.value, entries, is_adjoint, state,
+                      first, count, memory.get());
                 });
 }
 
@@ -313,7 +314,8 @@ const double* dots_of(const Operation& operation, const TiledProgram& program) {
 }
 
 // Applies a diagonal, or its adjoint, to a state with a tangent or without.
-void turn(const Diagonal& diagonal, const double* dots, bool is_adjoint, const Ket& ket) {
+void turn(const Diagonal& diagonal, const double* dots, bool is_adjoint,
+          const Ket& ket) {
   diagonal.apply(is_adjoint, ket.state);
   if (!ket.moves()) return;
   diagonal.apply(is_adjoint, ket.tangent);
@@ -341,7 +343,8 @@ void apply_large(const Operation& operation, const TiledProgram& program,
         const float* const entries = program.singles + operation.entries;
         return prepare_state(operation, entries, states, ket.state);
       }
-      return prepare_state(operation, entries_of(operation, program), states, ket.state);
+      return prepare_state(operation, entries_of(operation, program), states,
+                           ket.state);
     case Kind::kDiagonal:
       return turn(Diagonal(operation, entries_of(operation, program), states), dots,
                   /*is_adjoint=*/false, ket);

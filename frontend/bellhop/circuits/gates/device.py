@@ -12,7 +12,6 @@ from bellhop.circuits.precision import is_double
 from bellhop.errors import CompileError
 from bellhop.tracing.state import current_options
 
-
 # Whose circuits the engine has, however many qubits they have.
 _DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
 

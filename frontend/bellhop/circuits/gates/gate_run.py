@@ -118,9 +118,7 @@ class GateRun:
             first = gate.slots.start
             if first >= 0:
                 slots_of_array = self.take(run._params[first], run.frequencies[first])
-                self.frequencies[slots_of_array.start :] = run.frequencies[
-                    first : gate.slots.stop
-                ]
+                self.frequencies[slots_of_array.start :] = run.frequencies[first : gate.slots.stop]
                 gate = replace(gate, slots=slots_of_array)
             self.gates.append(gate)
             return

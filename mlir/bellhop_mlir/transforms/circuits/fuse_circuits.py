@@ -50,8 +50,8 @@ class FuseCircuits(Pass):
     A run that prepares the state from an array comes in front of the gates, and its array is the
     operand ``amplitudes``, with its code as the attribute ``preparation``.
 
-    Other circuits of several runs stay as they are, and so do those that overlap-regions has tied to a
-    region.
+    Other circuits of several runs stay as they are, and so do circuits that overlap-regions has
+    tied to a region.
     """
 
     needs = ("quantum.begin",)
@@ -187,4 +187,3 @@ def _is_preparation(gates: ir.Operation) -> bool:
     name = ir.StringAttr(gates.attributes["names"]).value
     is_constant = len(ir.DenseF64ArrayAttr(gates.attributes["constants"])) > 0
     return name == "StatePrep" and not is_constant
-
