@@ -90,7 +90,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   session.directions = {};
   session.in_engine.reset();
   // One long loop must not hold its memory for ever.
-  if (session.steps.capacity() > 4096) session.steps = {};
+  if (session.steps.capacity() > 4096) session.steps = std::vector<Step>();
   session.steps.clear();
   lock.unlock();
   profile_failed_circuit(place);
@@ -175,6 +175,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   session.keeps_steps = beginning.record;
   session.waits = beginning.waits;
   session.rows = beginning.rows;
+  session.borrows = false;
   session.qubits = beginning.qubits;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};

@@ -14,6 +14,7 @@
 
 #include "circuit/batched_view.h"
 #include "circuit/dynamic_count.h"
+#include "circuit/gate_numbers.h"
 #include "circuit/outcome_enumeration.h"
 #include "circuit/random_stream.h"
 #include "circuit/sampled_executions.h"
@@ -82,9 +83,12 @@ struct Step {
   std::int32_t iterations;
   // Kept where the offset is below zero or of dynamic-count parameters, and where gates
   // wait.
-  PerRow<std::vector<double>> params;
+  PerRow<KeptNumbers> params;
   PerRow<std::vector<std::int32_t>> wires;
   Projection projection;
+  // In place of `params`, of the preparation of a large state in a circuit that is no
+  // batch and keeps no steps; the caller owns them.
+  std::span<const float> singles = {};
 };
 
 // What a compiled bellhop_circuit_begin knows; it outlives the circuits that it begins.
@@ -128,6 +132,9 @@ struct Session {
   // qubits then: each thread that runs rows of a batch takes its own.
   bool waits = false;
   std::size_t rows = 0;  // of a batch; zero for one circuit alone
+  // The parameters of gates stay where they are until the circuit has ended, as they do
+  // where one call runs all of it.
+  bool borrows = false;
   // What the engine keeps of gates that wait, if it is no batch and the engine has
   // begun.
   std::shared_ptr<engine::Single> in_engine;

@@ -71,6 +71,8 @@ class Planner {
         return add_state();
       case Gate::Kind::kBasisState:
         return add_basis_state();
+      case Gate::Kind::kDiagonal:
+        return add_diagonal();
     }
   }
 
@@ -256,8 +258,12 @@ class Planner {
     operation.is_adjoint = gate_->inverse;
     if (!take_data(operation)) return;
     if (!is_constant) note_not_differentiated();
-    plan_.gathered_ =
-        std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
+    if (is_large(operation)) {
+      plan_.has_large_operations_ = true;
+    } else {
+      plan_.gathered_ =
+          std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
+    }
     append(operation, controls_ | targets_of(operation), {});
   }
 
@@ -265,8 +271,20 @@ class Planner {
     if (!plan_.operations_.empty()) return refuse(*gate_);
     Operation operation;
     operation.kind = Operation::Kind::kState;
+    operation.is_real = gate_->is_real();
     if (!take_data(operation)) return;
     append(operation, targets_of(operation), {});
+  }
+
+  void add_diagonal() {
+    Operation operation;
+    operation.kind = Operation::Kind::kDiagonal;
+    operation.mask = controls_;
+    operation.value = controlled_;
+    operation.is_adjoint = gate_->inverse;
+    if (!take_data(operation)) return;
+    plan_.has_large_operations_ = true;
+    append(operation, controls_ | targets_of(operation), {});
   }
 
   void add_basis_state() {
@@ -284,9 +302,9 @@ class Planner {
 
   // Where the numbers of a matrix or a state are; they must be one piece.
   bool take_data(Operation& operation) {
-    const std::vector<std::int64_t>& slots = gate_->slots;
+    const Slots& slots = gate_->slots;
     const std::int64_t step = slots[0] < 0 ? -1 : 1;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
+    for (std::size_t i = 0; !slots.is_array() && i < slots.size(); ++i) {
       if (slots[i] != slots[0] + step * static_cast<std::int64_t>(i)) {
         refuse(*gate_);
         return false;
@@ -380,7 +398,7 @@ Plan::Plan(const GatesOfPlan& gates, const GateTable::Iterations& iterations,
     for (const Gate& gate : gates.gates) planner.add(gate);
   }
   planner.finish();
-  if (not_applied_.empty() && qubits > kTileBits)
+  if (not_applied_.empty() && (qubits > kTileBits || has_large_operations_))
     groups_ = groups_of(program(), qubits);
 }
 

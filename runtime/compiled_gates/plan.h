@@ -45,8 +45,13 @@ class Plan {
     return {operations_.data(), operations_.size(), factors_.data(), factors_.size(),
             constants_.data(),  parameters_,        gathered_};
   }
-  // The same for large states.
+  // The same for large states, and where operations go through the whole state.
   const std::vector<Group>& groups() const { return groups_; }
+  bool has_large_operations() const { return has_large_operations_; }
+  // Whether the first operation gives all amplitudes of the state.
+  bool prepares_all() const {
+    return prepares_state() && operations_[0].targets == qubits_;
+  }
   bool prepares_state() const {
     return !operations_.empty() && operations_[0].kind == Operation::Kind::kState;
   }
@@ -62,6 +67,7 @@ class Plan {
   std::size_t qubits_;
   std::size_t parameters_;
   std::size_t gathered_ = 0;
+  bool has_large_operations_ = false;
   std::string not_applied_;
   std::string not_differentiated_;
 };

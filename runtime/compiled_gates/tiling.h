@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "kernels/operation.h"
 
 namespace bellhop::engine {
@@ -26,6 +28,9 @@ struct Group {
   // Of the whole state's index, ascending. All, where an operation fits no tile: that
   // has a group of its own.
   std::vector<std::uint8_t> bits;
+  // Of a large operation, which is alone in its group: it is applied to the whole
+  // state, and its parameters stay where they are. All that follows is empty then.
+  std::optional<Operation> large;
   // In terms of these bits, and of the parameters that they use: `slots` has their
   // places among all.
   std::vector<Operation> operations;
@@ -38,6 +43,13 @@ struct Group {
             whole.constants,   slots.size(),      whole.gathered};
   }
 };
+
+// Whether an operation goes through the whole state, and not through tiles.
+inline bool is_large(const Operation& operation) {
+  using Kind = Operation::Kind;
+  return operation.kind == Kind::kState || operation.kind == Kind::kDiagonal ||
+         (operation.kind == Kind::kMatrix && operation.targets > kMostTableTargets);
+}
 
 // Groups whose operations, in order, do what the program does: those that have another
 // order there commute.

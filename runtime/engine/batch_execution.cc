@@ -88,7 +88,7 @@ class Group {
   // Where there are less rows than lanes the last stands in the others once more, so
   // that none reads past the end.
   void pad(std::size_t i) {
-    const PerRow<std::vector<double>>& params = batch_.steps[i].params;
+    const PerRow<KeptNumbers>& params = batch_.steps[i].params;
     if (params.stride == 0 || is_full()) return;
     std::vector<double>& padded = padded_[i];
     padded.clear();
@@ -140,7 +140,8 @@ void for_each_group(const Session& batch, const Measuring& measuring,
       batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
       !differs_by_row(measuring) &&
       std::ranges::all_of(batch.steps, [&](const Step& step) {
-        return step.gates == nullptr || step.gates->is_one_plan(step, batch.rows);
+        return step.gates == nullptr || (step.gates->is_one_plan(step, batch.rows) &&
+                                         !has_large_operations(batch, step));
       });
   const Precision precision = batch.beginning->precision;
   const Layout layout{batch.qubits, in_lanes, precision};

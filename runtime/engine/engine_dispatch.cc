@@ -35,6 +35,14 @@ std::shared_ptr<const Plan> plan_of(const Session& session, const Step& step) {
       .plan;
 }
 
+}  // namespace
+
+bool has_large_operations(const Session& session, const Step& step) {
+  return plan_of(session, step)->has_large_operations();
+}
+
+namespace {
+
 // Whether the static-count parameters that it takes are among so many.
 bool takes_of(const Step& step, std::size_t parameters) {
   if (is_dynamic_count(step.offset)) return true;

@@ -29,6 +29,10 @@ std::size_t most_qubits(const DevicePool& pool);
 // is measured.
 bool may_wait(const Session& session);
 
+// Whether gates of a step go through the whole state, and so not through the rows of a
+// batch side by side.
+bool has_large_operations(const Session& session, const Step& step);
+
 // Whether the engine can measure this wire in the middle of a circuit.
 bool may_measure(const Session& session, std::int32_t wire);
 

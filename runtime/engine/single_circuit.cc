@@ -58,7 +58,7 @@ class Lent {
 };
 
 Walk::Inputs own_inputs(const Step& step) {
-  return {step.params.values.data(), 0, step.wires.values};
+  return {step.params.values.data(), 0, step.wires.values, step.singles};
 }
 
 // Goes back to the beginning.

@@ -25,6 +25,13 @@ std::int64_t first_column(const Step& step, std::size_t columns) {
 
 }  // namespace
 
+Amplitudes Walk::ket() {
+  const Amplitudes state = states_.get(0);
+  if (is_unset_) states_.set_zero_state(state);
+  is_unset_ = false;
+  return state;
+}
+
 Ket Walk::ket_with_tangent() {
   if (direction_.numbers.empty()) return {ket()};
   return {ket(), states_.get(1)};
@@ -57,11 +64,13 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
 TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
   const std::size_t before = number * program_.parameters;
   return {program_, plan_->groups(), segment.parameters + before,
-          segment.direction == nullptr ? nullptr : segment.direction + before};
+          segment.direction == nullptr ? nullptr : segment.direction + before,
+          singles_};
 }
 
 bool Walk::is_tiled() const {
-  return !states_.layout().rows_in_lanes && states_.layout().qubits > kTileBits;
+  return !states_.layout().rows_in_lanes &&
+         (states_.layout().qubits > kTileBits || plan_->has_large_operations());
 }
 
 void Walk::begin(const Direction& direction) {
@@ -69,7 +78,7 @@ void Walk::begin(const Direction& direction) {
   removed_.clear();
   step_ = nullptr;
   plan_.reset();
-  states_.set_zero_state(ket());
+  is_unset_ = true;
   if (!direction.numbers.empty()) states_.set_zero(states_.get(1));
 }
 
@@ -78,10 +87,19 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
   if (step.gates == nullptr) {
     return project(states_, ket(), step.projection, can_go_back_ ? &removed_ : nullptr);
   }
+  Inputs here = inputs;
+  singles_ = inputs.singles.data();
+  if (!inputs.singles.empty() && states_.layout().qubits <= kTileBits) {
+    // The kernels of small states take doubles.
+    widened_.assign(inputs.singles.begin(), inputs.singles.end());
+    here.params = widened_.data();
+  }
   for (std::size_t number = 0; number < parts_of(step); ++number) {
     if (number > 0) check_signals();
-    const Segment segment = segment_of(step, number, inputs, -1);
+    const Segment segment = segment_of(step, number, here, -1);
     if (is_tiled()) {
+      // A preparation of all amplitudes writes each of them.
+      if (plan_->prepares_all()) is_unset_ = false;
       for (std::size_t t = 0; t < segment.iterations; ++t) {
         forward_by_tiles(iteration(segment, t), states_, ket_with_tangent());
       }

@@ -47,6 +47,7 @@ class Walk {
     const double* params;
     std::size_t stride;
     std::span<const std::int32_t> wires;
+    std::span<const float> singles = {};  // in place of params, see Step
   };
 
   // If it can go back, it keeps the amplitudes that projections remove.
@@ -57,7 +58,7 @@ class Walk {
   States& states() { return states_; }
   // The state that goes through the circuit; it is state vector 0. Along a direction
   // its tangent goes with it, which is the next one.
-  Amplitudes ket() { return states_.get(0); }
+  Amplitudes ket();
   Ket ket_with_tangent();
 
   // The direction stays valid until the walk begins again or ends.
@@ -82,7 +83,12 @@ class Walk {
   Program program_{};
   bool can_go_back_;
   Direction direction_;
+  // Of the step under way, in place of its parameters; null where it has these.
+  const float* singles_ = nullptr;
+  std::vector<double> widened_;
   std::vector<std::byte> removed_;
+  // The state is zero, and nothing was written.
+  bool is_unset_ = false;
 };
 
 }  // namespace bellhop::engine

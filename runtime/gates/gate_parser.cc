@@ -77,6 +77,18 @@ void expect_plain(const Gate& gate) {
   }
 }
 
+// Reads the slots of `count` parameters; of an array of -count, where that is negative.
+Slots read_slots(CodeReader& reader, std::int64_t count) {
+  if (count >= 0) return Slots(reader.take(static_cast<std::size_t>(count)));
+  // So that no sum of slots and sizes overflows.
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  const std::int64_t first = reader.next();
+  if (count < -kMost || first > kMost || first < -kMost) {
+    reader.fail("an array of parameters is larger than any memory");
+  }
+  return {first, static_cast<std::size_t>(-count)};
+}
+
 // 2 ** (scale * wires), in numbers of two doubles.
 std::size_t data_size(const Gate& gate, std::size_t scale) {
   if (gate.wires.size() > 24) reject(gate, "too many wires for a gate with data");
@@ -91,7 +103,11 @@ void check(const Gate& gate) {
     case Gate::Kind::kState:
       expect_plain(gate);
       expect_wires(gate);
+      if (2 * gate.slots.size() == data_size(gate, 1)) return;  // real ones
       return expect_params(gate, data_size(gate, 1));
+    case Gate::Kind::kDiagonal:
+      expect_wires(gate);
+      return expect_params(gate, data_size(gate, 1) / 2);
     case Gate::Kind::kBasisState:
       expect_plain(gate);
       return expect_params(gate, gate.wires.size());
@@ -148,17 +164,18 @@ void set_name(Gate& gate, std::string name) {
   const std::size_t colon = name.find(':');
   gate.name = name.substr(0, colon);
   if (colon != name.npos) gate.pauli_word = {name.substr(colon + 1)};
-  gate.kind = gate.name == "QubitUnitary" ? Gate::Kind::kMatrix
-              : gate.name == "StatePrep"  ? Gate::Kind::kState
-              : gate.name == "BasisState" ? Gate::Kind::kBasisState
-                                          : Gate::Kind::kNamed;
+  gate.kind = gate.name == "QubitUnitary"           ? Gate::Kind::kMatrix
+              : gate.name == "StatePrep"            ? Gate::Kind::kState
+              : gate.name == "BasisState"           ? Gate::Kind::kBasisState
+              : gate.name == "DiagonalQubitUnitary" ? Gate::Kind::kDiagonal
+                                                    : Gate::Kind::kNamed;
 }
 
 void fold_constants(Gate& gate, const std::vector<double>& constants) {
   std::vector<double> values(gate.slots.size());
-  std::ranges::transform(gate.slots, values.begin(), [&](std::int64_t slot) {
-    return gate.scale * constants[static_cast<std::size_t>(-1 - slot)];
-  });
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = gate.scale * constants[static_cast<std::size_t>(-1 - gate.slots[i])];
+  }
   if (gate.kind == Gate::Kind::kNamed) {
     gate.params = std::move(values);
   } else if (gate.kind == Gate::Kind::kMatrix) {
@@ -193,27 +210,34 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
     set_name(gate, table[static_cast<std::size_t>(reader.next_below(
                        static_cast<std::int64_t>(table.size()), "a name"))]);
     gate.inverse = reader.next_below(2, "adjoint") == 1;
-    const std::size_t params = reader.next_count("the number of parameters");
+    const std::int64_t params = reader.next();
     const std::size_t wires = reader.next_count("the number of wires");
     const std::size_t controls = reader.next_count("the number of control wires");
 
-    gate.slots = reader.take(params);
+    gate.slots = read_slots(reader, params);
     gate.wires = read_wires(gate, wires);
     gate.controls = read_wires(gate, controls);
     for (std::size_t i = 0; i < controls; ++i) {
       gate.control_values.push_back(reader.next_below(2, "a control value") == 1);
     }
 
-    for (std::int64_t slot : gate.slots) {
-      if (slot >= 0) {
-        params_ = std::max(params_, static_cast<std::size_t>(slot) + 1);
+    if (!gate.slots.empty()) {
+      const std::int64_t largest = gate.slots.largest();
+      const std::int64_t smallest = gate.slots.smallest();
+      if (largest >= 0) {
+        params_ = std::max(params_, static_cast<std::size_t>(largest) + 1);
         gate.run_time_params = true;
-        if (gate.kind == Gate::Kind::kBasisState) {
-          bits_.push_back(static_cast<std::size_t>(slot));
-        }
-      } else if (-1 - slot >= static_cast<std::int64_t>(constants_.size())) {
-        reader.fail("refers to constant " + std::to_string(-1 - slot) + " of " +
+      }
+      if (smallest < 0 &&
+          -1 - smallest >= static_cast<std::int64_t>(constants_.size())) {
+        reader.fail("refers to constant " + std::to_string(-1 - smallest) + " of " +
                     std::to_string(constants_.size()));
+      }
+    }
+    if (gate.kind == Gate::Kind::kBasisState) {
+      for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+        const std::int64_t slot = gate.slots[i];
+        if (slot >= 0) bits_.push_back(static_cast<std::size_t>(slot));
       }
     }
 
@@ -227,8 +251,8 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
     }
     if (gate.name == "PauliRot") drop_identities(gate);
     // Of PSWAP, pennylane-lightning 0.45 computes a wrong derivative.
-    gate.has_adjoint_derivative =
-        gate.kind == Gate::Kind::kNamed && params == 1 && gate.name != "PSWAP";
+    gate.has_adjoint_derivative = gate.kind == Gate::Kind::kNamed &&
+                                  gate.slots.size() == 1 && gate.name != "PSWAP";
     if (!gate.run_time_params) fold_constants(gate, constants_);
   }
   groups_ = GateGroups(gates_);

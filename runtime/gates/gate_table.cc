@@ -44,6 +44,13 @@ std::string describe(const Gate& gate, std::size_t position, const Inputs& input
 
 void fill_complex(std::vector<std::complex<double>>& out, const Gate& gate,
                   const Inputs& inputs) {
+  if (gate.is_real()) {
+    out.resize(gate.slots.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = inputs.parameter(gate.slots[i]);
+    }
+    return;
+  }
   out.resize(gate.slots.size() / 2);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = {inputs.parameter(gate.slots[2 * i]),
@@ -118,8 +125,48 @@ void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs)
   }
 }
 
+// A diagonal of phases as the product of rotations about Z on each choice of its wires,
+// which plugins have: the phase of index j is the sum of coefficients[s], negative
+// where j and s have an odd number of ones in common.
+void apply_diagonal(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  // Controls are wires in front, behind which all phases but those of their values are
+  // zero.
+  std::vector<QubitIdType> wires = device.controls;
+  wires.insert(wires.end(), device.wires.begin(), device.wires.end());
+  std::size_t controlled = 0;
+  for (const bool value : gate.control_values) controlled = 2 * controlled + value;
+  std::vector<double> numbers(std::size_t{1} << wires.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    const double phase = inputs.parameter(gate.slots[i]);
+    numbers[controlled * gate.slots.size() + i] = gate.inverse ? -phase : phase;
+  }
+  for (std::size_t step = 1; step < numbers.size(); step *= 2) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if ((i & step) != 0) continue;
+      const double sum = numbers[i] + numbers[i | step];
+      numbers[i | step] = numbers[i] - numbers[i | step];
+      numbers[i] = sum;
+    }
+  }
+  const double scale = 1 / static_cast<double>(numbers.size());
+  device.plugin->NamedOperation("GlobalPhase", {-scale * numbers[0]}, {}, false, {}, {},
+                                {});
+  std::vector<QubitIdType> chosen;
+  for (std::size_t s = 1; s < numbers.size(); ++s) {
+    chosen.clear();
+    for (std::size_t w = 0; w < wires.size(); ++w) {
+      if ((s >> (wires.size() - 1 - w)) & 1) chosen.push_back(wires[w]);
+    }
+    device.plugin->NamedOperation("MultiRZ", {-2 * scale * numbers[s]}, chosen, false,
+                                  {}, {}, {});
+  }
+}
+
 void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
   switch (gate.kind) {
+    case Gate::Kind::kDiagonal:
+      return apply_diagonal(session, gate, inputs);
     case Gate::Kind::kNamed:
       return apply_named(session, gate, inputs);
     case Gate::Kind::kMatrix:
@@ -186,9 +233,7 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
   // A tape begins with the state that was prepared.
   if (offset == kLastParameters) tape.obstacle = gate.name;
   if (offset >= 0 && gate.run_time_params) {
-    for (std::int64_t slot : gate.slots) {
-      if (slot >= 0) used = std::max(used, offset + slot);
-    }
+    used = std::max(used, offset + gate.slots.largest());
     if (is_dynamic_count(used)) {
       const auto count = column_of(used) + 1;
       tape.dynamic_count = std::max(tape.dynamic_count, count);
@@ -203,6 +248,12 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
   if (gate.kind == Gate::Kind::kNamed && !gate.slots.empty()) {
     tape.parameters.push_back(used);
     if (gate.slots.size() > 1) tape.many_parameters = gate.name;
+  }
+  if (gate.kind == Gate::Kind::kDiagonal) {
+    // The rotations that it becomes, whose angles are no parameters.
+    tape.parameters.insert(tape.parameters.end(),
+                           std::size_t{1} << (gate.wires.size() + gate.controls.size()),
+                           Tape::kNotDifferentiable);
   }
 }
 
@@ -278,25 +329,37 @@ void GateTable::check_computed(
   }
 }
 
-void GateTable::keep(Session& session, const PerRow<std::span<const double>>& params,
-                     std::int32_t offset,
+void GateTable::keep(Session& session, const GivenNumbers& given, std::int32_t offset,
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                      std::int32_t iterations) const {
-  check_sizes(params.size(), dynamic_wires.size(), offset, iterations);
-  check_computed(session, params, dynamic_wires, iterations);
+  check_sizes(given.size(), dynamic_wires.size(), offset, iterations);
   // What there is for more iterations has the numbers of later gates.
-  const auto copy = [&](const auto& numbers, std::size_t of_iteration) {
+  const auto part = [&](const auto& numbers, std::size_t of_iteration) {
     const std::size_t used = static_cast<std::size_t>(iterations) * of_iteration;
-    const auto all = numbers.values;
-    const auto part = numbers.stride == 0 ? all.first(used) : all;
-    return std::vector(part.begin(), part.end());
+    const std::span all(numbers.values);
+    return numbers.stride == 0 ? all.first(used) : all;
   };
-  session.steps.push_back({this,
-                           offset,
-                           iterations,
-                           {copy(params, params_), params.stride},
-                           {copy(dynamic_wires, dynamic_wires_), dynamic_wires.stride},
-                           {}});
+  const auto copied = [](const auto& numbers) {
+    return std::vector(numbers.begin(), numbers.end());
+  };
+  Step step{this, offset, iterations, {}, {}, {}};
+  const bool is_single = !given.singles.values.empty();
+  if (is_single && is_preparation() && session.borrows && session.rows == 0 &&
+      !session.keeps_steps) {
+    step.singles = part(given.singles, params_);
+  } else if (is_single) {
+    PerRow<std::vector<double>> params = as_doubles(given.singles);
+    step.params = {KeptNumbers(std::move(params.values)), params.stride};
+  } else {
+    const std::span<const double> used = part(given.doubles, params_);
+    step.params = {
+        session.borrows ? KeptNumbers::borrow(used) : KeptNumbers(copied(used)),
+        given.doubles.stride};
+  }
+  const PerRow<std::span<const double>> params{step.params.values, step.params.stride};
+  check_computed(session, params, dynamic_wires, iterations);
+  step.wires = {copied(part(dynamic_wires, dynamic_wires_)), dynamic_wires.stride};
+  session.steps.push_back(std::move(step));
 }
 
 void GateTable::apply(Session& session, std::span<const double> params,
@@ -312,12 +375,14 @@ void GateTable::apply(Session& session, std::span<const double> params,
   }
   if (!session.keeps_steps) return;
   Step& step = session.steps.emplace_back(Step{this, offset, iterations, {}, {}, {}});
-  const auto keep = [count](auto& numbers, auto given, std::size_t of_iteration) {
-    const auto used = given.first(count * of_iteration);
-    numbers.values.assign(used.begin(), used.end());
+  const auto used = [count](auto given, std::size_t of_iteration) {
+    const auto part = given.first(count * of_iteration);
+    return std::vector(part.begin(), part.end());
   };
-  if (offset < 0 || is_dynamic_count(offset)) keep(step.params, params, params_);
-  keep(step.wires, dynamic_wires, dynamic_wires_);
+  if (offset < 0 || is_dynamic_count(offset)) {
+    step.params.values = KeptNumbers(used(params, params_));
+  }
+  step.wires.values = used(dynamic_wires, dynamic_wires_);
 }
 
 void GateTable::apply_iteration(Session& session, std::span<const double> params,

@@ -33,14 +33,18 @@ class GateTable {
              std::int32_t iterations) const;
 
   // Keeps the gates of a session that waits.
-  void keep(Session& session, const PerRow<std::span<const double>>& params,
-            std::int32_t offset,
+  void keep(Session& session, const GivenNumbers& params, std::int32_t offset,
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
             std::int32_t iterations) const;
 
   // How many parameters an iteration has.
   std::size_t parameters() const { return params_; }
   bool has_dynamic_wires() const { return dynamic_wires_ > 0; }
+  // Whether it is one preparation of a state from parameters, and nothing else.
+  bool is_preparation() const {
+    return gates_.size() == 1 && gates_[0].kind == Gate::Kind::kState &&
+           gates_[0].run_time_params;
+  }
 
   // Iterations, one after another, and what the program computed for them.
   struct Iterations {

@@ -28,7 +28,7 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
 // Ownership: the session is borrowed, and ends here if a gate fails; one that waits
 // keeps copies.
 ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
-                 ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
+                 ffi::AnyBuffer params, ffi::BufferR0<ffi::S32> offset,
                  ffi::Buffer<ffi::S32> dynamic_wires,
                  std::optional<ffi::BufferR0<ffi::S32>> iterations,
                  HandleResult result) {
@@ -36,7 +36,7 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
     const std::int32_t first = *offset.typed_data();
     const std::int32_t count = iterations ? *iterations->typed_data() : 1;
     const std::size_t rows = lease->rows;
-    apply_gates(lease.session, state->table, read_per_row(params, rows), first,
+    apply_gates(lease.session, state->table, read_numbers(params, rows), first,
                 read_per_row(dynamic_wires, rows), count);
   });
 }

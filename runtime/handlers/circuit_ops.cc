@@ -134,13 +134,39 @@ std::string circuit_name(std::string_view name, std::string_view site) {
   return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
 }
 
-void apply_gates(Session& session, const GateTable& table,
-                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
+  const ffi::DataType type = buffer.element_type();
+  const std::size_t parts = type == ffi::C128 || type == ffi::C64 ? 2 : 1;
+  const auto shape = buffer.dimensions();
+  const bool has_rows = shape.size() == 2 && rows > 0;
+  if (shape.size() != 1 && !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
+    throw CircuitError("A batch of " + std::to_string(rows) +
+                       " circuits was given numbers for another number of rows.");
+  }
+  const std::size_t count = parts * buffer.element_count();
+  const std::size_t stride = has_rows ? parts * static_cast<std::size_t>(shape[1]) : 0;
+  if (type == ffi::F64 || type == ffi::C128) {
+    const auto* const numbers = static_cast<const double*>(buffer.untyped_data());
+    return {{{numbers, count}, stride}, {}};
+  }
+  if (type == ffi::F32 || type == ffi::C64) {
+    const auto* const numbers = static_cast<const float*>(buffer.untyped_data());
+    return {{}, {{numbers, count}, stride}};
+  }
+  throw CircuitError(
+      "The parameters of a run of gates: expected type f64, f32, c128 or c64, got "
+      "another.");
+}
+
+void apply_gates(Session& session, const GateTable& table, const GivenNumbers& params,
+                 std::int32_t offset,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations) {
   if (!session.waits) {
-    return table.apply(session, params.values, offset, dynamic_wires.values,
-                       iterations);
+    const std::vector<double> doubles = as_doubles(params.singles).values;
+    return table.apply(session,
+                       doubles.empty() ? params.doubles.values : std::span(doubles),
+                       offset, dynamic_wires.values, iterations);
   }
   table.keep(session, params, offset, dynamic_wires, iterations);
   if (!engine::may_wait(session)) apply_waiting(session);

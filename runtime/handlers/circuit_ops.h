@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "circuit/batched_view.h"
+#include "circuit/gate_numbers.h"
 #include "circuit/session.h"
 #include "ffi/handler.h"
 #include "gates/gate_table.h"
@@ -39,9 +40,13 @@ Beginning beginning_of(const BeginningAttributes& attributes,
 // A circuit as the errors of compilation call it.
 std::string circuit_name(std::string_view name, std::string_view site);
 
+// Reads the parameters of gates, as the contract has them: real, or complex as real and
+// imaginary parts in turn, in double or single precision.
+GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows);
+
 // Applies a run of gates to a session that the caller holds, or keeps it there.
-void apply_gates(Session& session, const GateTable& table,
-                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+void apply_gates(Session& session, const GateTable& table, const GivenNumbers& params,
+                 std::int32_t offset,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations);
 

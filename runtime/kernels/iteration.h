@@ -88,6 +88,8 @@ class Iteration {
         // There is nothing before it to go back to.
         if (!is_adjoint) prepare_state(operation, parameters_, segment_->stride, state);
         return;
+      case Operation::Kind::kDiagonal:
+        return;  // see states/large_operations.h
     }
   }
 
@@ -292,6 +294,10 @@ class Iteration {
     };
     for (std::size_t i = 0; i < std::size_t{1} << operation.targets; ++i) {
       const std::size_t index = index_of(operation, i);
+      if (operation.is_real) {
+        add(operation.entries + i, twice(index, &Amplitudes::real));
+        continue;
+      }
       add(operation.entries + 2 * i, twice(index, &Amplitudes::real));
       add(operation.entries + 2 * i + 1, twice(index, &Amplitudes::imag));
     }
@@ -309,9 +315,10 @@ class Iteration {
     for (std::size_t i = 0; i < std::size_t{1} << operation.targets; ++i) {
       const std::size_t index = index_of(operation, i);
       for (std::size_t row = 0; row < lanes; ++row) {
-        const double* const entry = entries + row * stride + operation.entries + 2 * i;
+        const double* const of_row = entries + row * stride + operation.entries;
+        const double* const entry = of_row + (operation.is_real ? i : 2 * i);
         real[index * lanes + row] = narrow(entry[0]);
-        imag[index * lanes + row] = narrow(entry[1]);
+        imag[index * lanes + row] = operation.is_real ? 0 : narrow(entry[1]);
       }
     }
   }

@@ -62,6 +62,21 @@ struct Sweeps {
   // Re <bra|P|ket>, one for each lane, or one.
   void (*word_overlap)(const Layout&, const PauliBits&, const Amplitudes& bra,
                        const Amplitudes& ket, double* out);
+  // Applies a matrix on more than kMostTableTargets qubits of a state of no rows in
+  // lanes, to amplitudes whose index and `mask` is `value`: `entries` as those of an
+  // Operation of kind kMatrix. Of the values of all other qubits, of which there are a
+  // power of two, only those from `first` on. `memory`, aligned as a state, has
+  // wide_matrix_bytes(targets).
+  void (*apply_wide_matrix)(std::size_t qubits, const std::uint8_t* bits,
+                            std::size_t targets, std::uint64_t mask,
+                            std::uint64_t value, const double* entries, bool is_adjoint,
+                            const Amplitudes& state, std::size_t first,
+                            std::size_t count, void* memory);
+  std::size_t (*wide_matrix_bytes)(std::size_t targets);
+  // Sines and cosines of angles, in place of `count` numbers that are rounded up to a
+  // multiple of 16.
+  void (*turn)(const double* angles, std::size_t count, double* cosines, double* sines);
+
   // Applies a matrix on qubits, which need not be unitary: `entries` as those of an
   // Operation of kind kMatrix, the same for all rows.
   void (*apply_matrix)(const Layout&, const std::uint8_t* bits, std::size_t targets,

@@ -40,7 +40,8 @@ struct Operation {
     kPairs,
     kPauliRotation,  // exp(-i phi P) for a word P, by the one factor's scale and slot
     kMatrix,         // on several wires
-    kState           // instead of the zero state: amplitudes of some qubits
+    kState,          // instead of the zero state: amplitudes of some qubits
+    kDiagonal        // exp(i phi) of an amplitude, by its index in some qubits
   };
   // Which entries of the matrix of a pair are other than zero, or how it is computed.
   enum class Form : std::uint8_t { kGeneral, kReal, kDiagonal, kFlip };
@@ -54,13 +55,15 @@ struct Operation {
   unsigned y_factors = 0;   // and how many have Y
   std::size_t factor = 0;   // the first of them
   std::size_t factors = 0;
-  // kMatrix, kState: bits of the targets, the highest of the index into what is applied
-  // first, and where its entries begin, real and imaginary parts in turn: among the
-  // constants, or among the parameters of an iteration.
+  // kMatrix, kState, kDiagonal: bits of the targets, the highest of the index into what
+  // is applied first, and where its entries begin, among the constants or the
+  // parameters of an iteration: real and imaginary parts in turn, only real ones of a
+  // state that is real, and the angles of a diagonal.
   const std::uint8_t* bits = nullptr;
   std::size_t targets = 0;
   bool is_constant = true;
   bool is_adjoint = false;
+  bool is_real = false;
   std::size_t entries = 0;
   // Of a tile, whose bits all of the above are of: the other bits that must be as in
   // `outer_value`, and those with Y or Z.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "interpreter/signals.h"
+#include "states/large_operations.h"
 #include "threads/thread_team.h"
 
 namespace bellhop::engine {
@@ -220,6 +221,10 @@ struct WordTile {
 void forward_by_tiles(const TiledProgram& program, const States& states,
                       const Ket& ket) {
   for (const Group& group : program.groups) {
+    if (group.large) {
+      apply_large(*group.large, program, states, ket);
+      continue;
+    }
     Sweep sweep = sweep_of(program, group, states, ket);
     go_through(sweep, states);
   }
@@ -230,6 +235,10 @@ void backward_by_tiles(const TiledProgram& program, const States& states,
                        double* jacobian, std::size_t columns) {
   for (std::size_t g = program.groups.size(); g-- > 0;) {
     const Group& group = program.groups[g];
+    if (group.large) {
+      go_back_large(*group.large, program, states, ket, bras, jacobian, columns);
+      continue;
+    }
     Sweep sweep = sweep_of(program, group, states, ket);
     sweep.is_backward = true;
     sweep.bras = bras;

@@ -22,6 +22,8 @@ struct TiledProgram {
   const std::vector<Group>& groups;
   const double* parameters;
   const double* direction;
+  // Of a preparation, in place of `parameters`.
+  const float* singles = nullptr;
 };
 
 // As Sweeps::forward and ::backward; `jacobian` is at the column of the first

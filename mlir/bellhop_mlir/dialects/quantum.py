@@ -42,6 +42,7 @@ from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._contract import CustomCall, find_custom_call
 from bellhop_mlir.dialects._precision import DoubleSignature
+from bellhop_mlir.dialects._precision import as_double as as_double
 from bellhop_mlir.errors import VerificationError
 
 # By name.

@@ -7,6 +7,9 @@ import pennylane as qml
 from bellhop.base.config import read_environment_engine
 from bellhop.tracing.state import current_options
 
+# Whose circuits the engine has, however many qubits they have.
+DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
+
 
 @dataclass(frozen=True)
 class DeviceSpec:
@@ -33,6 +36,11 @@ class DeviceSpec:
     passes: tuple[str, ...] = ()
     engine: bool = False
     precision: int = 64
+
+    @property
+    def has_engine_of_any_size(self) -> bool:
+        """Whether the engine runs its circuits, however many qubits they have."""
+        return self.engine and self.name in (*DEVICES_OF_ANY_SIZE, "default.qubit")
 
 
 def sized(name: str, qubits: int) -> str:

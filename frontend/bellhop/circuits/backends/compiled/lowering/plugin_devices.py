@@ -6,7 +6,7 @@ import importlib.metadata
 import pennylane as qml
 
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.circuits.ir.device_spec import DeviceSpec, traps_of
+from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, traps_of
 from bellhop.circuits.ir.precision import bits_of_states
 from bellhop.errors import CompileError
 
@@ -61,7 +61,7 @@ def _lightning_package(name: str) -> str:
 
 def has_engine(device: qml.devices.Device) -> bool:
     """Tell whether the engine has circuits of any size of a device with a compiled interface."""
-    return device.name in ("lightning.qubit", "lightning.kokkos")
+    return device.name in DEVICES_OF_ANY_SIZE
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:

@@ -23,20 +23,28 @@ from bellhop.circuits.gates.decompositions import (
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.gates.nonunitary import only_unitary
-from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, frequencies
+from bellhop.circuits.gates.shift_rules import (
+    FREQUENCY_ONE,
+    UNKNOWN_FREQUENCIES,
+    frequencies,
+)
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
-from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.dialects.gate import Gate, array_slots
 
 _NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
 _COMPLEX_DATA = ("QubitUnitary", "StatePrep")
 # Wires are given by these, mostly, and angles by the others.
 _INTEGERS = frozenset((int,))
 _NUMBERS = frozenset((float, int, np.float64))
+_FEWEST_WIRES_OF_DIAGONAL = 4
+# A table of gates holds smaller states, as text.
+_FEWEST_AMPLITUDES_OF_OPERAND = 512
+_TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128"))
 
 
 class GateList:
@@ -50,6 +58,7 @@ class GateList:
         is_first: whether nothing was applied to the state before.
         sites: gives the ``file:line`` of an operation on wires that the program computes.
         by_differences: whether derivatives are finite differences, which every gate has.
+        in_engine: whether the runtime's engine runs the circuit, whatever its size.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class GateList:
         is_first: bool,
         sites: Callable[[Any], str],
         by_differences: bool,
+        in_engine: bool,
     ) -> None:
         self._gate_set = gate_set
         self._wires = wires
@@ -70,6 +80,7 @@ class GateList:
         self._is_first = is_first
         self._sites = sites
         self._by_differences = by_differences
+        self._in_engine = in_engine
         self._real = real_type()
         # What the user wrote, of which parts are added.
         self._written: Any = None
@@ -115,7 +126,10 @@ class GateList:
         applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
         if applies and base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
             base = self._of_complex_numbers(base)
-        is_traced = any(map(is_dynamic, base.data))
+        if base.name == "DiagonalQubitUnitary" and self._applies_phases(base):
+            self._append_diagonal(base, adjoint, controls)
+            return
+        is_traced = any(map(is_dynamic, base.data)) or _is_operand(base)
         if base.name == "StatePrep" and not (self._is_first and not self.runs):
             applies = False
         derivative = Derivative.BY_PARAMETERS
@@ -244,11 +258,25 @@ class GateList:
         derivative: Derivative,
     ) -> None:
         run = self._run(derivative)
-        slots: tuple[int, ...] = ()
+        slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
         if base.data:
             bits = frequencies(base.__class__, len(wires), bool(controls))
             slots, constants = _parameters(base, run, bits, self._real)
+        self._append_gate(base, wires, adjoint, controls, slots, constants)
+
+    def _append_gate(
+        self,
+        base: qml.operation.Operator,
+        wires: tuple[Any, ...],
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        slots: tuple[int, ...] | range,
+        constants: tuple[float, ...],
+    ) -> None:
+        """Append a gate whose parameters the last run has taken."""
+        run = self.runs[-1]
+        assert isinstance(run, GateRun)
         qubits = self._qubits((*wires, *(wire for wire, _ in controls)), run)
         gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
         can_fail = min(gate_wires + control_wires, default=0) < 0
@@ -264,6 +292,30 @@ class GateList:
                 control_values=tuple(int(bool(value)) for _, value in controls),
             )
         )
+
+    def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
+        """Tell whether a diagonal is one gate, which takes one pass through the state.
+
+        Up to a few wires the rotations that it consists of join the gates around it.
+        """
+        return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
+
+    def _append_diagonal(
+        self,
+        diagonal: qml.operation.Operator,
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+    ) -> None:
+        """Append a diagonal by the phases of its entries, each of which has a derivative."""
+        (entries,) = diagonal.data
+        is_traced = is_dynamic(entries)
+        phases = jnp.angle(entries) if is_traced else np.angle(entries)
+        run = self._run(Derivative.BY_PARAMETERS)
+        if is_traced:
+            slots, constants = run.take(phases.astype(self._real), FREQUENCY_ONE), ()
+        else:
+            slots, constants = array_slots(-1, phases.size), tuple(phases.tolist())
+        self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _qubits(self, wires: tuple[Any, ...], run: GateRun) -> tuple[int, ...]:
         """Return the qubits of a gate, or what stands for those that the program computes."""
@@ -304,25 +356,39 @@ def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
 
 def _parameters(
     op: qml.operation.Operator, run: GateRun, bits: int, real: np.dtype
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
+) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
     is_complex = op.name in _COMPLEX_DATA
     for value in op.data:
+        if op.name == "StatePrep" and (is_dynamic(value) or _is_operand(op)):
+            return run.take_amplitudes(_amplitudes(value, real), bits), ()
         if is_dynamic(value):
             taken = run.take(_doubles(value, real, is_complex=is_complex), bits)
-            if is_complex and not jnp.iscomplexobj(value):
-                run.frequencies[taken.start + 1 : taken.stop : 2] = [NO_FREQUENCIES] * value.size
+            if is_complex:
+                return taken, ()
             slots += taken
             continue
         array = np.asarray(value)
         if is_complex:
-            array = np.stack([array.real, array.imag], axis=-1)
+            numbers = np.stack([array.real, array.imag], axis=-1).ravel().tolist()
+            return array_slots(-1, len(numbers)), tuple(numbers)
         for number in np.ravel(array.real):
             constants.append(float(number))
             slots.append(-len(constants))
     return tuple(slots), tuple(constants)
+
+
+def _is_operand(op: qml.operation.Operator) -> bool:
+    """Tell whether a state is so large that it is an array of the program, though it is known."""
+    return op.name == "StatePrep" and np.size(op.data[0]) >= _FEWEST_AMPLITUDES_OF_OPERAND
+
+
+def _amplitudes(value: Any, real: np.dtype) -> Any:
+    """Return the amplitudes of a state as a vector that the runtime reads."""
+    array = jnp.ravel(value)
+    return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:

@@ -20,7 +20,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import G
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun
 from bellhop.circuits.backends.compiled.record.merging import AdjacentGate, Angle
 from bellhop.control_flow.trace_body import TracedStep
-from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.dialects.gate import Gate, array_slots
 
 
 class _Meeting(NamedTuple):
@@ -178,7 +178,7 @@ class _GateLoop:
         self._gates = list(map(AdjacentGate, run.gates))
         # Of parameters that are sums: the slots that they get, and their values [iterations].
         self._sums: dict[int, Any] = {}
-        self._frequencies = list(run.frequencies)
+        self._frequencies = bytearray(run.frequencies)
         self._before: list[GateRun] = []
         self._after: list[GateRun] = []
 
@@ -234,10 +234,17 @@ class _GateLoop:
         place = {slot: number for number, slot in enumerate(kept + sums)}
         run = self._run.without_gates()
         for gate in self._gates:
-            slots = tuple(place[slot] if slot >= 0 else slot for slot in gate.gate.slots)
-            run.gates.append(replace(gate.gate, slots=slots))
+            run.gates.append(replace(gate.gate, slots=_move_slots(gate.gate.slots, place)))
         run.n_params = len(used)
-        run.frequencies = [self._frequencies[slot] for slot in kept + sums]
+        run.frequencies = bytearray(self._frequencies[slot] for slot in kept + sums)
         columns = [self._params[:, np.array(kept, np.int32)]]
         columns += [self._sums[slot][:, None] for slot in sums]
         return MergedLoop(self._before, run, jnp.concatenate(columns, axis=1), self._after)
+
+
+def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[int, ...] | range:
+    """Return slots at other places; an array stays in one piece."""
+    if isinstance(slots, range):
+        is_constant = slots.start < 0
+        return slots if is_constant else array_slots(place[slots.start], len(slots))
+    return tuple(place[slot] if slot >= 0 else slot for slot in slots)

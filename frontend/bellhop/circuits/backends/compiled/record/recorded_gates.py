@@ -41,7 +41,12 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     Amplitudes,
     gates_p,
 )
-from bellhop.circuits.backends.compiled.record.gate_sequence import Derivative, GateRun, RepeatedRun
+from bellhop.circuits.backends.compiled.record.gate_sequence import (
+    Derivative,
+    GateRun,
+    RepeatedRun,
+    as_numbers,
+)
 from bellhop.circuits.backends.compiled.record.loop_precompute import Use
 from bellhop.circuits.backends.compiled.record.merging import merged
 from bellhop.circuits.gates.nonunitary import may_change_norm
@@ -251,7 +256,7 @@ class RecordedGates:
         self.may_change_norm |= may_change_norm(run.gates, if_computed=self._keeps_matrices)
         is_prepared = run.derivative is Derivative.BY_AMPLITUDES
         if is_prepared:
-            self.amplitudes, self.amplitude_bits = params, bytes(run.frequencies)
+            self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(run.frequencies)
         is_counted = not obstacle and not is_prepared
         offset = self.count.number if self.is_dynamic_count else self._now.offset
         handle = gates_p.bind(

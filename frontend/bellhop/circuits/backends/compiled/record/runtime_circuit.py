@@ -162,6 +162,7 @@ class RuntimeCircuit(PlayedCircuit):
             is_first=self.gates.is_fresh,
             sites=self.site_of,
             by_differences=self._differentiation.method in BY_DIFFERENCES,
+            in_engine=self.device.has_engine_of_any_size,
         )
         if self.gates.is_fresh and self.gate_set.applies("StatePrep"):
             operations = prepared_together(operations)
