@@ -146,7 +146,7 @@ void for_each_group(const Session& batch, const Measuring& measuring,
   const Layout layout{batch.qubits, in_lanes, precision};
   const std::size_t lanes = in_lanes ? sweeps(precision).lanes : 1;
   const RunSeeds seeds(*batch.device);
-  const Sampling sampling{ShotNumbers(batch.beginning->shots), nullptr, &seeds};
+  const Sampling sampling{ShotNumbers(batch.beginning->shots), &seeds};
   for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {
     const auto group =
         std::make_shared<Group>(batch, measuring, jacobians, sampling, layout);

@@ -2,13 +2,10 @@
 #include "states/measure_state.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <complex>
 
-#include "measurements/samples.h"
 #include "states/observable.h"
-#include "states/sampling.h"
 
 namespace bellhop::engine {
 namespace {
@@ -42,7 +39,7 @@ class Measurer {
         ket_(states.get(ket)),
         measuring_(measuring),
         rows_(rows),
-        sampling_(sampling) {}
+        sampled_(states, ket_, measuring, rows, sampling) {}
 
   // Adds the bras of measurement i's values, each times its weight(number, lane).
   template <typename Weight>
@@ -61,7 +58,7 @@ class Measurer {
     if (measurement.kind == MeasurementKind::kState)
       return add_amplitudes(weight, into);
     if (measurement.kind == MeasurementKind::kFrequencies)
-      return add_samples(i, weight, into);
+      return sampled_.add_bra(i, weight, into);
     if (measurement.kind == MeasurementKind::kExpval) {
       return engine::add(observable(i), fill(weight_of), states_, ket_, into, free);
     }
@@ -112,7 +109,7 @@ class Measurer {
       case MeasurementKind::kSample:
       case MeasurementKind::kFrequencies:
       case MeasurementKind::kRun:
-        return write_drawn(i);
+        return sampled_.write(i);
       case MeasurementKind::kSnapshots:
       case MeasurementKind::kSnapshotMeans:
         return;  // never the engine's, see engine_dispatch.cc
@@ -186,54 +183,6 @@ class Measurer {
     with_numbers(states_.layout(), add, into);
   }
 
-  // The derivative of log |a|^2 is 2 Re <bra|, that of the ket> with the bra a / |a|^2.
-  // Of a state of another norm, or after outcomes, it is that of all that was drawn.
-  template <typename Weight>
-  void add_samples(std::size_t i, const Weight& weight, const Amplitudes& into) {
-    const Measurement& measurement = measuring_.measurements.measurements()[i];
-    if (!measurement.has_samples()) return add_outcomes(measurement, weight, into);
-    draw_samples();
-    const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
-    const auto number = [&](std::size_t k, const std::vector<std::int64_t>& wires) {
-      return wires.empty() ? std::size_t{0} : outcome_of(k, wires, qubits);
-    };
-    const std::size_t outcomes = std::size_t{1} << measurement.wires.size();
-    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      const auto take = [&](std::size_t sample, std::size_t group) {
-        const std::size_t k = samples_[lane][sample], at = k * lanes + lane;
-        const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
-        const std::size_t value = group * outcomes + number(k, measurement.wires);
-        const double share =
-            weight(value, lane) / static_cast<double>(measurement.groups[group]);
-        const auto add = [&](auto sum, auto ket) {
-          const double factor =
-              (is_odd ? -share : share) / probability(ket.real[at], ket.imag[at]);
-          add_to(sum.real[at], factor * ket.real[at]);
-          add_to(sum.imag[at], factor * ket.imag[at]);
-        };
-        with_numbers(states_.layout(), add, into, ket_);
-      };
-      for_each_in_groups(measurement.groups, sampling_.shots, take);
-    }
-  }
-
-  // The same of what has no sample, so that outcomes alone were drawn: the derivative
-  // of the logarithm of the squared norm.
-  template <typename Weight>
-  void add_outcomes(const Measurement& measurement, const Weight& weight,
-                    const Amplitudes& into) {
-    Lanewise square, factor{};
-    real_overlap(states_, ket_, ket_, square);
-    const auto take = [&](std::size_t, std::size_t group) {
-      for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-        factor[lane] += weight(group, lane) /
-                        (static_cast<double>(measurement.groups[group]) * square[lane]);
-      }
-    };
-    for_each_in_groups(measurement.groups, sampling_.shots, take);
-    states_.sweeps().add_word(states_.layout(), {}, factor.data(), into, ket_);
-  }
-
   void write_probabilities(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
     const std::size_t qubits = states_.layout().qubits;
@@ -263,43 +212,6 @@ class Measurer {
     }
   }
 
-  // The samples of a row are the same for all measurements.
-  void draw_samples() {
-    if (!samples_.empty()) return;
-    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      std::mt19937* generator = sampling_.generator;
-      std::mt19937 own;
-      if (sampling_.seeds != nullptr) {
-        sampling_.seeds->seed(own, rows_.first + lane);
-        generator = &own;
-      }
-      samples_.push_back(draw(states_, ket_, lane, sampling_.shots.size(), *generator));
-    }
-    if (sampling_.drawn != nullptr) *sampling_.drawn = samples_.back();
-  }
-
-  void write_drawn(std::size_t i) {
-    const Measurement& measurement = measuring_.measurements.measurements()[i];
-    if (measurement.has_samples()) draw_samples();
-    const std::size_t qubits = states_.layout().qubits;
-    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      const Output out = output(i, lane);
-      const auto bit = [&](std::size_t shot, std::size_t wire) {
-        return ((samples_[lane][shot] >> (qubits - 1 - wire)) & 1) != 0;
-      };
-      if (measurement.kind == MeasurementKind::kRun) {
-        write_shots(sampling_.shots,
-                    std::span(static_cast<std::uint8_t*>(out.data), out.size));
-      } else if (measurement.kind == MeasurementKind::kSample) {
-        write_samples(measurement, qubits, sampling_.shots, bit,
-                      std::span(static_cast<std::uint8_t*>(out.data), out.size));
-      } else {
-        write_frequencies(measurement, sampling_.shots, bit,
-                          std::span(static_cast<double*>(out.data), out.size));
-      }
-    }
-  }
-
   void write_state(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
@@ -318,8 +230,7 @@ class Measurer {
   const Amplitudes ket_;
   const Measuring& measuring_;
   const RowRange rows_;
-  const Sampling& sampling_;
-  std::vector<std::vector<std::uint32_t>> samples_;  // of each row
+  SampledMeasurements sampled_;
 };
 
 }  // namespace
