@@ -10,8 +10,8 @@ namespace bellhop {
 
 // The function Philox4x32-10 (Salmon et al., Proceedings of SC11, article 16, 2011):
 // 128 random bits for each value of a counter.
-inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 2> key,
-                                           std::array<std::uint32_t, 4> counter) {
+constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 2> key,
+                                              std::array<std::uint32_t, 4> counter) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t first = std::uint64_t{0xD2511F53} * counter[0];
     const std::uint64_t second = std::uint64_t{0xCD9E8D57} * counter[2];
@@ -24,6 +24,11 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 2> key,
   }
   return counter;
 }
+
+// The first of the known answers that its authors publish.
+static_assert(philox({0, 0}, {0, 0, 0, 0}) ==
+              std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
+                                           0x9b00dbd8});
 
 // A number of 53 random bits in [0, 1).
 inline double to_uniform(std::uint32_t high, std::uint32_t low) {
