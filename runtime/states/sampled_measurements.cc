@@ -119,12 +119,10 @@ void SampledMeasurements::draw() {
     Draw& draw = draws_.emplace_back();
     draw.weights = weigh_cells(states_, ket_, lane, *cells_);
     if (has_samples) {
-      draw.samples =
-          draw_indices(draw.weights, sampling_.shots, key, states_.helpers());
+      draw.samples = draw_indices(draw.weights, sampling_.shots, key, states_);
       draw.counts = count_each(draw.samples, sampling_.shots, ends_);
     } else {
-      draw.counts =
-          draw_counts(draw.weights, sampling_.shots, ends_, key, states_.helpers());
+      draw.counts = draw_counts(draw.weights, sampling_.shots, ends_, key, states_);
     }
   }
   if (sampling_.drawn != nullptr) *sampling_.drawn = draws_.back().samples;
@@ -195,10 +193,9 @@ void SampledMeasurements::write_bits(const Measurement& measurement,
   // Shots of other runs have zeros.
   if (samples.size() * columns < out.size()) std::ranges::fill(out, std::uint8_t{0});
   const ByteTable bytes;
-  const std::size_t parts = (samples.size() + kShotsOfPart - 1) / kShotsOfPart;
-  for_each_part(parts, states_.helpers(), [&](std::size_t part) {
-    const std::size_t end = std::min((part + 1) * kShotsOfPart, samples.size());
-    for (std::size_t i = part * kShotsOfPart; i < end; ++i) {
+  const Parts parts(samples.size(), kShotsOfPart);
+  for_each_part(parts, states_, kNanosecondsOfShot, [&](std::size_t part) {
+    for (std::size_t i = parts.begin(part); i < parts.end(part); ++i) {
       std::uint8_t* const row = out.data() + sampling_.shots[i] * columns;
       if (wires.empty()) {
         bytes.write(samples[i], qubits, row);

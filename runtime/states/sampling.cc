@@ -14,29 +14,13 @@ namespace {
 // A part of a large vector is for one thread: 20 to 200 us.
 constexpr std::size_t kAmplitudesOfPart = std::size_t{1} << 15;
 constexpr std::size_t kCellsOfPart = std::size_t{1} << 11;
-constexpr std::size_t kMostPartsOfVector = 64;
+
+// What one of them takes one thread, roughly.
+constexpr double kNanosecondsOfBinomial = 60;
+constexpr double kNanosecondsOfSum = 1;
 
 // A binomial number takes about as long as so many samples.
 constexpr std::size_t kShotsOfBinomial = 4;
-
-// Indexes of a vector in parts of as many each.
-class Parts {
- public:
-  Parts(std::size_t size, std::size_t of_part)
-      : size_(size),
-        of_part_(
-            std::max(of_part, (size + kMostPartsOfVector - 1) / kMostPartsOfVector)) {}
-
-  std::size_t count() const { return (size_ + of_part_ - 1) / of_part_; }
-  std::size_t begin(std::size_t part) const { return part * of_part_; }
-  std::size_t end(std::size_t part) const {
-    return std::min(size_, (part + 1) * of_part_);
-  }
-
- private:
-  std::size_t size_;
-  std::size_t of_part_;
-};
 
 // Adds the probabilities of the basis states of a part to those of their cells.
 template <typename Probability>
@@ -73,12 +57,12 @@ class Inversion {
 
   // Draws an index for each of the shots first to last - 1 of a list.
   void draw(const ShotNumbers& shots, std::size_t first, std::size_t last,
-            const RandomKey& key, const Helpers& helpers,
+            const RandomKey& key, const States& states,
             std::span<std::uint32_t> found) const {
-    const std::size_t parts = (last - first + kShotsOfPart - 1) / kShotsOfPart;
-    for_each_part(parts, helpers, [&](std::size_t part) {
-      std::size_t i = first + part * kShotsOfPart;
-      const std::size_t end = std::min(i + kShotsOfPart, last);
+    const Parts parts(last - first, kShotsOfPart);
+    for_each_part(parts, states, kNanosecondsOfShot, [&](std::size_t part) {
+      std::size_t i = first + parts.begin(part);
+      const std::size_t end = first + parts.end(part);
       while (i < end) {
         const std::size_t shot = shots[i];
         // The numbers of two shots come together.
@@ -131,11 +115,11 @@ void draw_multinomial(std::span<const double> weights, std::uint64_t shots,
 
 // Draws the counts of an interval in parts, and first how many shots each part has.
 void draw_interval(std::span<const double> weights, std::uint64_t shots,
-                   std::uint32_t interval, const RandomKey& key, const Helpers& helpers,
+                   std::uint32_t interval, const RandomKey& key, const States& states,
                    std::vector<CellCount>& found) {
   const Parts parts(weights.size(), kCellsOfPart);
   const auto sequence = [&](std::size_t part) {
-    return NumberSequence(key, interval * (kMostPartsOfVector + 1) + part);
+    return NumberSequence(key, interval * (Parts::kMost + 1) + part);
   };
   const auto draw_part = [&](std::size_t part, std::uint64_t count,
                              std::vector<CellCount>& into) {
@@ -159,7 +143,7 @@ void draw_interval(std::span<const double> weights, std::uint64_t shots,
       sums, shots, sequence(0),
       [&](std::size_t part, std::uint64_t count) { counts[part] = count; });
   std::vector<std::vector<CellCount>> of_parts(parts.count());
-  for_each_part(parts.count(), helpers, [&](std::size_t part) {
+  for_each_part(parts, states, kNanosecondsOfBinomial, [&](std::size_t part) {
     draw_part(part, counts[part], of_parts[part]);
   });
   for (const auto& part : of_parts) found.insert(found.end(), part.begin(), part.end());
@@ -185,14 +169,14 @@ std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
       return real * real + imag * imag;
     };
     if (cells.are_basis_states()) {
-      return for_each_part(parts.count(), states.helpers(), [&](std::size_t part) {
+      return for_each_part(parts, states, kNanosecondsOfSum, [&](std::size_t part) {
         for (std::size_t i = parts.begin(part); i < parts.end(part); ++i) {
           totals[part] += weights[i] = probability(i);
         }
       });
     }
     std::vector<double> more((parts.count() - 1) * cells.size());
-    for_each_part(parts.count(), states.helpers(), [&](std::size_t part) {
+    for_each_part(parts, states, kNanosecondsOfSum, [&](std::size_t part) {
       double* const into =
           part == 0 ? weights.data() : more.data() + (part - 1) * cells.size();
       add_to_cells(cells, parts.begin(part), parts.end(part), probability, into);
@@ -209,17 +193,17 @@ std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
 
 std::vector<std::uint32_t> draw_indices(std::span<const double> weights,
                                         const ShotNumbers& shots, const RandomKey& key,
-                                        const Helpers& helpers) {
+                                        const States& states) {
   std::vector<std::uint32_t> found(shots.size());
   const Inversion inversion(weights, shots.size());
-  inversion.draw(shots, 0, shots.size(), key, helpers, found);
+  inversion.draw(shots, 0, shots.size(), key, states, found);
   return found;
 }
 
 std::vector<CellCount> draw_counts(std::span<const double> weights,
                                    const ShotNumbers& shots,
                                    std::span<const std::size_t> ends,
-                                   const RandomKey& key, const Helpers& helpers) {
+                                   const RandomKey& key, const States& states) {
   std::vector<CellCount> found;
   // Calls visit(interval, first, last) for the intervals of many shots, or of few.
   const auto for_each_interval = [&](bool has_many, const auto& visit) {
@@ -241,14 +225,14 @@ std::vector<CellCount> draw_counts(std::span<const double> weights,
     std::vector<std::uint32_t> cells(shots.size());
     for_each_interval(false,
                       [&](std::uint32_t interval, std::size_t first, std::size_t last) {
-                        inversion.draw(shots, first, last, key, helpers, cells);
+                        inversion.draw(shots, first, last, key, states, cells);
                         for (std::size_t i = first; i < last; ++i)
                           found.push_back({cells[i], interval, 1});
                       });
   }
   for_each_interval(
       true, [&](std::uint32_t interval, std::size_t first, std::size_t last) {
-        draw_interval(weights, last - first, interval, key, helpers, found);
+        draw_interval(weights, last - first, interval, key, states, found);
       });
   return found;
 }

@@ -1,13 +1,13 @@
 // states/sampling.h: samples of states of the engine, and how often they come.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "circuit/random_numbers.h"
-#include "interpreter/signals.h"
 #include "measurements/samples.h"
 #include "states/cells.h"
 #include "states/states.h"
@@ -15,17 +15,38 @@
 
 namespace bellhop::engine {
 
-// Many shots in parts of so many, each for one thread.
+// As few shots are for one thread, and each takes it about so long.
 constexpr std::size_t kShotsOfPart = std::size_t{1} << 14;
+constexpr double kNanosecondsOfShot = 10;
 
-// Calls work(part) for each part, on several threads. Throws Interrupted.
+// Indexes 0 to `size` - 1 in parts of at least `of_part` each, for one thread each.
+class Parts {
+ public:
+  static constexpr std::size_t kMost = 64;
+
+  Parts(std::size_t size, std::size_t of_part)
+      : size_(size), of_part_(std::max(of_part, (size + kMost - 1) / kMost)) {}
+
+  std::size_t size() const { return size_; }
+  std::size_t count() const { return (size_ + of_part_ - 1) / of_part_; }
+  std::size_t begin(std::size_t part) const { return part * of_part_; }
+  std::size_t end(std::size_t part) const {
+    return std::min(size_, (part + 1) * of_part_);
+  }
+
+ private:
+  std::size_t size_;
+  std::size_t of_part_;
+};
+
+// Calls work(part) for each part, on the threads that are lent to the states. An index
+// takes one thread about `nanoseconds`.
 template <typename Work>
-void for_each_part(std::size_t parts, const Helpers& helpers, const Work& work) {
-  for_each_row(parts, helpers, [&]() -> RowWorker {
-    return [&work](std::size_t part) {
-      check_signals();
-      work(part);
-    };
+void for_each_part(const Parts& parts, const States& states, double nanoseconds,
+                   const Work& work) {
+  states.expect_work(nanoseconds * static_cast<double>(parts.size()));
+  states.share(parts.count(), [&]() -> RowWorker {
+    return [&work](std::size_t part) { work(part); };
   });
 }
 
@@ -45,7 +66,7 @@ std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
 // to. What a shot draws depends on its number alone.
 std::vector<std::uint32_t> draw_indices(std::span<const double> weights,
                                         const ShotNumbers& shots, const RandomKey& key,
-                                        const Helpers& helpers);
+                                        const States& states);
 
 // Draws how often each cell comes in each interval of some shots, with the
 // probabilities that `weights` are in proportion to. An interval of many more shots
@@ -57,6 +78,6 @@ std::vector<std::uint32_t> draw_indices(std::span<const double> weights,
 std::vector<CellCount> draw_counts(std::span<const double> weights,
                                    const ShotNumbers& shots,
                                    std::span<const std::size_t> ends,
-                                   const RandomKey& key, const Helpers& helpers);
+                                   const RandomKey& key, const States& states);
 
 }  // namespace bellhop::engine
