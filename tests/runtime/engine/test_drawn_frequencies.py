@@ -1,5 +1,9 @@
 """Frequencies of many shots are drawn by binomial numbers, as they are distributed."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,12 +141,57 @@ def test_the_derivative_of_drawn_frequencies_is_unbiased():
         qml.CNOT([0, 1])
         return qml.expval(qml.Z(1))
 
-    node = qml.set_shots(qml.QNode(circuit, qml.device("lightning.qubit", wires=2)), 500)
+    # The derivative is that of how likely the cells were; lightning.qubit shifts parameters.
+    node = qml.set_shots(qml.QNode(circuit, qml.device("default.qubit", wires=2)), 500)
     found = bellhop.qjit(bellhop.vmap(bellhop.grad(node)), seed=4)(jnp.full(4000, 0.8))
     exact = -np.sin(0.8) * np.cos(0.3)
     assert abs(np.mean(found) - exact) < 5 * np.std(found) / np.sqrt(len(found))
     # Of one shot, the score of its outcome has a variance of at most the Fisher information.
     assert np.std(found) < 1.5 / np.sqrt(500)
+
+
+_HASHES_OF_RESULTS = """
+import hashlib, os
+os.sched_setaffinity(0, {cores})
+import bellhop, jax, numpy as np, pennylane as qml
+
+def gates(x):
+    for wire in range(14):
+        qml.RY(x + wire, wire)
+        qml.CNOT([wire, (wire + 1) % 14])
+
+def samples(x):
+    gates(x)
+    return qml.sample(), qml.probs(wires=range(12))
+
+def frequencies(x):
+    gates(x)
+    return qml.counts(all_outcomes=True), qml.expval(qml.Z(0) @ qml.Z(1))
+
+device = qml.device("lightning.qubit", wires=14)
+for function in (samples, frequencies):
+    node = qml.set_shots(qml.QNode(function, device), (3, 200_000))
+    for leaf in jax.tree.leaves(bellhop.qjit(node, seed=5)(0.3)):
+        print(hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.subprocess
+def test_results_of_a_seed_do_not_depend_on_the_number_of_threads():
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) == 1:
+        pytest.skip("one core has one thread")
+    one, all_ = (
+        subprocess.run(
+            [sys.executable, "-c", _HASHES_OF_RESULTS.format(cores=used)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for used in ({cores[0]}, set(cores))
+    )
+    assert one == all_
+    assert len(one.split()) == 2 * (2 + 3)
 
 
 def test_counts_have_no_derivative():

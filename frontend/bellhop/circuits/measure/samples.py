@@ -51,7 +51,7 @@ class _OfShots(Process):
         else:
             # There is one outcome, of which no device need be asked.
             take = lambda _: self._circuit.of_each_shot(jnp.zeros(0, np.uint8))
-        return lambda answers: self._of_bits(take(answers)[:, columns])
+        return lambda answers: self._of_bits(_select_columns(take(answers), columns))
 
     def _columns(self, labels: Sequence[Any]) -> Any:
         return np.array([self._wires(label) for label in labels], int)
@@ -65,6 +65,12 @@ class _OfShots(Process):
         self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         """Return the statistic of an observable, of the outcomes of all qubits."""
+
+
+def _select_columns(bits: Any, columns: Any) -> Any:
+    """Return the columns of an array; the array itself where these are all, in order."""
+    are_all = not is_dynamic(columns) and np.array_equal(columns, np.arange(bits.shape[1]))
+    return bits if are_all else bits[:, columns]
 
 
 class Sample(_OfShots):
