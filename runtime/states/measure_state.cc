@@ -5,12 +5,18 @@
 #include <cmath>
 #include <complex>
 
+#include "arrays/large_memory.h"
 #include "states/observable.h"
+#include "states/sampling.h"
 
 namespace bellhop::engine {
 namespace {
 
 using MeasurementKind = Measurement::Kind;
+
+// As few numbers of a result are for one thread, and each takes it about so long.
+constexpr std::size_t kNumbersOfPart = std::size_t{1} << 15;
+constexpr double kNanosecondsOfNumber = 1;
 
 // Which outcome of `wires` amplitude i of a state of `qubits` has, of all where there
 // are none; the first wire is the highest bit of an outcome.
@@ -195,13 +201,14 @@ class Measurer {
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       auto* probabilities = static_cast<double*>(out.data);
+      prefer_huge_pages(probabilities, out.size * sizeof(double));
       const auto write = [&](auto ket) {
         const auto of = [&](std::size_t k) {
           return probability(ket.real[k * lanes + lane], ket.imag[k * lanes + lane]);
         };
         if (is_in_order) {
-          for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = of(k);
-          return;
+          return write_parts(out.size,
+                             [&](std::size_t k) { probabilities[k] = of(k); });
         }
         std::fill_n(probabilities, out.size, 0.0);
         for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
@@ -212,15 +219,26 @@ class Measurer {
     }
   }
 
+  // Calls write(k) for the numbers of a result. XLA's memory for a large result is new
+  // at each call, and its pages are made by the threads that write them first.
+  template <typename Write>
+  void write_parts(std::size_t size, const Write& write) const {
+    const Parts parts(size, kNumbersOfPart);
+    for_each_part(parts, states_, kNanosecondsOfNumber, [&](std::size_t part) {
+      for (std::size_t k = parts.begin(part); k < parts.end(part); ++k) write(k);
+    });
+  }
+
   void write_state(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       auto* const values = static_cast<std::complex<double>*>(out.data);
+      prefer_huge_pages(values, out.size * sizeof(*values));
       const auto write = [&](auto ket) {
-        for (std::size_t k = 0; k < out.size; ++k) {
+        write_parts(out.size, [&](std::size_t k) {
           values[k] = {ket.real[k * lanes + lane], ket.imag[k * lanes + lane]};
-        }
+        });
       };
       with_numbers(states_.layout(), write, ket_);
     }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 namespace bellhop::engine {
 namespace {
@@ -112,6 +113,11 @@ void SampledMeasurements::draw() {
   const MeasurementList& list = measuring_.measurements;
   const std::size_t qubits = states_.layout().qubits;
   const bool has_samples = draws_samples();
+  // Bras need the weights; lists with samples have no bras.
+  const bool keeps_weights =
+      std::ranges::none_of(list.measurements(), [](const Measurement& measurement) {
+        return measurement.kind == MeasurementKind::kSample;
+      });
   cells_.emplace(has_samples ? masks_of_all(qubits) : masks_of(list, qubits), qubits);
   ends_ = ends_of_intervals(list);
   for (std::size_t lane = 0; lane < rows_.count; ++lane) {
@@ -119,7 +125,9 @@ void SampledMeasurements::draw() {
     Draw& draw = draws_.emplace_back();
     draw.weights = weigh_cells(states_, ket_, lane, *cells_);
     if (has_samples) {
-      draw.samples = draw_indices(draw.weights, sampling_.shots, key, states_);
+      draw.samples =
+          draw_indices(keeps_weights ? draw.weights : std::move(draw.weights),
+                       sampling_.shots, key, states_);
       draw.counts = count_each(draw.samples, sampling_.shots, ends_);
     } else {
       draw.counts = draw_counts(draw.weights, sampling_.shots, ends_, key, states_);

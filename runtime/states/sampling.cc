@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "circuit/binomial.h"
 #include "devices/error.h"
@@ -40,11 +41,11 @@ void add_to_cells(const Cells& cells, std::size_t begin, std::size_t end,
 // left on average.
 class Inversion {
  public:
-  Inversion(std::span<const double> weights, std::size_t shots)
-      : ends_(weights.size()), begins_(std::min(weights.size(), shots)) {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      if (weights[i] > 0) last_ = static_cast<std::uint32_t>(i);
-      ends_[i] = total_ += weights[i];
+  Inversion(std::vector<double> weights, std::size_t shots)
+      : ends_(std::move(weights)), begins_(std::min(ends_.size(), shots)) {
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      if (ends_[i] > 0) last_ = static_cast<std::uint32_t>(i);
+      ends_[i] = total_ += ends_[i];
     }
     const auto parts = static_cast<double>(begins_.size());
     std::uint32_t first = 0;
@@ -191,11 +192,11 @@ std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
   return weights;
 }
 
-std::vector<std::uint32_t> draw_indices(std::span<const double> weights,
+std::vector<std::uint32_t> draw_indices(std::vector<double> weights,
                                         const ShotNumbers& shots, const RandomKey& key,
                                         const States& states) {
   std::vector<std::uint32_t> found(shots.size());
-  const Inversion inversion(weights, shots.size());
+  const Inversion inversion(std::move(weights), shots.size());
   inversion.draw(shots, 0, shots.size(), key, states, found);
   return found;
 }
@@ -221,7 +222,7 @@ std::vector<CellCount> draw_counts(std::span<const double> weights,
     drawn_alone += last - first;
   });
   if (drawn_alone > 0) {
-    const Inversion inversion(weights, drawn_alone);
+    const Inversion inversion({weights.begin(), weights.end()}, drawn_alone);
     std::vector<std::uint32_t> cells(shots.size());
     for_each_interval(false,
                       [&](std::uint32_t interval, std::size_t first, std::size_t last) {

@@ -64,7 +64,7 @@ std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
 
 // Draws an index for each shot, with the probabilities that `weights` are in proportion
 // to. What a shot draws depends on its number alone.
-std::vector<std::uint32_t> draw_indices(std::span<const double> weights,
+std::vector<std::uint32_t> draw_indices(std::vector<double> weights,
                                         const ShotNumbers& shots, const RandomKey& key,
                                         const States& states);
 
