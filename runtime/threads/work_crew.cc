@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -14,16 +13,15 @@
 namespace bellhop {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Another thread wakes in 10 to 50 us, which is to be a small part of what it does.
-constexpr double kNanosecondsForHelper = 150e3;
+constexpr double kNanosecondsForHelper = 200e3;
 
-// Looks for a loop before a waiting thread offers its core to others.
-constexpr int kLooks = 1024;
+// Looks for a change, about 10 us, before a waiting thread offers its core to others.
+constexpr int kLooks = 1 << 13;
 
-// A helper that has seen no loop for so long leaves.
-constexpr std::chrono::microseconds kMostIdle{200};
+// A helper that has offered its core so often and found no loop leaves. This is no
+// time: on a busy machine a thread is without a core for longer than a circuit takes.
+constexpr int kMostOffers = 1000;
 
 // Calls is_done() until it is true. The holder of the work may have lost its core, so
 // the thread that waits offers its own.
@@ -58,20 +56,24 @@ class WorkCrew::Shared {
   void help() {
     RowWorker worker;
     std::uint32_t loop = 0;  // of the worker
-    Clock::time_point since = Clock::now();
-    for (int look = 0; !is_closed_.load(std::memory_order_acquire); ++look) {
+    for (int look = 0; look < kLooks + kMostOffers; ++look) {
+      if (is_closed_.load(std::memory_order_acquire)) break;
       if (const std::optional<Part> part = take()) {
         if (part->loop != loop) worker = nullptr;
         loop = part->loop;
         work(*part, worker);
         look = 0;
-        continue;
+      } else if (look >= kLooks) {
+        std::this_thread::yield();
       }
-      if (look == 0) since = Clock::now();
-      if (look < kLooks) continue;
-      if (Clock::now() - since > kMostIdle) break;
-      std::this_thread::yield();
     }
+    helpers_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  // How many helpers were invited and have not left.
+  std::size_t helpers() const { return helpers_.load(std::memory_order_relaxed); }
+  void count_helper(int change) {
+    helpers_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }
 
   void close() { is_closed_.store(true, std::memory_order_release); }
@@ -124,6 +126,7 @@ class WorkCrew::Shared {
   std::atomic<std::uint64_t> ticket_{0};
   std::atomic<std::size_t> done_{0};
   std::atomic<bool> is_closed_{false};
+  std::atomic<std::size_t> helpers_{0};
   const std::function<RowWorker()>* make_ = nullptr;  // of the loop
   std::uint32_t loop_ = 0;                            // the owner's
 
@@ -141,22 +144,36 @@ void WorkCrew::expect(double nanoseconds) {
   expected_ += nanoseconds;
   const auto worth = static_cast<std::size_t>(
       std::min(expected_ / kNanosecondsForHelper, static_cast<double>(kMostParts)));
-  const std::size_t threads = std::min(helpers_.threads, worth + 1);
-  for (; invited_ < threads; ++invited_) {
+  wanted_ = std::min(std::max<std::size_t>(helpers_.threads, 1) - 1, worth);
+  invite();
+}
+
+void WorkCrew::invite() {
+  while (shared_->helpers() < wanted_) {
     auto owned = std::make_unique<std::shared_ptr<Shared>>(shared_);
-    helpers_.schedule(
-        [](void* data) {
-          const std::unique_ptr<std::shared_ptr<Shared>> mine(
-              static_cast<std::shared_ptr<Shared>*>(data));
-          (*mine)->help();
-        },
-        owned.get());
+    shared_->count_helper(1);
+    try {
+      helpers_.schedule(
+          [](void* data) {
+            const std::unique_ptr<std::shared_ptr<Shared>> mine(
+                static_cast<std::shared_ptr<Shared>*>(data));
+            (*mine)->help();
+          },
+          owned.get());
+    } catch (...) {
+      // Those that come, and the owner, do the work.
+      shared_->count_helper(-1);
+      wanted_ = 0;
+      return;
+    }
     static_cast<void>(owned.release());
   }
 }
 
 void WorkCrew::run(std::size_t parts, const std::function<RowWorker()>& make) {
-  if (parts > 0) shared_->run(parts, make);
+  if (parts == 0) return;
+  invite();
+  shared_->run(parts, make);
 }
 
 }  // namespace bellhop

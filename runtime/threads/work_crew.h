@@ -39,10 +39,13 @@ class WorkCrew {
  private:
   class Shared;
 
+  // Invites as many helpers as are wanted and not here.
+  void invite();
+
   const Helpers& helpers_;
   const std::shared_ptr<Shared> shared_;
   double expected_ = 0;
-  std::size_t invited_ = 1;  // with the owner
+  std::size_t wanted_ = 0;  // helpers
 };
 
 }  // namespace bellhop
