@@ -47,7 +47,7 @@ class PlayedCircuit(ABC):
 
     method: str | None = None
     outcomes_are_operations: bool = False
-    drops_shots: bool = True
+    drops_shots: bool = False
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
         self.wires = wires

@@ -108,8 +108,6 @@ class RuntimeCircuit(PlayedCircuit):
         groups: the number of shots of each group over which means are taken.
     """
 
-    drops_shots = False
-
     def __init__(
         self,
         handle: Handle,
