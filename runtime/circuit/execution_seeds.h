@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 
+#include "circuit/random_numbers.h"
 #include "devices/device_pool.h"
 
 namespace bellhop {
@@ -32,6 +33,11 @@ class RunSeeds {
                         static_cast<std::uint32_t>(run),
                         static_cast<std::uint32_t>(run >> 32)};
     generator.seed(words);
+  }
+
+  // The key of a run's samples in the engine; of zeros where there are no shots.
+  RandomKey key(std::size_t run) const {
+    return {words_.value_or(std::array<std::uint32_t, 4>{}), run};
   }
 
  private:

@@ -218,8 +218,7 @@ struct Runs {
     const auto walk = std::make_shared<engine::Walk>(
         engine::Layout{kept.qubits, /*rows_in_lanes=*/false, kept.beginning->precision},
         jacobians != nullptr);
-    const engine::Sampling sampling{ShotNumbers(kept.beginning->shots), nullptr,
-                                    &seeds};
+    const engine::Sampling sampling{ShotNumbers(kept.beginning->shots), &seeds};
     return [this, sampling, walk](const Point& point, std::size_t number) {
       const Measuring of_row{
           measuring.measurements, {measuring.data.of(point.row())}, measuring.outputs};

@@ -13,6 +13,7 @@
 #include "engine/engine_dispatch.h"
 #include "engine/single_circuit.h"
 #include "engine/state_evolution.h"
+#include "engine/work_estimate.h"
 #include "states/measure_state.h"
 #include "states/observable.h"
 #include "states/projections.h"
@@ -22,9 +23,8 @@ namespace {
 
 std::atomic<std::size_t> run_so_far{0};
 
-// The rows of larger states have no cache to share, and each thread has memory for as
-// many as a register has lanes.
-constexpr std::size_t kMostQubitsInLanes = 12;
+// Threads that share a state of fewer qubits wait for each other too often.
+constexpr std::size_t kLeastQubitsShared = 14;
 
 bool differs_by_row(const Measuring& measuring) {
   if (measuring.data.stride == 0) return false;
@@ -58,6 +58,9 @@ class Group {
       walk_.forward(batch_.steps[i], inputs_of(i));
     }
   }
+
+  // Lets threads share the work on a row.
+  void lend(const Helpers& helpers) { walk_.states().lend(&helpers); }
 
   // The probabilities of a wire's outcomes in a lane.
   std::array<double, 2> probabilities_of(std::int32_t wire, std::size_t lane) {
@@ -131,31 +134,70 @@ class Group {
   RowRange rows_;
 };
 
+// How the rows of a batch are run.
+struct RowPlan {
+  Layout layout;
+  std::size_t lanes;
+  std::size_t groups;  // of as many rows as there are lanes
+};
+
+RowPlan plan_rows(const Session& batch, const Measuring& measuring,
+                  const Jacobians* jacobians) {
+  const Precision precision = batch.beginning->precision;
+  const std::size_t most = sweeps(precision).lanes;
+  const std::size_t states = jacobians == nullptr ? 1 : 1 + jacobians->height;
+  const bool in_lanes =
+      batch.rows > 1 && !differs_by_row(measuring) &&
+      std::ranges::all_of(batch.steps,
+                          [&](const Step& step) {
+                            return step.gates == nullptr ||
+                                   (step.gates->is_one_plan(step, batch.rows) &&
+                                    !has_large_operations(batch, step));
+                          }) &&
+      are_lanes_worthwhile(batch, most, states);
+  const std::size_t lanes = in_lanes ? most : 1;
+  return {{batch.qubits, in_lanes, precision}, lanes, (batch.rows + lanes - 1) / lanes};
+}
+
+// Returns how many of the groups are for one thread each. Of large states the last
+// groups, fewer than there are threads, are shared by all threads, one after another.
+std::size_t count_unshared(const RowPlan& plan, std::size_t threads) {
+  const bool is_large =
+      !plan.layout.rows_in_lanes && plan.layout.qubits >= kLeastQubitsShared;
+  return is_large ? plan.groups - plan.groups % std::max<std::size_t>(threads, 1)
+                  : plan.groups;
+}
+
 // Gives groups of rows, as many as a register has lanes, to `work`, on several threads.
 template <typename Work>
 void for_each_group(const Session& batch, const Measuring& measuring,
                     const Jacobians* jacobians, const Helpers& helpers,
                     const Work& work) {
-  const bool in_lanes =
-      batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
-      !differs_by_row(measuring) &&
-      std::ranges::all_of(batch.steps, [&](const Step& step) {
-        return step.gates == nullptr || (step.gates->is_one_plan(step, batch.rows) &&
-                                         !has_large_operations(batch, step));
-      });
-  const Precision precision = batch.beginning->precision;
-  const Layout layout{batch.qubits, in_lanes, precision};
-  const std::size_t lanes = in_lanes ? sweeps(precision).lanes : 1;
+  const RowPlan plan = plan_rows(batch, measuring, jacobians);
+  const std::size_t lanes = plan.lanes;
   const RunSeeds seeds(*batch.device);
-  const Sampling sampling{ShotNumbers(batch.beginning->shots), nullptr, &seeds};
-  for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {
-    const auto group =
-        std::make_shared<Group>(batch, measuring, jacobians, sampling, layout);
-    return [&batch, &work, group, lanes](std::size_t number) {
-      const std::size_t first = number * lanes;
-      work(*group, first, std::min(lanes, batch.rows - first));
-    };
-  });
+  const Sampling sampling{ShotNumbers(batch.beginning->shots), &seeds};
+  const auto run = [&](Group& group, std::size_t number) {
+    const std::size_t first = number * lanes;
+    work(group, first, std::min(lanes, batch.rows - first));
+  };
+  const auto make_group = [&] {
+    return std::make_shared<Group>(batch, measuring, jacobians, sampling, plan.layout);
+  };
+  const std::size_t unshared = count_unshared(plan, helpers.threads);
+  for_each_row(
+      unshared, helpers,
+      [&]() -> RowWorker {
+        return
+            [&run, group = make_group()](std::size_t number) { run(*group, number); };
+      },
+      estimate_row_time(batch, jacobians) * static_cast<std::int64_t>(lanes));
+  if (unshared == plan.groups) return;
+  const auto group = make_group();
+  group->lend(helpers);
+  for (std::size_t number = unshared; number < plan.groups; ++number) {
+    run(*group, number);
+  }
 }
 
 void run_rows(const Session& batch, const Measuring& measuring,

@@ -116,7 +116,8 @@ void measure_single(Session& session, const Measuring& measuring,
   const ShotNumbers shots = session.branches.is_drawn()
                                 ? ShotNumbers(session.branches.shots())
                                 : ShotNumbers(session.beginning->shots);
-  const Sampling sampling{shots, &session.device->generator, nullptr, &drawn};
+  const RunSeeds seeds(*session.device);
+  const Sampling sampling{shots, &seeds, &drawn};
   if (jacobians == nullptr) {
     measure(states, measuring, {}, sampling);
     if (drawn.size() == 1) {

@@ -73,6 +73,13 @@ bool Walk::is_tiled() const {
          (states_.layout().qubits > kTileBits || plan_->has_large_operations());
 }
 
+void Walk::expect_work(const Segment& segment, std::size_t passes) const {
+  const std::size_t amplitudes = std::size_t{1} << states_.layout().qubits;
+  const std::size_t operations = program_.size * segment.iterations * passes;
+  states_.expect_work(kNanosecondsOfAmplitude * static_cast<double>(operations) *
+                      static_cast<double>(amplitudes));
+}
+
 void Walk::begin(const Direction& direction) {
   direction_ = direction;
   removed_.clear();
@@ -100,6 +107,7 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
     if (is_tiled()) {
       // A preparation of all amplitudes writes each of them.
       if (plan_->prepares_all()) is_unset_ = false;
+      expect_work(segment, 1);
       for (std::size_t t = 0; t < segment.iterations; ++t) {
         forward_by_tiles(iteration(segment, t), states_, ket_with_tangent());
       }
@@ -128,6 +136,8 @@ void Walk::backward(const Step& step, const Inputs& inputs,
   for (std::size_t number = parts_of(step); number-- > 0;) {
     const Segment segment = segment_of(step, number, inputs, column);
     if (is_tiled()) {
+      // Each state goes back, and a derivative takes as long as that.
+      expect_work(segment, 2 * (1 + gradients.bras.size()));
       for (std::size_t t = segment.iterations; t-- > 0;) {
         double* const at =
             column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;

@@ -73,6 +73,8 @@ class Walk {
                      std::int64_t column);
   TiledProgram iteration(const Segment& segment, std::size_t number) const;
   bool is_tiled() const;
+  // Before a segment goes tile by tile, as often as `passes`.
+  void expect_work(const Segment& segment, std::size_t passes) const;
 
   States states_;
   // Of which the scratch memory has matrices.

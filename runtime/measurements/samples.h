@@ -23,6 +23,12 @@ class ShotNumbers {
   std::size_t operator[](std::size_t i) const {
     return numbers_ == nullptr ? i : numbers_[i];
   }
+  // Returns how many of them have a number below this.
+  std::size_t count_below(std::size_t number) const {
+    if (numbers_ == nullptr) return std::min(number, count_);
+    return static_cast<std::size_t>(
+        std::lower_bound(numbers_, numbers_ + count_, number) - numbers_);
+  }
 
  private:
   std::size_t count_;

@@ -2,29 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <random>
 #include <vector>
 
-#include "circuit/execution_seeds.h"
 #include "measurements/measurement_request.h"
-#include "measurements/samples.h"
+#include "states/sampled_measurements.h"
 #include "states/states.h"
 
 namespace bellhop::engine {
-
-// The rows of a batch whose states are in the lanes; by default, a single circuit.
-struct RowRange {
-  std::size_t first = 0;
-  std::size_t count = 1;
-};
-
-// How rows are sampled. That of the one circuit there is draws from `generator` itself.
-struct Sampling {
-  ShotNumbers shots;
-  std::mt19937* generator = nullptr;
-  const RunSeeds* seeds = nullptr;              // of rows of a batch
-  std::vector<std::uint32_t>* drawn = nullptr;  // is given the samples of the last row
-};
 
 // Measures the rows whose states are in state vector 0, and writes the outputs.
 void measure(States& states, const Measuring& measuring, const RowRange& rows,

@@ -5,6 +5,7 @@
 
 #include "arrays/large_memory.h"
 #include "devices/memory_limits.h"
+#include "interpreter/signals.h"
 
 namespace bellhop::engine {
 namespace {
@@ -30,6 +31,24 @@ States::Memory States::allocate(std::size_t bytes) {
 
 States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {
   scratch_.prepared = &prepared_;
+}
+
+void States::expect_work(double nanoseconds) const {
+  if (!has_helpers()) return;
+  if (!crew_) crew_.emplace(*helpers_);
+  crew_->expect(nanoseconds);
+}
+
+void States::share(std::size_t parts, const std::function<RowWorker()>& make) const {
+  const auto make_interruptible = [&make]() -> RowWorker {
+    return [work = make()](std::size_t part) {
+      check_signals();
+      work(part);
+    };
+  };
+  if (crew_ && parts > 1) return crew_->run(parts, make_interruptible);
+  const RowWorker work = make_interruptible();
+  for (std::size_t part = 0; part < parts; ++part) work(part);
 }
 
 void States::fit_gathered(std::size_t numbers) {

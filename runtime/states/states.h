@@ -3,14 +3,20 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kernels/kernels.h"
 #include "kernels/operation.h"
 #include "threads/thread_team.h"
+#include "threads/work_crew.h"
 
 namespace bellhop::engine {
+
+// What an operation takes one thread for each amplitude, roughly.
+constexpr double kNanosecondsOfAmplitude = 0.2;
 
 // Amplitudes as what they are stored in.
 template <typename Real>
@@ -58,8 +64,16 @@ class States {
   }
 
   // Threads that may share the work on a large state, while they are lent.
-  void lend(const Helpers* helpers) { helpers_ = helpers; }
-  const Helpers& helpers() const { return helpers_ == nullptr ? alone_ : *helpers_; }
+  void lend(const Helpers* helpers) {
+    crew_.reset();
+    helpers_ = helpers;
+  }
+  // Takes notice of work on the state that would take one thread about so long and that
+  // `share` divides, so that helpers come in time.
+  void expect_work(double nanoseconds) const;
+  // Does the work of parts 0 to `parts` - 1, each once, on the threads that are lent,
+  // as WorkCrew::run. Looks for signals before each part; throws Interrupted.
+  void share(std::size_t parts, const std::function<RowWorker()>& make) const;
 
   // Must be called when parameters change, before matrices of them are used again.
   void forget_matrices() { prepared_ = {}; }
@@ -87,10 +101,12 @@ class States {
 
   void fit_gathered(std::size_t numbers);
 
+  bool has_helpers() const { return helpers_ != nullptr && helpers_->threads > 1; }
+
   const Layout layout_;
-  const Helpers alone_;
   const Helpers* helpers_ = nullptr;
-  const std::size_t size_;  // numbers of a real part
+  mutable std::optional<WorkCrew> crew_;  // while helpers are lent and have work
+  const std::size_t size_;                // numbers of a real part
   std::size_t factors_ = 0;
   std::size_t matrices_ = 0;  // numbers of matrices, in each lane
   std::size_t numbers_gathered_ = 0;

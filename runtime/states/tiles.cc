@@ -20,16 +20,13 @@ std::size_t parts_of(std::size_t tiles) { return std::min(tiles, kMostParts); }
 
 // `make` makes what works on tile t, of part p: (t, p).
 template <typename Make>
-void for_each_tile(std::size_t tiles, const Helpers& helpers, Make&& make) {
+void for_each_tile(std::size_t tiles, const States& states, Make&& make) {
   const std::size_t parts = parts_of(tiles), share = tiles / parts;
-  const auto make_worker = [&]() -> RowWorker {
+  states.share(parts, [&]() -> RowWorker {
     return [share, work = make()](std::size_t part) {
-      check_signals();
       for (std::size_t t = part * share; t < (part + 1) * share; ++t) work(t, part);
     };
-  };
-  if (parts == 1) return make_worker()(0);
-  for_each_row(parts, helpers, make_worker);
+  });
 }
 
 // What threads share that go through a group.
@@ -183,7 +180,7 @@ Sweep sweep_of(const TiledProgram& program, const Group& group, const States& st
 }
 
 void go_through(Sweep& sweep, const States& states) {
-  for_each_tile(sweep.tiles(), states.helpers(), [&] {
+  for_each_tile(sweep.tiles(), states, [&] {
     const auto worker = std::make_shared<TileWorker>(sweep);
     return [worker](std::size_t tile, std::size_t part) { worker->run(tile, part); };
   });
@@ -215,6 +212,11 @@ struct WordTile {
   Layout layout;
   std::size_t count;
 };
+
+void expect_words(std::size_t words, const States& states) {
+  const std::size_t amplitudes = std::size_t{1} << states.layout().qubits;
+  states.expect_work(kNanosecondsOfAmplitude * static_cast<double>(words * amplitudes));
+}
 
 }  // namespace
 
@@ -256,7 +258,8 @@ void backward_by_tiles(const TiledProgram& program, const States& states,
 void add_words(std::span<const WeightedWord> words, const States& states,
                const Amplitudes& into, const Amplitudes& ket) {
   const WordTile tiles(states.layout());
-  for_each_tile(tiles.count, states.helpers(), [&] {
+  expect_words(words.size(), states);
+  for_each_tile(tiles.count, states, [&] {
     return [&](std::size_t tile, std::size_t) {
       for (const WeightedWord& word : words) {
         Lanewise weight = word.weight;
@@ -273,7 +276,8 @@ Lanewise overlap_of_words(std::span<const WeightedWord> words, const States& sta
                           const Amplitudes& bra, const Amplitudes& ket) {
   const WordTile tiles(states.layout());
   std::vector<Lanewise> parts(parts_of(tiles.count), Lanewise{});
-  for_each_tile(tiles.count, states.helpers(), [&] {
+  expect_words(words.size(), states);
+  for_each_tile(tiles.count, states, [&] {
     return [&](std::size_t tile, std::size_t part) {
       for (const WeightedWord& word : words) {
         Lanewise found{};

@@ -28,17 +28,21 @@ class Rows {
   Rows(std::size_t rows, const std::function<RowWorker()>& make)
       : rows_(rows), make_(make) {}
 
-  // On the calling thread. The first row shows how long the others take.
-  void run(const Helpers& helpers) {
+  // On the calling thread.
+  void run(const Helpers& helpers, Clock::duration expected) {
     RowWorker worker;
     const Clock::time_point began = Clock::now();
-    attempt(0, [&] {
+    const bool is_known = expected > Clock::duration{0} && rows_ > 1;
+    if (is_known) invite(helpers, expected, 0);
+    const bool can_work = attempt(is_known ? rows_ : 0, [&] {
       worker = make_();
-      worker(0);
+      if (!is_known) worker(0);
     });
-    if (rows_ > 1 && error_ == nullptr) {
-      const auto a_row = std::max(Clock::now() - began, Clock::duration{1});
-      invite(helpers, a_row);
+    if (rows_ > 1 && can_work) {
+      // The first row shows how long the others take.
+      if (!is_known) {
+        invite(helpers, std::max(Clock::now() - began, Clock::duration{1}), 1);
+      }
       take(worker);
     }
     worker = nullptr;
@@ -54,8 +58,9 @@ class Rows {
   }
 
  private:
-  void invite(const Helpers& helpers, Clock::duration a_row) {
-    const std::size_t left = rows_ - 1;
+  // Invites as many as the rows from `first` on are worth.
+  void invite(const Helpers& helpers, Clock::duration a_row, std::size_t first) {
+    const std::size_t left = rows_ - first;
     const auto work = a_row * static_cast<Clock::rep>(left);
     const auto worth = static_cast<std::size_t>(work / kWorthAnotherThread) + 1;
     const std::size_t threads = std::min({helpers.threads, left, worth});
@@ -65,7 +70,7 @@ class Rows {
       // What is written here and before, helpers see by this lock.
       std::lock_guard lock(mutex_);
       at_once_ = threads <= 1 ? left : std::clamp<std::size_t>(cheap, 1, share);
-      next_.store(1);
+      next_.store(first);
       owners_.store(threads);
     }
     for (std::size_t i = 1; i < threads; ++i) {
@@ -146,13 +151,14 @@ class Rows {
 }  // namespace
 
 void for_each_row(std::size_t rows, const Helpers& helpers,
-                  const std::function<RowWorker()>& make) {
+                  const std::function<RowWorker()>& make,
+                  std::chrono::nanoseconds expected) {
   if (rows == 0) return;
   struct Release {
     void operator()(Rows* owned) const { owned->release(); }
   };
   const std::unique_ptr<Rows, Release> shared(new Rows(rows, make));
-  shared->run(helpers);
+  shared->run(helpers, expected);
 }
 
 }  // namespace bellhop

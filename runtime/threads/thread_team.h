@@ -1,6 +1,7 @@
 // threads/thread_team.h: independent rows of work, shared by several threads.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 
@@ -22,9 +23,13 @@ using RowWorker = std::function<void(std::size_t row)>;
 // Returns when all is done. Helpers that never come, as the pool has other work, are
 // not waited for.
 //
+// `expected` is about how long a row takes one thread, where the caller knows: then
+// helpers are invited at once. Else the first row shows how long the others take.
+//
 // Throws what the first of the rows threw that failed, whichever thread it ran on:
 // all rows before it were done, and some behind it were not.
 void for_each_row(std::size_t rows, const Helpers& helpers,
-                  const std::function<RowWorker()>& make);
+                  const std::function<RowWorker()>& make,
+                  std::chrono::nanoseconds expected = {});
 
 }  // namespace bellhop

@@ -167,15 +167,18 @@ class State(Measurement):
         return complex_type()
 
 
+_SAMPLES_OR_COUNTS = (
+    "it returns sample or counts and is differentiated; these have no derivative. Return "
+    "expval, var or probs."
+)
+
+
 @dataclass(frozen=True)
 class Samples(Measurement):
     """The outcomes of all wires, a row for each shot."""
 
     number = 4
-    obstacle = (
-        "it returns sample or counts and is differentiated; these have no derivative. Return "
-        "expval, var or probs."
-    )
+    obstacle = _SAMPLES_OR_COUNTS
 
     def _operands(self, first_matrix: int) -> tuple[int, ...]:
         return _list(())
@@ -208,6 +211,13 @@ class Frequencies(Measurement):
 
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return len(self.groups), 2 ** len(self.wires)
+
+
+@dataclass(frozen=True)
+class CountedFrequencies(Frequencies):
+    """Frequencies that counts are made of, which have no derivative."""
+
+    obstacle = _SAMPLES_OR_COUNTS
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.precision import is_double
 from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
@@ -19,6 +20,9 @@ from bellhop.circuits.measure.sampling import (
     computational,
     packed,
 )
+
+# A frequency in single precision, times so many shots, rounds to the right integer.
+_MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
 class _OfShots(Process):
@@ -44,7 +48,7 @@ class _OfShots(Process):
         else:
             # There is one outcome, of which no device need be asked.
             take = lambda _: self._circuit.of_each_shot(jnp.zeros(0, np.uint8))
-        return lambda answers: self._of_bits(take(answers)[:, columns])
+        return lambda answers: self._of_bits(_select_columns(take(answers), columns))
 
     def _columns(self, labels: Sequence[Any]) -> Any:
         return np.array([self._wires(label) for label in labels], int)
@@ -58,6 +62,12 @@ class _OfShots(Process):
         self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         """Return the statistic of an observable, of the outcomes of all qubits."""
+
+
+def _select_columns(bits: Any, columns: Any) -> Any:
+    """Return the columns of an array; the array itself where these are all, in order."""
+    are_all = not is_dynamic(columns) and np.array_equal(columns, np.arange(bits.shape[1]))
+    return bits if are_all else bits[:, columns]
 
 
 class Sample(_OfShots):
@@ -88,19 +98,48 @@ class Sample(_OfShots):
 class Counts(_OfShots):
     """The values that there are, and how many shots gave each."""
 
+    def _sampled(self, rounds: Rounds) -> Make:
+        if not self._has_exact_frequencies() or any(map(is_dynamic, self._labels())):
+            return super()._sampled(rounds)
+        if self.process.obs is not None or self.process.eigvals() is not None:
+            coefficient, diagonals = as_diagonals(self._observable(), self._where)
+            values = self._known_eigenvalues(coefficient, diagonals)
+        else:
+            diagonals = [computational(self._labels())]
+            values = np.arange(2 ** len(self._labels()))
+        columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        take = rounds.counts(diagonals, [int(column) for column in columns])
+        return lambda answers: _sum_of_counts(take(answers), values)
+
+    def _has_exact_frequencies(self) -> bool:
+        """Return whether frequencies, times the shots of a group, are counts of its shots."""
+        circuit = self._circuit
+        if circuit.drops_shots or circuit.runs_alone:
+            return False
+        return is_double() or sum(circuit.groups) < _MOST_SHOTS_IN_SINGLE
+
     def _of_bits(self, bits: Any) -> Statistic:
         return _counts(packed(bits), np.arange(2 ** bits.shape[1]))
 
     def _of_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
+        eigenvalues = self._known_eigenvalues(coefficient, diagonals)
+        columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        return _counts(packed(bits[:, columns]), eigenvalues)
+
+    def _known_eigenvalues(self, coefficient: Operand, diagonals: Sequence[Diagonal]) -> np.ndarray:
+        """Return the eigenvalue of each outcome, which must be known while tracing.
+
+        Raises:
+            CompileError: where the program computes the eigenvalues.
+        """
         eigenvalues = coefficient * all_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported(
                 "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
             )
-        columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _counts(packed(bits[:, columns]), np.real(eigenvalues))
+        return np.real(eigenvalues)
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
@@ -112,10 +151,32 @@ class Counts(_OfShots):
         return _counts(index, np.arange(2 ** len(outcomes)))
 
 
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values, and the index of each value among these."""
+    # Eigenvalues that differ by rounding are equal.
+    return np.unique(np.round(values, 12), return_inverse=True)
+
+
+def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
+    """Add up the counts of outcomes that have the same value.
+
+    Args:
+        counts: integers, a row for each group of shots and a column for each outcome.
+        values: the value of each outcome.
+    """
+    distinct, place = _distinct(values)
+
+    def finish(counts: Any) -> Any:
+        in_order = np.array_equal(place, np.arange(len(distinct)))
+        of_values = counts if in_order else jnp.zeros(len(distinct), int).at[place].add(counts)
+        return jnp.asarray(distinct), of_values
+
+    return Statistic(counts, finish)
+
+
 def _counts(samples: Any, values: np.ndarray) -> Statistic:
     """Count the values of outcomes, equal ones together, without the shots that were dropped."""
-    # Eigenvalues that differ by rounding are equal.
-    distinct, place = np.unique(np.round(values, 12), return_inverse=True)
+    distinct, place = _distinct(values)
 
     def finish(samples: Any) -> Any:
         n = len(distinct)

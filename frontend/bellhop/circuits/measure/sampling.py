@@ -14,7 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.ir.device_measurements import Frequencies, Samples, Snapshots
+from bellhop.circuits.ir.device_measurements import (
+    CountedFrequencies,
+    Frequencies,
+    Samples,
+    Snapshots,
+)
 from bellhop.circuits.ir.statistics import unsupported
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, terms_of
@@ -163,6 +168,18 @@ class Rounds:
     ) -> Callable[[Answers], Any]:
         """Ask how often outcomes come, in each group; return what takes it from the answers."""
         return self._ask(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
+
+    def counts(
+        self, diagonals: Sequence[Diagonal], wires: Sequence[int]
+    ) -> Callable[[Answers], Any]:
+        """Request how many shots of each group have each outcome of some qubits.
+
+        Returns:
+            a function from the answers to integers of shape [groups, 2**len(wires)].
+        """
+        take = self._ask(diagonals, CountedFrequencies(tuple(wires), (), self._groups))
+        sizes = np.array(self._groups)[:, None]
+        return lambda answers: jnp.round(take(answers) * sizes).astype(int)
 
     def outcomes(self, diagonals: Sequence[Diagonal]) -> Callable[[Answers], Any]:
         """Ask for the outcomes of all qubits, a row for each shot."""

@@ -42,10 +42,12 @@ class PlayedCircuit(ABC):
         precision: finds the precision of the results, by the numbers in the circuit.
         method: how it is run, where it measures in the middle, see ``QNodeCall.chosen_method``.
         outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
+        drops_shots: whether a run may drop shots, so that frequencies do not give counts.
     """
 
     method: str | None = None
     outcomes_are_operations: bool = False
+    drops_shots: bool = False
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
         self.wires = wires

@@ -35,7 +35,12 @@ def is_worth_sharing(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool)
     if closed.effects or engines_obstacle(closed, device, 0, Randomness.SHARED):
         return False
     measured = [eqn.params["measuring"] for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    means = [m for each in measured for m in each.measurements if isinstance(m, Frequencies)]
+    means = [
+        m
+        for each in measured
+        for m in each.measurements
+        if isinstance(m, Frequencies) and not m.obstacle
+    ]
     most_runs = _most_runs(closed.jaxpr, device.shots)
     n_sweeps = most_runs * sum(mean.n_values(device) for mean in means)
     has_few = n_sweeps <= _SWEEPS_FOR_A_SHOT * device.shots
