@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -20,25 +21,26 @@ namespace {
 using Kind = Operation::Kind;
 
 // The work is shared in parts of at least so many amplitudes, at most so many.
-constexpr std::size_t kAmplitudesOfPart = std::size_t{1} << 14;
+constexpr std::size_t kAmplitudesOfSharedPart = std::size_t{1} << 14;
 constexpr std::size_t kMostSharedParts = 64;
+constexpr double kNanosecondsOfMappedAmplitude = 1.0;
+constexpr double kNanosecondsOfProduct = 0.2;
 
 // `size` is a power of two, and so is the number of parts.
 std::size_t shared_parts(std::size_t size) {
-  return std::clamp<std::size_t>(size / kAmplitudesOfPart, 1, kMostSharedParts);
+  return std::clamp<std::size_t>(size / kAmplitudesOfSharedPart, 1, kMostSharedParts);
 }
 
-// Calls work(first, count, part) for parts of `size`.
+// Calls work(first, count, part) for parts of `size`, on the threads that are lent to
+// the states. An item takes one thread about `nanoseconds`.
 template <typename Work>
-void for_each_part(std::size_t size, std::size_t parts, const Helpers& helpers,
-                   const Work& work) {
+void for_each_shared_part(std::size_t size, std::size_t parts, const States& states,
+                          double nanoseconds, const Work& work) {
   const std::size_t share = size / parts;
-  const auto run = [&](std::size_t part) {
-    check_signals();
-    work(part * share, share, part);
-  };
-  if (parts == 1) return run(0);
-  for_each_row(parts, helpers, [&]() -> RowWorker { return run; });
+  states.expect_work(nanoseconds * static_cast<double>(size));
+  states.share(parts, [&]() -> RowWorker {
+    return [&work, share](std::size_t part) { work(part * share, share, part); };
+  });
 }
 
 std::size_t size_of(const States& states) {
@@ -115,21 +117,21 @@ void prepare(const Operation& operation, const Number* entries, const States& st
   const BitMap map(bits.of_index, bits.of_state);
   if (operation.targets < states.layout().qubits) state.real[0] = 0;  // was one
   const std::size_t size = std::size_t{1} << operation.targets;
-  for_each_part(size, shared_parts(size), states.helpers(),
-                [&](std::size_t first, std::size_t count, std::size_t) {
-                  if (operation.is_real) {
-                    for_each_mapped(map, first, count,
-                                    [&](std::size_t i, std::size_t k) {
-                                      state.real[k] = static_cast<Real>(entries[i]);
-                                      state.imag[k] = 0;
-                                    });
-                    return;
-                  }
-                  for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
-                    state.real[k] = static_cast<Real>(entries[2 * i]);
-                    state.imag[k] = static_cast<Real>(entries[2 * i + 1]);
-                  });
-                });
+  for_each_shared_part(
+      size, shared_parts(size), states, kNanosecondsOfMappedAmplitude,
+      [&](std::size_t first, std::size_t count, std::size_t) {
+        if (operation.is_real) {
+          for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
+            state.real[k] = static_cast<Real>(entries[i]);
+            state.imag[k] = 0;
+          });
+          return;
+        }
+        for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
+          state.real[k] = static_cast<Real>(entries[2 * i]);
+          state.imag[k] = static_cast<Real>(entries[2 * i + 1]);
+        });
+      });
 }
 
 template <typename Number>
@@ -150,18 +152,18 @@ void add_derivatives_by_amplitudes(const Operation& operation, const States& sta
   for (std::size_t b = 0; b < bras.size(); ++b) {
     double* const row = jacobian + b * columns + operation.entries;
     const auto add = [&](auto bra) {
-      for_each_part(size, shared_parts(size), states.helpers(),
-                    [&](std::size_t first, std::size_t count, std::size_t) {
-                      for_each_mapped(
-                          map, first, count, [&](std::size_t i, std::size_t k) {
-                            if (operation.is_real) {
-                              row[i] += 2.0 * static_cast<double>(bra.real[k]);
-                              return;
-                            }
-                            row[2 * i] += 2.0 * static_cast<double>(bra.real[k]);
-                            row[2 * i + 1] += 2.0 * static_cast<double>(bra.imag[k]);
-                          });
-                    });
+      for_each_shared_part(
+          size, shared_parts(size), states, kNanosecondsOfMappedAmplitude,
+          [&](std::size_t first, std::size_t count, std::size_t) {
+            for_each_mapped(map, first, count, [&](std::size_t i, std::size_t k) {
+              if (operation.is_real) {
+                row[i] += 2.0 * static_cast<double>(bra.real[k]);
+                return;
+              }
+              row[2 * i] += 2.0 * static_cast<double>(bra.real[k]);
+              row[2 * i + 1] += 2.0 * static_cast<double>(bra.imag[k]);
+            });
+          });
     };
     with_numbers(states.layout(), add, bras[b]);
   }
@@ -251,8 +253,9 @@ class Diagonal {
   // be.
   template <typename Visit>
   void for_each_part_of_state(const Visit& visit) const {
-    for_each_part(
-        engine::size_of(states_), sums_of_parts(), states_.helpers(),
+    for_each_shared_part(
+        engine::size_of(states_), sums_of_parts(), states_,
+        kNanosecondsOfMappedAmplitude,
         [&](std::size_t first, std::size_t count, std::size_t part) {
           if (operation_.mask == 0) {
             for_each_mapped(map_, first, count,
@@ -291,15 +294,16 @@ void apply_matrix(const Operation& operation, const double* entries, bool is_adj
   const std::size_t parts =
       std::clamp<std::size_t>(columns / kColumnsOfPart, 1, kMostSharedParts);
   const std::size_t bytes = states.sweeps().wide_matrix_bytes(operation.targets);
-  for_each_part(columns, parts, states.helpers(),
-                [&](std::size_t first, std::size_t count, std::size_t) {
-                  const std::unique_ptr<void, Free> memory(allocate_aligned(bytes));
-                  if (memory == nullptr) throw_no_memory(bytes);
-                  states.sweeps().apply_wide_matrix(
-                      states.layout().qubits, operation.bits, operation.targets,
-                      operation.mask, operation.value, entries, is_adjoint, state,
-                      first, count, memory.get());
-                });
+  const double products = std::ldexp(1.0, 2 * static_cast<int>(operation.targets));
+  for_each_shared_part(
+      columns, parts, states, products * kNanosecondsOfProduct,
+      [&](std::size_t first, std::size_t count, std::size_t) {
+        const std::unique_ptr<void, Free> memory(allocate_aligned(bytes));
+        if (memory == nullptr) throw_no_memory(bytes);
+        states.sweeps().apply_wide_matrix(
+            states.layout().qubits, operation.bits, operation.targets, operation.mask,
+            operation.value, entries, is_adjoint, state, first, count, memory.get());
+      });
 }
 
 const double* entries_of(const Operation& operation, const TiledProgram& program) {
