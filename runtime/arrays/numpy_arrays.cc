@@ -29,7 +29,7 @@ PyArray_Descr* descriptor(int xla_dtype) {
 enum NarrowType { kS4 = 21, kU4 = 22, kS2 = 26, kU2 = 27, kF4E2M1FN = 32 };
 
 // The width of an element that is narrower than a byte, else 8.
-int bits_of(int xla_dtype) {
+int element_bits(int xla_dtype) {
   switch (xla_dtype) {
     case kS4:
     case kU4:
@@ -44,11 +44,11 @@ int bits_of(int xla_dtype) {
 }
 
 bool is_narrow_integer(int xla_dtype) {
-  return bits_of(xla_dtype) < 8 && xla_dtype != kF4E2M1FN;
+  return element_bits(xla_dtype) < 8 && xla_dtype != kF4E2M1FN;
 }
 
 void unpack(const BufferView& buffer, void* elements) {
-  const int bits = bits_of(buffer.dtype);
+  const int bits = element_bits(buffer.dtype);
   const auto* packed = static_cast<const uint8_t*>(buffer.data);
   auto* out = static_cast<uint8_t*>(elements);
   const size_t count = size_bytes(buffer);
@@ -58,7 +58,7 @@ void unpack(const BufferView& buffer, void* elements) {
 }
 
 void pack(const uint8_t* elements, const BufferView& buffer) {
-  const int bits = bits_of(buffer.dtype);
+  const int bits = element_bits(buffer.dtype);
   auto* packed = static_cast<uint8_t*>(buffer.data);
   const size_t count = size_bytes(buffer);
   std::memset(packed, 0, (count * bits + 7) / 8);
@@ -69,7 +69,7 @@ void pack(const uint8_t* elements, const BufferView& buffer) {
 }
 
 // Fills the memory of an array, which has the buffer's type.
-void copy_out(const BufferView& buffer, void* elements) {
+void copy_to_array(const BufferView& buffer, void* elements) {
   if (is_packed(buffer)) {
     unpack(buffer, elements);
   } else if (const size_t bytes = size_bytes(buffer); bytes != 0) {
@@ -117,19 +117,19 @@ PyObject* new_aligned_array(const BufferView& buffer) {
 }
 
 // Memory of its own, that holds anything.
-PyObject* array_like(const BufferView& buffer) {
+PyObject* allocate_array(const BufferView& buffer) {
   return size_bytes(buffer) <= kAlignedFromBytes ? new_array(buffer, nullptr)
                                                  : new_aligned_array(buffer);
 }
 
-bool same_shape(PyArrayObject* array, const BufferView& buffer) {
+bool has_same_shape(PyArrayObject* array, const BufferView& buffer) {
   return PyArray_NDIM(array) == buffer.rank &&
          std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
 }
 
 // ml_dtypes lets integers wrap that NumPy would refuse.
 bool is_out_of_bounds(PyObject* value, int xla_dtype) {
-  const long width = long{1} << bits_of(xla_dtype);
+  const long width = long{1} << element_bits(xla_dtype);
   const bool is_signed = xla_dtype == kS4 || xla_dtype == kS2;
   int overflow = 0;
   const long number = PyLong_AsLongAndOverflow(value, &overflow);
@@ -199,13 +199,13 @@ void set_dtype(int xla_dtype, PyObject* descr) {
   descriptors[xla_dtype] = reinterpret_cast<PyArray_Descr*>(descr);
 }
 
-PyObject* dtype_of(int xla_dtype) {
+PyObject* numpy_dtype(int xla_dtype) {
   return reinterpret_cast<PyObject*>(descriptor(xla_dtype));
 }
 
 bool is_array(PyObject* value) { return PyArray_Check(value); }
 
-bool buffer_of(PyObject* array, BufferView* buffer) {
+bool get_buffer_view(PyObject* array, BufferView* buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {
     PyErr_SetString(PyExc_TypeError, "expected a C-contiguous array");
@@ -236,22 +236,22 @@ size_t size_bytes(const BufferView& buffer) {
 
 size_t memory_bytes(const BufferView& buffer) {
   const size_t bytes = size_bytes(buffer);
-  return is_packed(buffer) ? (bytes * bits_of(buffer.dtype) + 7) / 8 : bytes;
+  return is_packed(buffer) ? (bytes * element_bits(buffer.dtype) + 7) / 8 : bytes;
 }
 
 bool is_packed(const BufferView& buffer) {
-  return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
+  return buffer.shares_bytes && element_bits(buffer.dtype) < 8;
 }
 
-PyObject* zeros_like(const BufferView& buffer) {
-  PyObject* array = array_like(buffer);
+PyObject* make_zeros(const BufferView& buffer) {
+  PyObject* array = allocate_array(buffer);
   if (array == nullptr) return nullptr;
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   std::memset(PyArray_DATA(typed), 0, size_bytes(buffer));
   return array;
 }
 
-PyObject* array_view(const BufferView& buffer, bool writable) {
+PyObject* make_array_view(const BufferView& buffer, bool writable) {
   // NumPy allocates for null, and XLA gives null for empty buffers.
   static char empty[16];
   PyObject* array = new_array(buffer, buffer.data == nullptr ? empty : buffer.data);
@@ -261,17 +261,17 @@ PyObject* array_view(const BufferView& buffer, bool writable) {
   return array;
 }
 
-bool is_view_of(PyObject* array, const BufferView& buffer) {
+bool is_intact_view(PyObject* array, const BufferView& buffer) {
   auto* view = reinterpret_cast<PyArrayObject*>(array);
-  return PyArray_DESCR(view) == descriptor(buffer.dtype) && same_shape(view, buffer) &&
-         PyArray_IS_C_CONTIGUOUS(view);
+  return PyArray_DESCR(view) == descriptor(buffer.dtype) &&
+         has_same_shape(view, buffer) && PyArray_IS_C_CONTIGUOUS(view);
 }
 
-PyObject* array_copy(const BufferView& buffer) {
-  PyObject* array = array_like(buffer);
+PyObject* make_array_copy(const BufferView& buffer) {
+  PyObject* array = allocate_array(buffer);
   if (array == nullptr) return nullptr;
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
-  copy_out(buffer, PyArray_DATA(typed));
+  copy_to_array(buffer, PyArray_DATA(typed));
   PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
   return array;
 }
@@ -283,14 +283,14 @@ void set_writable(PyObject* array) {
 bool refill(PyObject* array, const BufferView& buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   const auto* fields = reinterpret_cast<const PyArrayObject_fields*>(array);
-  constexpr int kAsMade = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
+  constexpr int kFlagsOfCopy = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
   if (!is_sole_reference(array) || fields->weakreflist != nullptr ||
       fields->descr != descriptor(buffer.dtype) ||
-      (fields->flags & (kAsMade | NPY_ARRAY_WRITEABLE)) != kAsMade ||
-      !same_shape(typed, buffer)) {
+      (fields->flags & (kFlagsOfCopy | NPY_ARRAY_WRITEABLE)) != kFlagsOfCopy ||
+      !has_same_shape(typed, buffer)) {
     return false;
   }
-  copy_out(buffer, fields->data);
+  copy_to_array(buffer, fields->data);
   return true;
 }
 
@@ -307,7 +307,7 @@ int store_exact(PyObject* value, const BufferView& buffer) {
   // What a subclass means, such as a mask, the callback's Python side knows.
   if (PyArray_CheckExact(value)) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
-    if (!same_shape(array, buffer)) return 0;
+    if (!has_same_shape(array, buffer)) return 0;
     PyArray_Descr* observed = PyArray_DESCR(array);
     // In any byte order: the type number leaves it out.
     if (observed != descr &&
@@ -321,7 +321,7 @@ int store_exact(PyObject* value, const BufferView& buffer) {
       return 1;
     }
     // Any memory order: NumPy copies into a view of the buffer, which nobody sees.
-    PyObject* target = array_view(buffer, /*writable=*/true);
+    PyObject* target = make_array_view(buffer, /*writable=*/true);
     if (target == nullptr) return -1;
     const int status =
         PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(target), array);

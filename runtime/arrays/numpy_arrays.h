@@ -18,13 +18,13 @@ bool init_numpy();
 void set_dtype(int xla_dtype, PyObject* descr);
 
 // Null for an element type without a NumPy dtype.
-PyObject* dtype_of(int xla_dtype);
+PyObject* numpy_dtype(int xla_dtype);
 
 bool is_array(PyObject* value);
 
 // Describes the memory of a C-contiguous array; false with a Python error set for a
 // dtype that XLA has no element type for. The dimensions are the array's.
-bool buffer_of(PyObject* array, BufferView* buffer);
+bool get_buffer_view(PyObject* array, BufferView* buffer);
 
 // As an array, which has a byte for each element that is narrower.
 size_t size_bytes(const BufferView& buffer);
@@ -37,17 +37,17 @@ bool is_packed(const BufferView& buffer);
 
 // A writable array of zeros of the buffer's shape and type, in memory of its own. New
 // reference; null with a Python error set.
-PyObject* zeros_like(const BufferView& buffer);
+PyObject* make_zeros(const BufferView& buffer);
 
 // An array that is a view of the buffer, which is not packed, likewise.
-PyObject* array_view(const BufferView& buffer, bool writable);
+PyObject* make_array_view(const BufferView& buffer, bool writable);
 
 // Whether `array_view` would make such an array of the buffer: nobody has changed its
 // shape, its dtype or its strides.
-bool is_view_of(PyObject* array, const BufferView& buffer);
+bool is_intact_view(PyObject* array, const BufferView& buffer);
 
 // A read-only array with a copy of the buffer, likewise.
-PyObject* array_copy(const BufferView& buffer);
+PyObject* make_array_copy(const BufferView& buffer);
 
 void set_writable(PyObject* array);
 

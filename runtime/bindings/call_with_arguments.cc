@@ -26,7 +26,7 @@ CallWithArguments::CallWithArguments(nb::object table, nb::list leaves)
 PyObject* CallWithArguments::handle() const {
   const std::uint64_t place = address();
   const std::int64_t words = sizeof(place) / sizeof(std::uint32_t);
-  return array_copy(
+  return make_array_copy(
       {XLA_FFI_DataType_U32, &words, 1, const_cast<std::uint64_t*>(&place)});
 }
 

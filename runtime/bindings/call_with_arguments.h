@@ -18,7 +18,7 @@ class CallWithArguments {
  public:
   // Takes the leaves of the arguments as they are now. Throws nb::python_error.
   CallWithArguments(nb::object table, nb::list leaves);
-  ~CallWithArguments() { drop_pending_of(call_); }
+  ~CallWithArguments() { drop_call_pending(call_); }
   // Programs have its address.
   CallWithArguments(const CallWithArguments&) = delete;
   CallWithArguments& operator=(const CallWithArguments&) = delete;

@@ -13,6 +13,6 @@ void define_compiled_call(nanobind::module_& m);
 // end elsewhere, and how many are under way.
 void begin_run();
 void end_run();
-Py_ssize_t runs_under_way();
+Py_ssize_t count_runs();
 
 }  // namespace bellhop

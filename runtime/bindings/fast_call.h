@@ -35,17 +35,17 @@ struct FastCall {
   nb::object table;         // None, or that of programs which ask for their arguments
 
   // Whether nothing but the number of runs asks for more.
-  bool may_be_fast(PyObject* args) const;
+  bool can_be_fast(PyObject* args) const;
 
   // The tuple of arguments in their declared types (new reference); or null, with no
   // error set, if Python must convert them.
-  PyObject* as_declared(PyObject* args, PyObject* kwargs) const;
+  PyObject* convert_arguments(PyObject* args, PyObject* kwargs) const;
 
   // Whether a run may begin at once. False where that cannot be told.
-  bool may_begin(PyObject* args, PyObject* kwargs) const;
+  bool can_begin_here(PyObject* args, PyObject* kwargs) const;
 
   // Whether a call that has returned this asks for more.
-  bool asks_for_more(PyObject* result) const;
+  bool needs_slow_path(PyObject* result) const;
 
   auto objects() const {
     return std::array{jit.ptr(),      handle.ptr(),     value_of.ptr(),

@@ -60,7 +60,7 @@ int traverse_table(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   return nb::inst_ptr<CallbackTable>(self)->visit(
-      collection(), [visit, arg](const std::shared_ptr<Callback>& callback) {
+      collection_number(), [visit, arg](const std::shared_ptr<Callback>& callback) {
         Py_VISIT(callback->object);
         return 0;
       });
@@ -77,19 +77,19 @@ PyType_Slot table_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_t
                              {Py_tp_clear, reinterpret_cast<void*>(clear_table)},
                              {0, nullptr}};
 
-std::vector<BufferView> buffers_of(nb::list arrays) {
+std::vector<BufferView> get_buffer_views(nb::list arrays) {
   std::vector<BufferView> buffers(arrays.size());
   for (size_t i = 0; i < arrays.size(); ++i) {
-    if (!buffer_of(arrays[i].ptr(), &buffers[i])) throw nb::python_error();
+    if (!get_buffer_view(arrays[i].ptr(), &buffers[i])) throw nb::python_error();
   }
   return buffers;
 }
 
 void call(Callback& callback, nb::list arguments, nb::list results) {
-  const std::vector<BufferView> in = buffers_of(arguments);
-  const std::vector<BufferView> out = buffers_of(results);
+  const std::vector<BufferView> in = get_buffer_views(arguments);
+  const std::vector<BufferView> out = get_buffer_views(results);
   CallTimer timer;
-  timer.of(CallTimer::Part::kCall, callback.place, in, out);
+  timer.describe(CallTimer::Part::kCall, callback.call_site, in, out);
   if (callback.native != nullptr) {
     if (!callback.native->fits(in, out)) {
       throw std::invalid_argument("arrays do not fit the native function");
@@ -100,16 +100,16 @@ void call(Callback& callback, nb::list arguments, nb::list results) {
   }
   PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
-  timer.fails();
+  timer.mark_failed();
   PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
                 PyException_GetTraceback(exception));
   throw nb::python_error();
 }
 
 void tap_now(const std::shared_ptr<Callback>& callback, nb::list arguments) {
-  const std::vector<BufferView> buffers = buffers_of(arguments);
+  const std::vector<BufferView> buffers = get_buffer_views(arguments);
   CallTimer timer;
-  timer.of(CallTimer::Part::kTap, callback->place, buffers, {});
+  timer.describe(CallTimer::Part::kTap, callback->call_site, buffers, {});
   nb::gil_scoped_release no_gil;
   tap(callback, buffers);
 }
@@ -123,22 +123,21 @@ nb::tuple tap_failures() {
   return nb::make_tuple(exceptions, failures.dropped);
 }
 
-nb::list under_way() {
+nb::list list_threads() {
   nb::list threads;
-  for (const StepsOfThread& thread : steps_under_way()) {
-    nb::list steps;
-    for (const StepsOfThread::Step& step : thread.steps) {
-      steps.append(nb::make_tuple(nb::steal(step.what), step.seconds));
+  for (const ThreadCalls& thread : list_active_calls()) {
+    nb::list calls;
+    for (const ThreadCalls::Call& active : thread.calls) {
+      calls.append(nb::make_tuple(nb::steal(active.what), active.seconds));
     }
-    threads.append(nb::make_tuple(thread.thread, steps));
+    threads.append(nb::make_tuple(thread.thread, calls));
   }
   return threads;
 }
 
-nb::object within(nb::handle what, nb::handle function) {
-  const UnderWay here(what.ptr());
-  PyObject* result =
-      sleeps_if_ended([&] { return PyObject_CallNoArgs(function.ptr()); });
+nb::object call_within(nb::handle what, nb::handle function) {
+  const ActiveCall active(what.ptr());
+  PyObject* result = call_or_sleep([&] { return PyObject_CallNoArgs(function.ptr()); });
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
 }
@@ -146,7 +145,7 @@ nb::object within(nb::handle what, nb::handle function) {
 nb::object call_in_default_environment(nb::handle function, nb::args args,
                                        nb::kwargs kwargs) {
   const DefaultFloatingPointEnvironment environment;
-  PyObject* result = sleeps_if_ended(
+  PyObject* result = call_or_sleep(
       [&] { return PyObject_Call(function.ptr(), args.ptr(), kwargs.ptr()); });
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
@@ -163,25 +162,25 @@ nb::list rows(const Profile& profile) {
   return result;
 }
 
-nb::bytes crossings(const Profile& profile) {
-  const std::vector<Crossing> crossings = profile.crossings();
-  return nb::bytes(crossings.data(), crossings.size() * sizeof(Crossing));
+nb::bytes host_calls(const Profile& profile) {
+  const std::vector<HostCall> host_calls = profile.host_calls();
+  return nb::bytes(host_calls.data(), host_calls.size() * sizeof(HostCall));
 }
 
 // Of the thread that asks, until now.
 void record_span(const std::string& kind, const std::string& name,
                  const std::string& definition, int64_t begin, bool failed) {
-  Crossing crossing;
-  crossing.begin = begin;
-  crossing.end = profile_clock();
-  crossing.busy = crossing.end - begin;
-  crossing.failed = failed;
-  record({kind, name, "", definition}, crossing);
+  HostCall host_call;
+  host_call.begin = begin;
+  host_call.end = profile_clock();
+  host_call.busy = host_call.end - begin;
+  host_call.failed = failed;
+  record({kind, name, "", definition}, host_call);
 }
 
 nb::list bars() {
   nb::list result;
-  for (const BarLook& look : look_at_bars()) {
+  for (const BarSnapshot& look : look_at_bars()) {
     result.append(nb::make_tuple(nb::borrow(look.callback->function), look.number,
                                  look.began, look.ended, look.failed, look.count,
                                  look.total, look.seconds));
@@ -210,11 +209,11 @@ NB_MODULE(_runtime, m) {
   nb::set_leak_warnings(false);
   if (!init_numpy()) throw nb::python_error();
   init_signals();
-  let_ended_threads_sleep(is_main_thread);
+  install_terminate_handler(is_main_thread);
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
-  set_goes_on(JointRun::has);
+  set_run_continues(JointRun::has);
 
   define_fast_call(m);
   define_compiled_call(m);
@@ -248,7 +247,7 @@ NB_MODULE(_runtime, m) {
   m.def(
       "on_collection",
       [](std::string_view phase, nb::handle) {
-        if (phase == "start") collection_begins();
+        if (phase == "start") notify_collection_begin();
       },
       "phase"_a, "info"_a,
       "Say that the garbage collector is about to look at tables: one of "
@@ -286,7 +285,7 @@ NB_MODULE(_runtime, m) {
         forget_profiles();
         forget_calls();
         forget_signals();
-        forget_steps();
+        forget_active_calls();
         JointRun::forget_all();
       },
       "Begin anew in the child of a fork.");
@@ -324,7 +323,7 @@ NB_MODULE(_runtime, m) {
       "library"_a, "factory"_a, "kwargs"_a,
       "The qubits of the largest circuits of a plugin that the engine runs.");
   m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
-  define_values_of_runs(m);
+  define_run_values(m);
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
         "End the circuits and drop the regions that a failed run left.");
@@ -337,21 +336,22 @@ NB_MODULE(_runtime, m) {
            "Kind, name, site, definition, calls, failed ones, nanoseconds, those for "
            "the "
            "GIL, bytes out and bytes in of each place.")
-      .def("crossings", &crossings, "All crossings, as an array of the C++ structure.")
+      .def("crossings", &host_calls,
+           "All host_calls, as an array of the C++ structure.")
       .def_static("add_bytes", &CallTimer::add_bytes, "out"_a, "back"_a,
                   "More bytes, or less, for the call in this thread that is timed.");
-  m.def("under_way", &under_way,
+  m.def("under_way", &list_threads,
         "Of each thread that is in a step: its identifier, and of each step, the "
         "outermost "
         "first, what it is and its seconds.");
-  m.def("within", &within, "what"_a, "function"_a,
+  m.def("within", &call_within, "what"_a, "function"_a,
         "Call a function, as a step of this thread that an object describes.");
   m.def("call_in_default_environment", &call_in_default_environment, "function"_a,
         "args"_a, "kwargs"_a,
         "Call a function in the default floating-point environment.");
   m.def("begin_run", &begin_run, "Count a run of a compiled function, until it ends.");
   m.def("end_run", &end_run, "End a run that was counted.");
-  m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");
+  m.def("runs_under_way", &count_runs, "How many runs have begun and not ended.");
   m.def("record_span", &record_span, "kind"_a, "name"_a, "definition"_a, "begin"_a,
         "failed"_a, "Record what this thread did since `begin`.");
   m.def(
@@ -378,8 +378,8 @@ NB_MODULE(_runtime, m) {
              std::shared_ptr<NativeFunction> native) {
             new (self.p) Callback(
                 self.h.ptr(), function.ptr(), convert.ptr(), std::move(description),
-                Place{std::move(kind), std::move(name), std::move(site),
-                      std::move(definition)},
+                CallSite{std::move(kind), std::move(name), std::move(site),
+                         std::move(definition)},
                 writes ? Results::kWritten : Results::kReturned, in_place, takes_device,
                 std::move(bars), std::move(native));
           },
@@ -392,9 +392,9 @@ NB_MODULE(_runtime, m) {
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,
                   "Leave a call of it to the thread that makes those of all taps.")
       .def_prop_ro("description", [](const Callback& self) { return self.description; })
-      .def_prop_ro("site", [](const Callback& self) { return self.place.site; })
+      .def_prop_ro("site", [](const Callback& self) { return self.call_site.site; })
       .def_prop_ro("definition",
-                   [](const Callback& self) { return self.place.definition; });
+                   [](const Callback& self) { return self.call_site.definition; });
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
                             "The callbacks of compiled programs, by program.")

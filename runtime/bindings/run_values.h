@@ -6,6 +6,6 @@
 namespace bellhop {
 
 // The functions of it in Python.
-void define_values_of_runs(nanobind::module_& m);
+void define_run_values(nanobind::module_& m);
 
 }  // namespace bellhop

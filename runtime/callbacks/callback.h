@@ -24,8 +24,8 @@ enum class Results : uint8_t {
 
 // Small argument arrays of an earlier call, by position, that nobody kept: filling one
 // again costs a fraction of making one. Null where there is none.
-struct Spares {
-  ~Spares();
+struct SpareArrays {
+  ~SpareArrays();
   std::vector<PyObject*> arrays;
 };
 
@@ -35,7 +35,7 @@ struct Spares {
 // result leaves, then the argument leaves, and returns None.
 struct Callback {
   Callback(PyObject* object, PyObject* function, PyObject* convert,
-           std::string description, Place place, Results results, bool in_place,
+           std::string description, CallSite call_site, Results results, bool in_place,
            bool takes_device, std::shared_ptr<Bars> bars,
            std::shared_ptr<const NativeFunction> native = nullptr);
   ~Callback();
@@ -47,7 +47,7 @@ struct Callback {
   PyObject* convert;
   std::string description;  // for error messages: "callback 'f'"
   // What profiles say of it. No other callback of the process ever has its number.
-  Place place;
+  CallSite call_site;
   Results results;
   // Whether a function that writes is lent the program's own memory for the call.
   bool in_place;
@@ -59,7 +59,7 @@ struct Callback {
   std::shared_ptr<const NativeFunction> native;
   // Whoever calls takes them, and leaves others behind. Null while a call has them.
   // Each call writes here, and a program that taps reads the rest meanwhile.
-  alignas(64) std::atomic<Spares*> spares{nullptr};
+  alignas(64) std::atomic<SpareArrays*> spares{nullptr};
 };
 
 }  // namespace bellhop

@@ -26,7 +26,7 @@ namespace nb = nanobind;
 constexpr size_t kSpareBytes = 4096;
 
 PyObject* call_python(PyObject* function, PyObject* const* arguments, size_t count) {
-  return sleeps_if_ended(
+  return call_or_sleep(
       [&] { return PyObject_Vectorcall(function, arguments, count, nullptr); });
 }
 
@@ -60,12 +60,12 @@ class CallArrays {
   // False with a Python error set.
   bool make() {
     if (arrays_.size() == 0) return true;
-    if (spares_ == nullptr) spares_ = std::make_unique<Spares>();
+    if (spares_ == nullptr) spares_ = std::make_unique<SpareArrays>();
     if (spares_->arrays.size() < arrays_.size()) spares_->arrays.resize(arrays_.size());
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      arrays_[i] = is_lent(i)      ? array_view(buffers_[i], is_written(i))
-                   : is_written(i) ? written_array(i)
-                                   : argument(i);
+      arrays_[i] = is_lent(i)      ? make_array_view(buffers_[i], is_written(i))
+                   : is_written(i) ? make_output_array(i)
+                                   : make_argument_array(i);
       if (arrays_[i] == nullptr) return false;
     }
     return true;
@@ -77,7 +77,7 @@ class CallArrays {
   // an array of that must be as it was made. False with a Python error set.
   bool store_written() {
     for (size_t i = 0; i < written_; ++i) {
-      const int stored = is_lent(i) ? is_view_of(arrays_[i], buffers_[i])
+      const int stored = is_lent(i) ? is_intact_view(arrays_[i], buffers_[i])
                                     : store_exact(arrays_[i], buffers_[i]);
       if (stored == 0) {
         PyErr_Format(PyExc_TypeError,
@@ -92,11 +92,11 @@ class CallArrays {
 
   // False with a Python error set where somebody holds the program's memory: each view
   // of an array holds the array.
-  bool take_back() {
+  bool check_released() {
     if (!has_lent()) return true;
     // A reference cycle, such as a caught exception and its frame, is nobody's hands.
-    if (find_kept() != arrays_.size()) collect_garbage();
-    const size_t i = find_kept();
+    if (find_unreleased() != arrays_.size()) collect_garbage();
+    const size_t i = find_unreleased();
     if (i == arrays_.size()) return true;
     const char* what = i < written_ ? "output" : "argument";
     PyErr_Format(PyExc_RuntimeError,
@@ -128,7 +128,7 @@ class CallArrays {
  private:
   bool is_lent(size_t i) const { return callback_.in_place && !is_packed(buffers_[i]); }
 
-  size_t find_kept() {
+  size_t find_unreleased() {
     size_t i = 0;
     while (i < arrays_.size() &&
            (arrays_[i] == nullptr || !is_lent(i) || is_sole_reference(arrays_[i]))) {
@@ -139,11 +139,11 @@ class CallArrays {
 
   // Whether buffer i is a result, or an argument that the program gave up for one.
   bool is_written(size_t i) const {
-    return i < written_ || sharing(i, 0, written_) != written_;
+    return i < written_ || find_sharing(i, 0, written_) != written_;
   }
 
   // The first of some buffers that has the memory of buffer i, or `end`.
-  size_t sharing(size_t i, size_t begin, size_t end) const {
+  size_t find_sharing(size_t i, size_t begin, size_t end) const {
     const BufferView& buffer = buffers_[i];
     // An empty one may be anywhere.
     const auto shares = [&buffer](const BufferView& other) {
@@ -155,22 +155,22 @@ class CallArrays {
            buffers_.begin();
   }
 
-  PyObject* argument(size_t i) {
+  PyObject* make_argument_array(size_t i) {
     if (PyObject* spare = std::exchange(spares_->arrays[i], nullptr)) {
       if (refill(spare, buffers_[i])) return spare;
       Py_DECREF(spare);
     }
-    return array_copy(buffers_[i]);
+    return make_array_copy(buffers_[i]);
   }
 
   // The same one for a result and the argument that was given up for it.
-  PyObject* written_array(size_t i) {
-    if (i >= written_) return Py_NewRef(arrays_[sharing(i, 0, written_)]);
-    if (sharing(i, written_, buffers_.size()) == buffers_.size()) {
+  PyObject* make_output_array(size_t i) {
+    if (i >= written_) return Py_NewRef(arrays_[find_sharing(i, 0, written_)]);
+    if (find_sharing(i, written_, buffers_.size()) == buffers_.size()) {
       // Of zeros: what the function leaves out must not be memory of somebody else's.
-      return zeros_like(buffers_[i]);
+      return make_zeros(buffers_[i]);
     }
-    PyObject* array = array_copy(buffers_[i]);
+    PyObject* array = make_array_copy(buffers_[i]);
     if (array != nullptr) set_writable(array);
     return array;
   }
@@ -178,14 +178,14 @@ class CallArrays {
   Callback& callback_;
   std::span<const BufferView> buffers_;
   size_t written_;
-  std::unique_ptr<Spares> spares_;
+  std::unique_ptr<SpareArrays> spares_;
   SmallArray<PyObject*, 8> arrays_;
 };
 
 // An exception object may be raised more than once.
 void add_note_once(PyObject* exception, const Callback& callback) {
   const std::string place =
-      callback.description + ", called from " + callback.place.site;
+      callback.description + ", called from " + callback.call_site.site;
   try {
     const auto note = nb::steal(PyUnicode_FromFormat("raised in %s", place.c_str()));
     nb::object notes = nb::getattr(exception, "__notes__", nb::none());
@@ -211,18 +211,18 @@ void clear_frames(PyObject* exception) {
 }
 
 // Takes the current Python error and says in it where it happened.
-PyObject* failure(const Callback& callback) {
+PyObject* take_noted_exception(const Callback& callback) {
   PyObject* exception = take_exception();
   add_note_once(exception, callback);
   return exception;
 }
 
 // The same for an error of the function, which may hold what it was lent.
-PyObject* failure(const Callback& callback, CallArrays& arrays) {
-  if (!arrays.has_lent()) return failure(callback);
+PyObject* take_noted_exception(const Callback& callback, CallArrays& arrays) {
+  if (!arrays.has_lent()) return take_noted_exception(callback);
   PyObject* exception = take_exception();
   clear_frames(exception);
-  if (arrays.take_back()) {
+  if (arrays.check_released()) {
     add_note_once(exception, callback);
     return exception;
   }
@@ -236,7 +236,7 @@ PyObject* failure(const Callback& callback, CallArrays& arrays) {
 // Python error set.
 nb::object convert(const Callback& callback, PyObject* value, const BufferView& buffer,
                    size_t index) {
-  PyObject* dtype = dtype_of(buffer.dtype);
+  PyObject* dtype = numpy_dtype(buffer.dtype);
   if (dtype == nullptr) {
     PyErr_Format(PyExc_TypeError, "results of XLA element type %d have no NumPy dtype",
                  buffer.dtype);
@@ -289,11 +289,11 @@ void prefer_huge_pages(std::span<const BufferView> results) {
 PyObject* call(Callback& callback, std::span<const BufferView> arguments,
                std::span<const BufferView> results) {
   CallArrays arrays(callback, arguments, /*written=*/0);
-  if (!arrays.make()) return failure(callback);
+  if (!arrays.make()) return take_noted_exception(callback);
   {
     const auto result =
         nb::steal(call_python(callback.function, arrays.data(), arguments.size()));
-    if (!store_all(callback, result, results)) return failure(callback);
+    if (!store_all(callback, result, results)) return take_noted_exception(callback);
   }
   arrays.put_back();
   return nullptr;
@@ -306,7 +306,7 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
   std::copy(arguments.begin(), arguments.end(),
             std::copy(results.begin(), results.end(), buffers.data()));
   CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
-  if (!arrays.make()) return failure(callback);
+  if (!arrays.make()) return take_noted_exception(callback);
   auto result =
       nb::steal(call_python(callback.function, arrays.data(), buffers.size()));
   if (result.is_valid() && !result.is_none()) {
@@ -317,8 +317,9 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
                  callback.description.c_str(), Py_TYPE(result.ptr())->tp_name);
     result.reset();  // it may be, or hold, what the function was lent
   }
-  if (!result.is_valid()) return failure(callback, arrays);
-  if (!arrays.take_back() || !arrays.store_written()) return failure(callback);
+  if (!result.is_valid()) return take_noted_exception(callback, arrays);
+  if (!arrays.check_released() || !arrays.store_written())
+    return take_noted_exception(callback);
   arrays.put_back();
   return nullptr;
 }
@@ -327,33 +328,34 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
 
 PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
                  std::span<const BufferView> results) {
-  const UnderWay here(callback.object);
+  const ActiveCall active(callback.object);
   prefer_huge_pages(results);
   return callback.results == Results::kWritten
              ? call_in_place(callback, arguments, results)
              : call(callback, arguments, results);
 }
 
-PyObject* start(Callback& callback, std::span<const BufferView> arguments,
-                PyObject** finish) {
-  const UnderWay here(callback.object);
+PyObject* start_region(Callback& callback, std::span<const BufferView> arguments,
+                       PyObject** finish) {
+  const ActiveCall active(callback.object);
   CallArrays arrays(callback, arguments, /*written=*/0);
-  if (!arrays.make()) return failure(callback);
+  if (!arrays.make()) return take_noted_exception(callback);
   const auto method = nb::steal(PyObject_GetAttrString(callback.function, "start"));
   if (method.is_valid()) {
     *finish = call_python(method.ptr(), arrays.data(), arguments.size());
   }
-  if (PyErr_Occurred() != nullptr) return failure(callback);
+  if (PyErr_Occurred() != nullptr) return take_noted_exception(callback);
   arrays.put_back();
   return nullptr;
 }
 
-PyObject* finish(Callback& callback, PyObject* finish,
-                 std::span<const BufferView> results) {
-  const UnderWay here(callback.object);
+PyObject* finish_region(Callback& callback, PyObject* finish,
+                        std::span<const BufferView> results) {
+  const ActiveCall active(callback.object);
   prefer_huge_pages(results);
   const auto result = nb::steal(call_python(finish, nullptr, 0));
-  return store_all(callback, result, results) ? nullptr : failure(callback);
+  return store_all(callback, result, results) ? nullptr
+                                              : take_noted_exception(callback);
 }
 
 }  // namespace bellhop

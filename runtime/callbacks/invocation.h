@@ -18,11 +18,11 @@ PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
 
 // Starts a region: calls the function's method `start` with the arguments. Like
 // invoke; `finish` becomes what it returned (new reference).
-PyObject* start(Callback& callback, std::span<const BufferView> arguments,
-                PyObject** finish);
+PyObject* start_region(Callback& callback, std::span<const BufferView> arguments,
+                       PyObject** finish);
 
 // Calls what `start` gave, and stores what it returns in `results`. Like invoke.
-PyObject* finish(Callback& callback, PyObject* finish,
-                 std::span<const BufferView> results);
+PyObject* finish_region(Callback& callback, PyObject* finish,
+                        std::span<const BufferView> results);
 
 }  // namespace bellhop

@@ -7,18 +7,23 @@ namespace bellhop {
 namespace {
 
 // Attributes are sorted by name: index, program, python.
-int64_t callback_index(const XLA_FFI_CallFrame& frame) { return attribute(frame, 0); }
-int64_t program_key(const XLA_FFI_CallFrame& frame) { return attribute(frame, 1); }
+int64_t callback_index(const XLA_FFI_CallFrame& frame) {
+  return integer_attribute(frame, 0);
+}
+int64_t program_key(const XLA_FFI_CallFrame& frame) {
+  return integer_attribute(frame, 1);
+}
 
 }  // namespace
 
 const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
-  return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
+  return ProgramCall::from_operand(
+      static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
 }
 
-const void* table_of(const XLA_FFI_CallFrame& frame) {
+const void* find_table(const XLA_FFI_CallFrame& frame) {
   // The body of the handler makes an error of it.
-  if (!has_handles(frame, 1)) return nullptr;
+  if (!has_leading_handles(frame, 1)) return nullptr;
   const CallbackTable* const table = program_call(frame).table;
   return table != nullptr ? table
                           : CallbackTable::find_published_table(program_key(frame));
@@ -34,7 +39,7 @@ const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
   return published == nullptr ? nullptr : &published;
 }
 
-XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame) {
+XLA_FFI_Error* make_missing_callback_error(const XLA_FFI_CallFrame& frame) {
   const auto& python = *static_cast<const XLA_FFI_ByteSpan*>(frame.attrs.attrs[2]);
   return error(
       frame.api,

@@ -16,13 +16,13 @@ const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
 
 // The table of the running program, published or not; null where there is none. For
 // comparisons: a published table may go meanwhile.
-const void* table_of(const XLA_FFI_CallFrame& frame);
+const void* find_table(const XLA_FFI_CallFrame& frame);
 
 // Runs the body of a handler whose attributes name a callback: as handled, and so that
 // no device waits for another device on which the body fails.
 template <typename Body>
-XLA_FFI_Error* handled_jointly(XLA_FFI_CallFrame* frame, Body&& body) {
-  return jointly(frame, table_of, [&] { return handled(frame, body); });
+XLA_FFI_Error* run_callback_handler(XLA_FFI_CallFrame* frame, Body&& body) {
+  return run_jointly(frame, find_table, [&] { return run_handler(frame, body); });
 }
 
 // The callback that the attributes name, in the program's table or, where the program
@@ -31,7 +31,7 @@ XLA_FFI_Error* handled_jointly(XLA_FFI_CallFrame* frame, Body&& body) {
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published);
 
-XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame);
+XLA_FFI_Error* make_missing_callback_error(const XLA_FFI_CallFrame& frame);
 
 // Gives a callback the number of the device as its last argument; `ordinal` is where.
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,

@@ -35,12 +35,12 @@ Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
 // Ownership: arguments and results are the program's buffers, for the length of the
 // call. The table, or for a published one the handler, keeps the function.
 XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
-  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
-    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+  return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
     CallTimer timer;
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-    if (callback == nullptr) return no_such_callback(*frame);
+    if (callback == nullptr) return make_missing_callback_error(*frame);
     const NativeFunction* const function = (*callback)->native.get();
     Buffers arguments(frame->args.args, 1, frame->args.size);
     Buffers results(frame->rets.rets, 0, frame->rets.size);
@@ -49,8 +49,8 @@ XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
                                    ": the program's buffers are not those that the "
                                    "native function was declared with");
     }
-    timer.of(CallTimer::Part::kCall, (*callback)->place, arguments.span(),
-             results.span());
+    timer.describe(CallTimer::Part::kCall, (*callback)->call_site, arguments.span(),
+                   results.span());
     function->call(arguments.span(), results.span(),
                    function->is_thread_safe() ? xla_threads(*frame) : Helpers{});
     return nullptr;

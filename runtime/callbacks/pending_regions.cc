@@ -12,7 +12,7 @@ namespace bellhop {
 namespace {
 
 struct Pending {
-  KnownRun run;
+  RunKey run;
   PyObject* finish;
 };
 
@@ -45,7 +45,7 @@ void drop_where(Predicate&& is_left) noexcept {
 
 uint64_t keep_pending(PyObject* finish) {
   const std::lock_guard lock(mutex);
-  waiting[++newest] = {CallingRun::run(), finish};
+  waiting[++newest] = {CurrentRun::get(), finish};
   count = waiting.size();
   return newest;
 }
@@ -67,11 +67,11 @@ PyObject* find_pending(uint64_t handle) {
 }
 
 void drop_pending(int64_t run_id) noexcept {
-  drop_where([&](const KnownRun& run) { return run.id == run_id; });
+  drop_where([&](const RunKey& run) { return run.id == run_id; });
 }
 
-void drop_pending_of(const ProgramCall& call) noexcept {
-  drop_where([&](const KnownRun& run) { return run.call == &call; });
+void drop_call_pending(const ProgramCall& call) noexcept {
+  drop_where([&](const RunKey& run) { return run.call == &call; });
 }
 
 std::size_t pending_regions() noexcept { return count; }

@@ -25,39 +25,39 @@ PyObject* take_pending(uint64_t future);
 PyObject* find_pending(uint64_t future);
 
 // A run: its number, and the call that it is of.
-struct KnownRun {
+struct RunKey {
   int64_t id = 0;
   const ProgramCall* call = &kNoCall;
 };
 
 // The run that this thread makes a call for, while this lives.
-class CallingRun {
+class CurrentRun {
  public:
-  CallingRun(const XLA_FFI_CallFrame& frame, const ProgramCall& call)
+  CurrentRun(const XLA_FFI_CallFrame& frame, const ProgramCall& call)
       : frame_(frame), call_(call), before_(std::exchange(innermost_, this)) {}
-  ~CallingRun() { innermost_ = before_; }
-  CallingRun(const CallingRun&) = delete;
-  CallingRun& operator=(const CallingRun&) = delete;
+  ~CurrentRun() { innermost_ = before_; }
+  CurrentRun(const CurrentRun&) = delete;
+  CurrentRun& operator=(const CurrentRun&) = delete;
 
   // XLA is asked for its number only where somebody needs it.
-  static KnownRun run() {
+  static RunKey get() {
     if (innermost_ == nullptr) return {};
     return {run_id(innermost_->frame_), &innermost_->call_};
   }
 
  private:
-  static thread_local constinit inline CallingRun* innermost_ = nullptr;
+  static thread_local constinit inline CurrentRun* innermost_ = nullptr;
 
   const XLA_FFI_CallFrame& frame_;
   const ProgramCall& call_;
-  CallingRun* const before_;
+  CurrentRun* const before_;
 };
 
 // Drops what a failed execution left. Any thread may call it, with the GIL or without.
 void drop_pending(int64_t run_id) noexcept;
 
 // Drops what the runs of a call that is over have left.
-void drop_pending_of(const ProgramCall& call) noexcept;
+void drop_call_pending(const ProgramCall& call) noexcept;
 
 // How many regions and arrays wait.
 std::size_t pending_regions() noexcept;

@@ -17,12 +17,12 @@ struct ProgramCall {
 
   // What is at the address that an operand holds; nothing for that of a published
   // table, which is zero.
-  static const ProgramCall& of(const void* operand);
+  static const ProgramCall& from_operand(const void* operand);
 };
 
 inline constexpr ProgramCall kNoCall;
 
-inline const ProgramCall& ProgramCall::of(const void* operand) {
+inline const ProgramCall& ProgramCall::from_operand(const void* operand) {
   const ProgramCall* call = nullptr;
   std::memcpy(&call, operand, sizeof(call));
   return call == nullptr ? kNoCall : *call;

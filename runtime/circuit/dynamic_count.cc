@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kWhat = "A derivative by the gates of a loop of unknown length";
 
 // Zeros for [rows, columns]. The numbers of parameters come from the program.
-std::vector<double> room_for(std::size_t rows, std::size_t columns) {
+std::vector<double> allocate_zeros(std::size_t rows, std::size_t columns) {
   const std::size_t count = checked_product(rows, columns, kWhat);
   expect_numbers(count, kWhat);
   return std::vector<double>(count);
@@ -31,7 +31,7 @@ void check_bits(std::int64_t bits) {
 }
 
 std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
-  derivatives_.push_back({values, parameters, room_for(values, parameters)});
+  derivatives_.push_back({values, parameters, allocate_zeros(values, parameters)});
   return static_cast<std::int32_t>(derivatives_.size()) - 1;
 }
 
@@ -65,7 +65,7 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
                        "basis, all is measured at once.");
   }
   Products& products = products_.emplace_back(
-      Products{rows, all.parameters, room_for(rows, all.parameters)});
+      Products{rows, all.parameters, allocate_zeros(rows, all.parameters)});
   for (std::size_t row = 0; row < rows; ++row) {
     double* const sums = products.numbers.data() + row * all.parameters;
     for (std::size_t place = 0; place < values; ++place) {

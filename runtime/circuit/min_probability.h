@@ -5,6 +5,6 @@ namespace bellhop {
 
 // What is less likely than this does not happen: in double precision it is no more than
 // the error of the state.
-constexpr double kImpossible = 1e-15;
+constexpr double kMinProbability = 1e-15;
 
 }  // namespace bellhop

@@ -26,7 +26,8 @@ constexpr std::size_t kMostOfAll = 20;
 
 }  // namespace
 
-Branches::Branches(Tree tree, bool is_differentiated, std::size_t shots)
+OutcomeEnumeration::OutcomeEnumeration(Tree tree, bool is_differentiated,
+                                       std::size_t shots)
     : tree_(tree), never_(is_differentiated ? kNeverInDerivative : kNever) {
   if (!is_drawn()) return;
   shots_.resize(shots);
@@ -35,7 +36,8 @@ Branches::Branches(Tree tree, bool is_differentiated, std::size_t shots)
 
 // Each shot draws an outcome, which is one with some probability; the run goes on with
 // those that drew zero, if there are some.
-Branches::Node Branches::drawn(double one, std::mt19937& generator) {
+OutcomeEnumeration::Node OutcomeEnumeration::draw_node(double one,
+                                                       std::mt19937& generator) {
   std::uniform_real_distribution<> uniform;
   std::vector<std::uint32_t> zeros, ones;
   for (const std::uint32_t shot : shots_) {
@@ -47,13 +49,13 @@ Branches::Node Branches::drawn(double one, std::mt19937& generator) {
   return {outcome, is_last, is_last ? std::vector<std::uint32_t>() : std::move(ones)};
 }
 
-bool Branches::next_outcome(const std::array<double, 2>& probabilities,
-                            std::mt19937& generator) {
+bool OutcomeEnumeration::next_outcome(const std::array<double, 2>& probabilities,
+                                      std::mt19937& generator) {
   const double sum = probabilities[0] + probabilities[1];
   // Of a state that is not there, either will do.
   const double one = sum > 0 ? probabilities[1] / sum : 0.5;
   if (depth_ == path_.size() && is_drawn()) {
-    path_.push_back(drawn(one, generator));
+    path_.push_back(draw_node(one, generator));
   } else if (depth_ == path_.size()) {
     const bool all = tree_ == Tree::kAll;
     if (all && depth_ == kMostOfAll) {
@@ -74,12 +76,12 @@ bool Branches::next_outcome(const std::array<double, 2>& probabilities,
   return path_[depth_++].outcome;
 }
 
-void Branches::all_postselected(double probability) {
+void OutcomeEnumeration::all_postselected(double probability) {
   // Not zero, which nothing is less likely than.
   scale_ = std::max(probability, std::numeric_limits<double>::min());
 }
 
-bool Branches::advance() {
+bool OutcomeEnumeration::advance() {
   // A drawn tree has no more runs than shots.
   if (++runs_ > kMostRuns && !is_drawn()) {
     throw CircuitError(

@@ -24,10 +24,10 @@ enum class Tree : std::uint8_t { kNone, kThatHappen, kAll, kDrawn };
 // A drawn tree is that of a circuit with shots: at each measurement those that came
 // there draw an outcome, each by itself, and outcomes that none drew are not followed.
 // So shots with the same outcomes share a run.
-class Branches {
+class OutcomeEnumeration {
  public:
-  Branches() = default;
-  Branches(Tree tree, bool is_differentiated, std::size_t shots);
+  OutcomeEnumeration() = default;
+  OutcomeEnumeration(Tree tree, bool is_differentiated, std::size_t shots);
 
   bool is_tree() const { return tree_ != Tree::kNone; }
 
@@ -65,7 +65,7 @@ class Branches {
     bool is_last;  // the other outcome was taken, or does not happen
     std::vector<std::uint32_t> others;  // the shots that drew the other outcome
   };
-  Node drawn(double one, std::mt19937& generator);
+  Node draw_node(double one, std::mt19937& generator);
 
   Tree tree_ = Tree::kNone;
   double never_ = 0;  // a probability below this does not happen

@@ -35,7 +35,7 @@ void RandomStream::seed_unless_given(std::uint64_t seed) {
   seed_ = seed;
 }
 
-RandomStream::Counts& RandomStream::counts_of(std::int64_t run_id) {
+RandomStream::Counts& RandomStream::find_or_add_counts(std::int64_t run_id) {
   const auto [found, is_new] = counts_.try_emplace(repeats_ ? run_id : 0);
   // A reference to the counts of one stays when others come and go.
   Counts& counts = found->second;
@@ -54,7 +54,7 @@ Seed RandomStream::next(std::int64_t circuit, std::int64_t run_id) {
   std::uint64_t base = 0;
   {
     std::lock_guard lock(mutex_);
-    run = counts_of(run_id)[circuit]++;
+    run = find_or_add_counts(run_id)[circuit]++;
     base = seed_;
   }
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };

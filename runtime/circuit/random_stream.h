@@ -31,7 +31,7 @@ class RandomStream {
 
  private:
   using Counts = std::unordered_map<std::int64_t, std::uint64_t>;  // by circuit
-  Counts& counts_of(std::int64_t run_id);
+  Counts& find_or_add_counts(std::int64_t run_id);
 
   std::mutex mutex_;
   bool given_;

@@ -22,10 +22,10 @@ enum class Redraw : std::uint8_t { kNever, kRemembering, kAnew };
 // probability that it fails: rejection sampling with a bound that each rejection
 // lowers. So the distribution is exact whatever is known, a postselection
 // fails once and not as often as it is unlikely, and what cannot be is found out.
-class DrawnRuns {
+class SampledExecutions {
  public:
-  DrawnRuns() = default;
-  explicit DrawnRuns(Redraw redraw);
+  SampledExecutions() = default;
+  explicit SampledExecutions(Redraw redraw);
 
   bool redraws() const { return redraw_ != Redraw::kNever; }
 
@@ -59,7 +59,7 @@ class DrawnRuns {
   // Goes to the node of the next measurement, which a first visit makes. Null where
   // nothing is kept.
   Node* visit(const std::array<double, 2>& weights);
-  double share_behind(const Node& node, bool outcome) const;
+  double survival_share(const Node& node, bool outcome) const;
 
   Redraw redraw_ = Redraw::kNever;
   std::vector<Node> nodes_;  // the first is the root

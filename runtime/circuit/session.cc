@@ -66,21 +66,21 @@ std::uint32_t draw_generation() {
 }
 
 // A number that no other thread of the process has or had.
-std::uint64_t number_of_thread() {
+std::uint64_t get_thread_number() {
   static std::atomic<std::uint64_t> newest{0};
   thread_local const std::uint64_t number = ++newest;
   return number;
 }
 
-void give_place(std::uint32_t place) noexcept {
+void release_place(std::uint32_t place) noexcept {
   Table& all = table();
   std::lock_guard lock(all.mutex);
   all.free.push_back(place);
 }
 
 // Ends the circuit of a session that the caller has locked, and lets go of both.
-void close(Session& session, std::unique_lock<std::mutex> lock,
-           std::uint32_t place) noexcept {
+void close_session(Session& session, std::unique_lock<std::mutex> lock,
+                   std::uint32_t place) noexcept {
   std::unique_ptr<Device> device = std::move(session.device);
   const bool failed = session.device_failed;
   const bool recording = session.tape.recording;
@@ -94,7 +94,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   session.steps.clear();
   lock.unlock();
   profile_failed_circuit(place);
-  give_place(place);
+  release_place(place);
   table().live.fetch_sub(1, std::memory_order_relaxed);
   if (failed) return;
   try {
@@ -106,7 +106,7 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   pool.give(std::move(device));
 }
 
-Lease find(Handle handle, std::int64_t run_id) {
+Lease lease_session(Handle handle, std::int64_t run_id) {
   if (handle.place < kPlaces) {
     Session* session = table().places[handle.place].load(std::memory_order_acquire);
     // The session of another run may be in use for long, so its lock is not asked for.
@@ -115,7 +115,7 @@ Lease find(Handle handle, std::int64_t run_id) {
       if (session->device != nullptr && session->generation == handle.generation &&
           session->run_id == run_id) {
         return Lease{*session, std::move(lock),
-                     SmallTeam(session->device->pool.threads(), session->qubits)};
+                     OpenMpLimit(session->device->pool.threads(), session->qubits)};
       }
     }
   }
@@ -160,16 +160,17 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   Session& session = *table().places[place].load(std::memory_order_acquire);
   std::lock_guard lock(session.mutex);
   session.generation = draw_generation();
-  session.thread.store(number_of_thread(), std::memory_order_relaxed);
-  session.serial.store(++SessionsOfCall::begun_here_, std::memory_order_relaxed);
+  session.thread.store(get_thread_number(), std::memory_order_relaxed);
+  session.serial.store(++CallSessions::begun_here_, std::memory_order_relaxed);
   session.run_id = run_id;
   session.beginning = &beginning;
   session.begun_by.store(&beginning, std::memory_order_relaxed);
   session.device = std::move(device);
   session.record = on_tape;
   session.touched = false;
-  session.branches = Branches(beginning.tree, beginning.record, beginning.shots);
-  session.runs = DrawnRuns(beginning.redraw);
+  session.branches =
+      OutcomeEnumeration(beginning.tree, beginning.record, beginning.shots);
+  session.runs = SampledExecutions(beginning.redraw);
   session.device_failed = false;
   session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;
@@ -180,11 +181,13 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   return Handle{place, session.generation};
 }
 
-Lease open_session(Handle handle, std::int64_t run_id) { return find(handle, run_id); }
+Lease open_session(Handle handle, std::int64_t run_id) {
+  return lease_session(handle, run_id);
+}
 
-std::string name_of(Handle handle, std::int64_t run_id) {
+std::string get_circuit_name(Handle handle, std::int64_t run_id) {
   try {
-    return find(handle, run_id)->beginning->circuit;
+    return lease_session(handle, run_id)->beginning->circuit;
   } catch (const CircuitError&) {
     return {};
   }
@@ -209,8 +212,8 @@ void require_one_circuit(const Session& session) {
 }
 
 void end_session(Handle handle, std::int64_t run_id) {
-  Lease lease = find(handle, run_id);
-  close(lease.session, std::move(lease.lock), handle.place);
+  Lease lease = lease_session(handle, run_id);
+  close_session(lease.session, std::move(lease.lock), handle.place);
 }
 
 namespace {
@@ -219,16 +222,16 @@ namespace {
 // session first: that of another run may be in use for long, by this thread even, since
 // the handler of a signal may call anything.
 template <typename Predicate>
-void end_where(const Predicate& is_meant) noexcept {
+void end_sessions_where(const Predicate& is_selected) noexcept {
   Table& all = table();
   if (all.live.load(std::memory_order_relaxed) == 0) return;
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);
     if (session == nullptr) return;
-    if (!is_meant(*session)) continue;
+    if (!is_selected(*session)) continue;
     std::unique_lock lock(session->mutex);
-    if (session->device != nullptr && is_meant(*session)) {
-      close(*session, std::move(lock), place);
+    if (session->device != nullptr && is_selected(*session)) {
+      close_session(*session, std::move(lock), place);
     }
   }
 }
@@ -236,19 +239,20 @@ void end_where(const Predicate& is_meant) noexcept {
 }  // namespace
 
 void end_sessions(std::int64_t run_id) noexcept {
-  end_where([run_id](const Session& session) { return session.run_id == run_id; });
+  end_sessions_where(
+      [run_id](const Session& session) { return session.run_id == run_id; });
 }
 
-void end_sessions_of(const Beginning& beginning) noexcept {
-  end_where([&](const Session& session) {
+void end_sessions_begun_by(const Beginning& beginning) noexcept {
+  end_sessions_where([&](const Session& session) {
     return session.begun_by.load(std::memory_order_relaxed) == &beginning;
   });
 }
 
-void SessionsOfCall::end_left_open() noexcept {
+void CallSessions::end_left_open() noexcept {
   if (live_sessions() == 0) return;
-  const std::uint64_t here = number_of_thread();
-  end_where([&](const Session& session) {
+  const std::uint64_t here = get_thread_number();
+  end_sessions_where([&](const Session& session) {
     return session.thread.load(std::memory_order_relaxed) == here &&
            session.serial.load(std::memory_order_relaxed) > before_;
   });

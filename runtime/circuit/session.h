@@ -118,8 +118,8 @@ struct Session {
   std::unique_ptr<Device> device;  // null: no circuit stands in this place
   bool record = false;             // on the plugin's tape
   bool touched = false;            // an operation was applied
-  Branches branches;
-  DrawnRuns runs;              // where it is no tree
+  OutcomeEnumeration branches;
+  SampledExecutions runs;      // where it is no tree
   bool device_failed = false;  // the plugin threw: never reuse the device
   Tape tape;
   bool keeps_steps = false;
@@ -133,7 +133,7 @@ struct Session {
   std::shared_ptr<engine::Single> in_engine;
   std::size_t qubits = 0;
   DynamicCount dynamic_count;
-  Directions directions;
+  TangentVectors directions;
 
   // Runs a step of the circuit. What it throws becomes a CircuitError that begins
   // with describe(); unless it was one already, it came out of the plugin, and the
@@ -160,7 +160,7 @@ struct Session {
 struct Lease {
   Session& session;
   std::unique_lock<std::mutex> lock;
-  SmallTeam team;
+  OpenMpLimit team;
   Session* operator->() const { return &session; }
 };
 
@@ -170,7 +170,7 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
 // CircuitError where the handle is not that of an open circuit of the run.
 Lease open_session(Handle handle, std::int64_t run_id);
 // For errors; empty where open_session would throw.
-std::string name_of(Handle handle, std::int64_t run_id);
+std::string get_circuit_name(Handle handle, std::int64_t run_id);
 // How many columns a table of the dynamic-count parameters of some steps has.
 std::size_t dynamic_count_columns(std::span<const Step> steps);
 // Whether a plugin records it. No tape holds samples or projections; what is recorded
@@ -189,20 +189,20 @@ void end_sessions(std::int64_t run_id) noexcept;
 
 // Ends all sessions that a compiled begin has opened and its program did not end. Call
 // it before the begin is freed: XLA frees an executable after its last run.
-void end_sessions_of(const Beginning& beginning) noexcept;
+void end_sessions_begun_by(const Beginning& beginning) noexcept;
 
 // Ends, in its destructor, the circuits that this thread began meanwhile and that are
 // still open. XLA runs a program on the thread of its caller to the end before it
 // returns, so these belong to runs that are over, and their programs left them open.
-class SessionsOfCall {
+class CallSessions {
  public:
-  SessionsOfCall() : before_(begun_here_) {}
-  ~SessionsOfCall() {
+  CallSessions() : before_(begun_here_) {}
+  ~CallSessions() {
     if (begun_here_ != before_) [[unlikely]]
       end_left_open();
   }
-  SessionsOfCall(const SessionsOfCall&) = delete;
-  SessionsOfCall& operator=(const SessionsOfCall&) = delete;
+  CallSessions(const CallSessions&) = delete;
+  CallSessions& operator=(const CallSessions&) = delete;
 
  private:
   friend Handle begin_session(const Beginning&, std::optional<Seed>, std::int64_t);

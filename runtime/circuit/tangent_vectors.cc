@@ -18,10 +18,10 @@ namespace {
 
 }  // namespace
 
-double Directions::add(double id, std::int64_t number, std::span<const double> part,
-                       std::int64_t bits) {
+double TangentVectors::add(double id, std::int64_t number, std::span<const double> part,
+                           std::int64_t bits) {
   check_bits(bits);
-  const std::size_t before = part_of(id);
+  const std::size_t before = check_id(id);
   if (!is_dynamic_count(number)) throw_unknown();
   if (std::ranges::all_of(part, [](double value) { return value == 0; })) return id;
   if (parts_.size() >> bits != 0) {
@@ -36,9 +36,9 @@ double Directions::add(double id, std::int64_t number, std::span<const double> p
   return static_cast<double>(parts_.size());
 }
 
-void Directions::read(double id, std::span<double> direction) const {
+void TangentVectors::read(double id, std::span<double> direction) const {
   std::ranges::fill(direction, 0.0);
-  for (std::size_t name = part_of(id); name > 0;) {
+  for (std::size_t name = check_id(id); name > 0;) {
     const Part& part = parts_[name - 1];
     for (std::size_t i = 0; i < part.size && part.column + i < direction.size(); ++i) {
       direction[part.column + i] += numbers_[part.place + i];
@@ -47,7 +47,7 @@ void Directions::read(double id, std::span<double> direction) const {
   }
 }
 
-std::size_t Directions::part_of(double id) const {
+std::size_t TangentVectors::check_id(double id) const {
   if (!(id >= 0 && id <= static_cast<double>(parts_.size()))) throw_unknown();
   return static_cast<std::size_t>(id);
 }

@@ -11,7 +11,7 @@ namespace bellhop {
 // Sums of parts, each of which is zero but for some parameters in a row. An id names
 // a sum, and 0 the sum of nothing. What an id names never changes: adding to it makes
 // another, so the order in which independent sums are made does not matter.
-class Directions {
+class TangentVectors {
  public:
   // Adds a part, whose first number is that of parameter `number`, and returns the
   // id of the sum, a number of so many bits. Throws CircuitError for an id that
@@ -30,7 +30,7 @@ class Directions {
     std::size_t size;
   };
 
-  std::size_t part_of(double id) const;
+  std::size_t check_id(double id) const;
 
   std::vector<Part> parts_;
   std::vector<double> numbers_;

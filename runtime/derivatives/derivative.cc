@@ -16,7 +16,7 @@ namespace bellhop {
 namespace {
 
 // Of all dynamic-count parameters of the first `steps` gates and projections, in order.
-Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
+Numbers list_dynamic_count_parameters(const Session& session, std::size_t steps) {
   Numbers numbers;
   for (const Step& step : std::span(session.steps).first(steps)) {
     if (step.gates == nullptr || !is_dynamic_count(step.offset)) continue;
@@ -28,7 +28,7 @@ Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
 }
 
 // How many columns a vector of these numbers has.
-std::size_t columns_of(const Numbers& dynamic_count) {
+std::size_t count_columns(const Numbers& dynamic_count) {
   // A program may number its parameters in any order.
   return dynamic_count.empty() ? 0 : column_of(std::ranges::max(dynamic_count)) + 1;
 }
@@ -54,9 +54,10 @@ constexpr const char* kDerivative = "A derivative of a circuit";
 constexpr const char* kDirections = "The directions of a derivative";
 
 // All directions, written out.
-class Vectors {
+class DirectionVectors {
  public:
-  Vectors(const Session& session, const DirectionRows& directions, std::size_t columns)
+  DirectionVectors(const Session& session, const DirectionRows& directions,
+                   std::size_t columns)
       : order_(directions.order) {
     for (const double id : directions.ids) {
       auto [found, is_new] = by_id_.try_emplace(id);
@@ -88,7 +89,7 @@ class Vectors {
   }
 
   // Whether any is not zero there.
-  bool use(std::int32_t number) const {
+  bool is_nonzero(std::int32_t number) const {
     return std::ranges::any_of(by_id_, [=](const auto& entry) {
       return entry.second[column_of(number)] != 0;
     });
@@ -122,9 +123,9 @@ class Tensor {
         runs_(session, params, by, measured, helpers),
         params_(by.rules.of_parameters.size()),
         dynamic_count_(by.directions.order > 0
-                           ? dynamic_count_numbers(session, by.steps)
+                           ? list_dynamic_count_parameters(session, by.steps)
                            : Numbers()),
-        columns_(columns_of(dynamic_count_)),
+        columns_(count_columns(dynamic_count_)),
         vectors_(session, by.directions, columns_),
         has_jacobians_(by.adjoint && by.order + by.directions.order > 0) {
     std::size_t size =
@@ -141,11 +142,11 @@ class Tensor {
     Numbers shifted;
     for (std::size_t i = 0; i < params_; ++i) {
       const auto number = static_cast<std::int32_t>(i);
-      if (runs_.changes(number)) shifted.push_back(number);
+      if (runs_.has_shift_terms(number)) shifted.push_back(number);
     }
     Numbers along;
     for (const std::int32_t number : dynamic_count_) {
-      if (vectors_.use(number)) along.push_back(number);
+      if (vectors_.is_nonzero(number)) along.push_back(number);
     }
     if (by_.directions.order > 0 && along.empty()) return;
     const bool is_last_static = has_jacobians_ && by_.order > 0;
@@ -158,7 +159,7 @@ class Tensor {
           }
           if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
             return;
-          if (!d.empty() && !runs_.changes(d.front())) return;
+          if (!d.empty() && !runs_.has_shift_terms(d.front())) return;
           for_each_choice(shifted, by_.order - is_last_static,
                           [&](const Numbers& s) { add(s, d, weights); });
         });
@@ -251,11 +252,11 @@ class Tensor {
 
   const Differentiation& by_;
   const std::span<double> result_;
-  ShiftedRuns runs_;
+  ShiftedExecutions runs_;
   const std::size_t params_;
   const Numbers dynamic_count_;
   const std::size_t columns_;
-  const Vectors vectors_;
+  const DirectionVectors vectors_;
   const bool has_jacobians_;
   std::vector<Part> parts_;
   std::vector<Choice> choices_;
@@ -274,14 +275,14 @@ void differentiate(Session& session, const PerRow<std::span<const double>>& para
   session.device->generator = generator;
 }
 
-std::int32_t keep_derivative(Session& session,
+std::int32_t save_derivative(Session& session,
                              const PerRow<std::span<const double>>& params,
                              const Differentiation& by, const Measured& measured,
                              const Helpers& helpers) {
-  const Numbers numbers = dynamic_count_numbers(session, by.steps);
-  ShiftedRuns runs(session, params, by, measured, helpers);
+  const Numbers numbers = list_dynamic_count_parameters(session, by.steps);
+  ShiftedExecutions runs(session, params, by, measured, helpers);
   const std::int32_t saved =
-      session.dynamic_count.begin(runs.width(), columns_of(numbers));
+      session.dynamic_count.begin(runs.width(), count_columns(numbers));
   struct Part {
     std::int32_t number;
     std::size_t run;
@@ -300,7 +301,7 @@ std::int32_t keep_derivative(Session& session,
     runs.clear();
   };
   for (const std::int32_t number : numbers) {
-    if (!runs.changes(number)) break;
+    if (!runs.has_shift_terms(number)) break;
     runs.add({number}, [&](std::size_t run, double coefficient) {
       parts.push_back({number, run, coefficient});
     });
@@ -310,10 +311,11 @@ std::int32_t keep_derivative(Session& session,
   return saved;
 }
 
-void saved_derivative(const Session& session, std::int32_t derivative,
-                      const DirectionRows& directions, std::span<double> result) {
+void multiply_saved_derivative(const Session& session, std::int32_t derivative,
+                               const DirectionRows& directions,
+                               std::span<double> result) {
   const auto& [values, columns, numbers] = session.dynamic_count.derivative(derivative);
-  const Vectors vectors(session, directions, columns);
+  const DirectionVectors vectors(session, directions, columns);
   check_size(checked_product(directions.rows, values, kDerivative),
              checked_product(directions.order, result.size(), kDerivative));
   for (std::size_t row = 0; row < directions.rows; ++row) {

@@ -29,14 +29,15 @@ void differentiate(Session& session, const PerRow<std::span<const double>>& para
 
 // Computes the first derivative by all dynamic-count parameters, by their shift rule.
 // The session keeps it; returns its number there. Throws CircuitError.
-std::int32_t keep_derivative(Session& session,
+std::int32_t save_derivative(Session& session,
                              const PerRow<std::span<const double>>& params,
                              const Differentiation& by, const Measured& measured,
                              const Helpers& helpers);
 
 // Writes the products of a derivative that the session keeps with directions:
 // f64[rows, values]. Throws CircuitError.
-void saved_derivative(const Session& session, std::int32_t derivative,
-                      const DirectionRows& directions, std::span<double> result);
+void multiply_saved_derivative(const Session& session, std::int32_t derivative,
+                               const DirectionRows& directions,
+                               std::span<double> result);
 
 }  // namespace bellhop

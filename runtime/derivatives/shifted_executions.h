@@ -32,18 +32,19 @@ inline constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
 using Numbers = std::vector<std::int32_t>;
 
 // Collects points, runs the circuit at all of them at once, and holds the results.
-class ShiftedRuns {
+class ShiftedExecutions {
  public:
-  ShiftedRuns(const Session& session, const PerRow<std::span<const double>>& params,
-              const Differentiation& by, const Measured& measured,
-              const Helpers& helpers)
+  ShiftedExecutions(const Session& session,
+                    const PerRow<std::span<const double>>& params,
+                    const Differentiation& by, const Measured& measured,
+                    const Helpers& helpers)
       : session_(session),
         params_(params),
         by_(by),
         measured_(measured),
         helpers_(helpers),
         batch_(std::max<std::size_t>(session.rows, 1)),
-        width_(sum_of(measured.sizes)) {
+        width_(sum_sizes(measured.sizes)) {
     points_.steps = by.steps;
     points_.basis = by.basis;
   }
@@ -53,7 +54,9 @@ class ShiftedRuns {
   std::size_t size() const { return points_.shifts.size(); }
 
   // Whether the shift rule of a parameter has any terms. If not, derivatives are zero.
-  bool changes(std::int32_t number) const { return terms_of(number).count > 0; }
+  bool has_shift_terms(std::int32_t number) const {
+    return get_terms(number).count > 0;
+  }
 
   // Adds the points of a derivative by some parameters. Calls act(run, coefficient) for
   // each: the derivative is the sum of the coefficients times the values of these runs.
@@ -66,7 +69,7 @@ class ShiftedRuns {
       std::vector<Shift> point;
       is_more = false;
       for (std::size_t k = 0; k < numbers.size(); ++k) {
-        const std::size_t term = terms_of(numbers[k]).first + at[k];
+        const std::size_t term = get_terms(numbers[k]).first + at[k];
         coefficient *= by_.rules.coefficients[term];
         const double amount = by_.rules.amounts[term];
         const bool is_same = !point.empty() && point.back().number == numbers[k];
@@ -75,7 +78,7 @@ class ShiftedRuns {
       }
       std::erase_if(point, [](const Shift& shift) { return shift.amount == 0; });
       for (std::size_t k = numbers.size(); k-- > 0 && !is_more;) {
-        is_more = ++at[k] < terms_of(numbers[k]).count;
+        is_more = ++at[k] < get_terms(numbers[k]).count;
         if (!is_more) at[k] = 0;
       }
       const auto [found, is_new] = known_.try_emplace(point, size());
@@ -90,7 +93,7 @@ class ShiftedRuns {
     values_.clear();
     for (const std::int64_t size : measured_.sizes) {
       const auto numbers = static_cast<std::size_t>(size);
-      values_.emplace_back(numbers_of_runs(numbers));
+      values_.emplace_back(count_numbers(numbers));
       outputs.push_back({values_.back().data(), numbers});
     }
     replay(session_, params_, points_, {measured_.list, measured_.data, outputs},
@@ -105,10 +108,10 @@ class ShiftedRuns {
 
   // Does the same, for the adjoint derivatives of the values instead of these.
   void measure_jacobians(std::size_t dynamic_columns) {
-    jacobians_.assign(numbers_of_runs(checked_product(width_, params_.size(), kValues)),
+    jacobians_.assign(count_numbers(checked_product(width_, params_.size(), kValues)),
                       0.0);
     by_dynamic_count_.assign(
-        numbers_of_runs(checked_product(width_, dynamic_columns, kValues)), 0.0);
+        count_numbers(checked_product(width_, dynamic_columns, kValues)), 0.0);
     dynamic_columns_ = dynamic_columns;
     replay_jacobian(
         session_, params_, points_, {measured_.list, measured_.data, {}},
@@ -132,10 +135,10 @@ class ShiftedRuns {
   // dynamic-count ones.
   std::span<const double> jacobian(std::size_t element, std::size_t run,
                                    std::size_t place) const {
-    return row_of(jacobians_, params_.size(), element, run, place);
+    return get_row(jacobians_, params_.size(), element, run, place);
   }
   std::span<const double> by_dynamic_count(std::size_t run, std::size_t place) const {
-    return row_of(by_dynamic_count_, dynamic_columns_, 0, run, place);
+    return get_row(by_dynamic_count_, dynamic_columns_, 0, run, place);
   }
 
   void clear() {
@@ -151,7 +154,7 @@ class ShiftedRuns {
 
   static constexpr const char* kValues = "The values of a differentiated circuit";
 
-  static std::size_t sum_of(std::span<const std::int64_t> sizes) {
+  static std::size_t sum_sizes(std::span<const std::int64_t> sizes) {
     std::size_t sum = 0;
     for (const std::int64_t size : sizes)
       sum = checked_sum(sum, static_cast<std::size_t>(size), kValues);
@@ -159,7 +162,7 @@ class ShiftedRuns {
   }
 
   // How many numbers all runs have, of so many each.
-  std::size_t numbers_of_runs(std::size_t each) const {
+  std::size_t count_numbers(std::size_t each) const {
     const std::size_t runs = checked_product(batch_, size(), kValues);
     const std::size_t numbers = checked_product(runs, each, kValues);
     expect_numbers(numbers, kValues);
@@ -167,7 +170,7 @@ class ShiftedRuns {
   }
 
   // The terms of a parameter's rule.
-  Terms terms_of(std::int32_t number) const {
+  Terms get_terms(std::int32_t number) const {
     const std::span<const std::int64_t> ends = by_.rules.ends;
     const std::size_t rule =
         is_dynamic_count(number)
@@ -179,9 +182,9 @@ class ShiftedRuns {
             static_cast<std::size_t>(ends[rule] - first)};
   }
 
-  std::span<const double> row_of(const std::vector<double>& numbers,
-                                 std::size_t columns, std::size_t element,
-                                 std::size_t run, std::size_t place) const {
+  std::span<const double> get_row(const std::vector<double>& numbers,
+                                  std::size_t columns, std::size_t element,
+                                  std::size_t run, std::size_t place) const {
     return std::span(numbers).subspan(
         ((element * size() + run) * width_ + place) * columns, columns);
   }

@@ -90,7 +90,7 @@ DevicePool::DevicePool(void* library, Factory factory, std::string name,
       is_lightning_(name_.starts_with("Lightning")),
       is_in_host_memory_(!name_.starts_with("LightningGPU") &&
                          !is_built_for_gpu(library)),
-      threads_(ThreadControl::of(library)) {}
+      threads_(OpenMpControl::find_in(library)) {}
 
 DevicePool& DevicePool::get(const std::string& library, const std::string& factory,
                             const std::string& kwargs) {

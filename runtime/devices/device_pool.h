@@ -95,7 +95,7 @@ class DevicePool {
   bool is_lightning() const { return is_lightning_; }
   bool is_in_host_memory() const { return is_in_host_memory_; }
 
-  const ThreadControl& threads() const { return threads_; }
+  const OpenMpControl& threads() const { return threads_; }
 
   // Brings a device, which is not recording, back to the zero state; the plugin may
   // throw.
@@ -121,7 +121,7 @@ class DevicePool {
   const std::string kwargs_;
   const bool is_lightning_;
   const bool is_in_host_memory_;
-  const ThreadControl threads_;
+  const OpenMpControl threads_;
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::unique_ptr<Device>>> idle_;  // by qubits
 };

@@ -31,9 +31,10 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
   std::string what = std::to_string(qubits) + " qubits";
   if (states > 1) what += ", of which there are " + std::to_string(states) + " states,";
   if (shots > 0) what += " and " + std::to_string(shots) + " shots";
-  throw CircuitError(what + " take " + in_gib(bytes) + " of memory, and " +
-                     (all ? "this process may have " : "free are ") + in_gib(there_is) +
-                     ". Use fewer wires" + (shots > 0 ? " or shots." : "."));
+  throw CircuitError(what + " take " + format_gib(bytes) + " of memory, and " +
+                     (all ? "this process may have " : "free are ") +
+                     format_gib(there_is) + ". Use fewer wires" +
+                     (shots > 0 ? " or shots." : "."));
 }
 
 void expect_numbers(std::size_t count, const char* what) {
@@ -41,8 +42,8 @@ void expect_numbers(std::size_t count, const char* what) {
   if (bytes < kFewBytes) return;
   const double free = memory_for_process(Memory::kFree);
   if (bytes <= free) return;
-  throw CircuitError(std::string(what) + " takes " + in_gib(bytes) +
-                     " of memory, and free are " + in_gib(free) +
+  throw CircuitError(std::string(what) + " takes " + format_gib(bytes) +
+                     " of memory, and free are " + format_gib(free) +
                      ". Use fewer parameters.");
 }
 

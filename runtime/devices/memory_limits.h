@@ -19,13 +19,13 @@ enum class Memory : std::uint8_t {
 double memory_for_process(Memory memory, const std::string& root = "");
 
 // A number of bytes in words: "1.5 GiB".
-std::string in_gib(double bytes);
+std::string format_gib(double bytes);
 
 // CircuitError for memory that the system has refused; from within any code of a
 // circuit.
 [[noreturn]] void throw_no_memory(std::size_t bytes);
 
 // The same in words, where nobody knows how much was asked for.
-std::string no_memory();
+std::string make_no_memory_message();
 
 }  // namespace bellhop

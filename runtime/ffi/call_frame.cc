@@ -22,7 +22,7 @@ int32_t device_ordinal(const XLA_FFI_CallFrame& frame) {
   return args.device_ordinal;
 }
 
-XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame) {
+XLA_FFI_Error* check_interrupts(const XLA_FFI_CallFrame& frame) {
   try {
     check_signals();
     return nullptr;
@@ -38,14 +38,14 @@ XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message) {
   return api->XLA_FFI_Error_Create(&args);
 }
 
-XLA_FFI_Error* not_of_contract(const XLA_FFI_CallFrame& frame) {
+XLA_FFI_Error* make_contract_error(const XLA_FFI_CallFrame& frame) {
   return error(frame.api,
                "bellhop: a call of the runtime has operands or results of other types "
                "than runtime/contract.toml says. The program is damaged, or was not "
                "written by bellhop.");
 }
 
-XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* answer_metadata_query(XLA_FFI_CallFrame* frame) {
   static const auto* described =
       xla::ffi::Ffi::Bind().To([] { return xla::ffi::Error::Success(); }).release();
   return described->Call(frame);

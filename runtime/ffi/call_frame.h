@@ -39,22 +39,22 @@ class Buffers {
 };
 
 // Whether a buffer has the two words of a handle, or of a table's address.
-inline bool holds_handle(const void* buffer) {
+inline bool is_handle_buffer(const void* buffer) {
   const auto& given = *static_cast<const XLA_FFI_Buffer*>(buffer);
   return given.dtype == XLA_FFI_DataType_U32 && given.rank == 1 && given.dims[0] == 2;
 }
 
 // Whether the first operands are handles, as many as that.
-inline bool has_handles(const XLA_FFI_CallFrame& frame, int64_t count) {
+inline bool has_leading_handles(const XLA_FFI_CallFrame& frame, int64_t count) {
   if (frame.args.size < count) return false;
   for (int64_t i = 0; i < count; ++i) {
-    if (!holds_handle(frame.args.args[i])) return false;
+    if (!is_handle_buffer(frame.args.args[i])) return false;
   }
   return true;
 }
 
 // The value of the attribute in this place; they are sorted by name.
-inline int64_t attribute(const XLA_FFI_CallFrame& frame, int64_t place) {
+inline int64_t integer_attribute(const XLA_FFI_CallFrame& frame, int64_t place) {
   return *static_cast<const int64_t*>(
       static_cast<const XLA_FFI_Scalar*>(frame.attrs.attrs[place])->value);
 }
@@ -63,31 +63,31 @@ inline int64_t attribute(const XLA_FFI_CallFrame& frame, int64_t place) {
 int64_t run_id(const XLA_FFI_CallFrame& frame);
 
 // What the buffers of this run are ordered by, for InOrder.
-inline const void* buffers_of(const XLA_FFI_CallFrame& frame) {
-  return kOrderIsTold ? buffers_of(run_id(frame)) : nullptr;
+inline const void* run_order_key(const XLA_FFI_CallFrame& frame) {
+  return kIsThreadSanitized ? run_order_key(run_id(frame)) : nullptr;
 }
 
 // The number of the device that the program runs on.
 int32_t device_ordinal(const XLA_FFI_CallFrame& frame);
 
 // Lets Python handle signals. Where a handler raises, the run has failed: its error.
-XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame);
+XLA_FFI_Error* check_interrupts(const XLA_FFI_CallFrame& frame);
 
 XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message);
 
 // The error of a call whose operands or results are not those of the contract.
-XLA_FFI_Error* not_of_contract(const XLA_FFI_CallFrame& frame);
+XLA_FFI_Error* make_contract_error(const XLA_FFI_CallFrame& frame);
 
 // What XLA asks of every handler once, when it is registered.
-XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame);
+XLA_FFI_Error* answer_metadata_query(XLA_FFI_CallFrame* frame);
 
 // Runs a handler's body, in the order of its run, where nothing ends the run before.
 template <typename Body>
-XLA_FFI_Error* handled(XLA_FFI_CallFrame* frame, Body&& body) {
-  if (frame->extension_start != nullptr) return describe_handler(frame);
-  RunsHere::one();
-  const InOrder in_run(buffers_of(*frame));
-  if (XLA_FFI_Error* interruption = interrupted(*frame)) return interruption;
+XLA_FFI_Error* run_handler(XLA_FFI_CallFrame* frame, Body&& body) {
+  if (frame->extension_start != nullptr) return answer_metadata_query(frame);
+  HandlerDetector::record_handler();
+  const OrderedScope in_run(run_order_key(*frame));
+  if (XLA_FFI_Error* interruption = check_interrupts(*frame)) return interruption;
   return body();
 }
 

@@ -24,15 +24,16 @@ namespace ffi = xla::ffi;
 
 // A string as an argument of a template.
 template <std::size_t kSize>
-struct Name {
-  constexpr Name(const char (&name)[kSize]) {  // NOLINT: as a literal is written
+struct StringLiteral {
+  constexpr StringLiteral(
+      const char (&name)[kSize]) {  // NOLINT: as a literal is written
     std::copy_n(name, kSize, text);
   }
   char text[kSize];
 };
 
 // An attribute of the call, which is decoded as XLA's type for its own.
-template <Name kName, typename T, typename Xla = T>
+template <StringLiteral kName, typename T, typename Xla = T>
 class Attribute {
  public:
   using Decoded = Xla;
@@ -50,16 +51,16 @@ class Attribute {
   T value_;
 };
 
-template <Name kName>
+template <StringLiteral kName>
 using Integer = Attribute<kName, std::int64_t>;
-template <Name kName>
+template <StringLiteral kName>
 using Text = Attribute<kName, std::string_view>;
-template <Name kName, typename T>
+template <StringLiteral kName, typename T>
 using List = Attribute<kName, std::span<const T>, ffi::Span<const T>>;
 
 template <typename Param>
 inline constexpr bool kIsAttribute = false;
-template <Name kName, typename T, typename Xla>
+template <StringLiteral kName, typename T, typename Xla>
 inline constexpr bool kIsAttribute<Attribute<kName, T, Xla>> = true;
 
 template <typename Param>
@@ -72,7 +73,7 @@ inline constexpr bool kIsOptional<std::optional<Value>> = true;
 
 // Appends to a binding what a parameter stands for.
 template <typename Param, typename Binding>
-auto with_parameter(Binding&& binding) {
+auto bind_parameter(Binding&& binding) {
   if constexpr (kIsAttribute<Param>) {
     return std::forward<Binding>(binding).template Attr<typename Param::Decoded>(
         Param::name());
@@ -98,33 +99,33 @@ auto with_parameter(Binding&& binding) {
 }
 
 template <typename First, typename... Params, typename Binding>
-auto with_parameters(Binding&& binding) {
+auto bind_parameters(Binding&& binding) {
   if constexpr (sizeof...(Params) == 0) {
-    return with_parameter<First>(std::forward<Binding>(binding));
+    return bind_parameter<First>(std::forward<Binding>(binding));
   } else {
-    return with_parameters<Params...>(
-        with_parameter<First>(std::forward<Binding>(binding)));
+    return bind_parameters<Params...>(
+        bind_parameter<First>(std::forward<Binding>(binding)));
   }
 }
 
 template <typename... Params>
-auto* bound(ffi::Error (*function)(Params...)) {
-  return with_parameters<Params...>(ffi::Ffi::Bind()).To(function).release();
+auto* bind_function(ffi::Error (*function)(Params...)) {
+  return bind_parameters<Params...>(ffi::Ffi::Bind()).To(function).release();
 }
 
 template <typename State, typename... Params>
-auto* bound(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
-  return with_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
+auto* bind_function(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
+  return bind_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
 }
 
 // The handler that a function is: its parameters are the binding. One that returns a
 // state is the handler that makes it when a call is compiled.
 template <auto kFunction>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
-  static auto* const bound_function = bound(kFunction);
-  return jointly(
+  static auto* const bound_handler = bind_function(kFunction);
+  return run_jointly(
       frame, [](const XLA_FFI_CallFrame&) { return nullptr; },
-      [&] { return bound_function->Call(frame); });
+      [&] { return bound_handler->Call(frame); });
 }
 
 }  // namespace bellhop

@@ -83,7 +83,8 @@ class JointCall {
 // Runs a handler's body so that no device of a joint run fails. `find_table` returns
 // the table that the frame names.
 template <typename FindTable, typename Body>
-XLA_FFI_Error* jointly(XLA_FFI_CallFrame* frame, FindTable&& find_table, Body&& body) {
+XLA_FFI_Error* run_jointly(XLA_FFI_CallFrame* frame, FindTable&& find_table,
+                           Body&& body) {
   if (!JointRun::any() || frame->extension_start != nullptr ||
       frame->stage != XLA_FFI_ExecutionStage_EXECUTE) [[likely]] {
     return body();

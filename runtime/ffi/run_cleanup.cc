@@ -9,16 +9,16 @@ namespace {
 // Never destroyed: programs may fail while the process ends.
 auto& cleanups = *new std::vector<RunCleanup>;
 
-GoesOn goes_on = nullptr;
+RunContinues run_continues = nullptr;
 
 }  // namespace
 
 void set_run_cleanups(std::initializer_list<RunCleanup> all) { cleanups = all; }
 
-void set_goes_on(GoesOn function) { goes_on = function; }
+void set_run_continues(RunContinues function) { run_continues = function; }
 
 void release_run(std::int64_t run_id) noexcept {
-  if (goes_on != nullptr && goes_on(run_id)) return;
+  if (run_continues != nullptr && run_continues(run_id)) return;
   for (const RunCleanup cleanup : cleanups) cleanup(run_id);
 }
 

@@ -13,8 +13,8 @@ using RunCleanup = void (*)(std::int64_t run_id) noexcept;
 void set_run_cleanups(std::initializer_list<RunCleanup> cleanups);
 
 // Tells of a run whether it goes on although a handler has failed in it.
-using GoesOn = bool (*)(std::int64_t run_id) noexcept;
-void set_goes_on(GoesOn goes_on);
+using RunContinues = bool (*)(std::int64_t run_id) noexcept;
+void set_run_continues(RunContinues run_continues);
 
 // Calls the cleanups for a run that failed, unless it goes on: nobody else would end
 // what it began.
@@ -23,19 +23,19 @@ void release_run(std::int64_t run_id) noexcept;
 // Whether a handler of ours has run on this thread since this was made. A run that
 // begins on the thread of its caller is over when JAX returns; one whose arguments are
 // on their way begins later, and elsewhere.
-class RunsHere {
+class HandlerDetector {
  public:
-  RunsHere() : before_(any_here) { any_here = false; }
-  ~RunsHere() { any_here = before_; }
-  RunsHere(const RunsHere&) = delete;
-  RunsHere& operator=(const RunsHere&) = delete;
+  HandlerDetector() : before_(has_run_here) { has_run_here = false; }
+  ~HandlerDetector() { has_run_here = before_; }
+  HandlerDetector(const HandlerDetector&) = delete;
+  HandlerDetector& operator=(const HandlerDetector&) = delete;
 
-  bool any() const { return any_here; }
+  bool has_run() const { return has_run_here; }
 
-  static void one() { any_here = true; }
+  static void record_handler() { has_run_here = true; }
 
  private:
-  static thread_local constinit inline bool any_here = false;
+  static thread_local constinit inline bool has_run_here = false;
   bool before_;
 };
 

@@ -21,7 +21,7 @@ struct BeginState {
   BeginState(Beginning begun, bool takes_seed)
       : beginning(std::move(begun)), seeded(takes_seed) {}
   // The executable is freed: its program left open what is open now.
-  ~BeginState() { end_sessions_of(beginning); }
+  ~BeginState() { end_sessions_begun_by(beginning); }
   BeginState(const BeginState&) = delete;
   BeginState& operator=(const BeginState&) = delete;
 };
@@ -33,7 +33,7 @@ struct Outcomes {
   Redraw redraw;
 };
 
-Outcomes outcomes_of(std::int64_t value) {
+Outcomes parse_tree(std::int64_t value) {
   constexpr Outcomes kAll[] = {
       {Tree::kNone, Redraw::kNever}, {Tree::kThatHappen, Redraw::kNever},
       {Tree::kAll, Redraw::kNever},  {Tree::kNone, Redraw::kRemembering},
@@ -53,7 +53,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
-    const Outcomes outcomes = outcomes_of(tree);
+    const Outcomes outcomes = parse_tree(tree);
     if (rows > 0 && outcomes.redraw != Redraw::kNever) {
       throw CircuitError("The rows of a batch are not drawn again.");
     }
@@ -61,7 +61,7 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
       throw CircuitError("The rows of a batch do not share their runs among shots.");
     }
     return std::make_unique<BeginState>(
-        beginning_of(
+        parse_beginning(
             {library, factory, kwargs, qubits, shots, record, rows, engine, precision},
             circuit, outcomes.tree, outcomes.redraw),
         seeded != 0);
@@ -83,9 +83,9 @@ Seed read_seed(const ffi::RemainingArgs& anchors) {
 // Ownership: the session is the run's from here on: until end, until its execution
 // fails, or at the latest until the call or the executable of a program that never ends
 // it is over.
-ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
-                 HandleResult result) {
-  return guarded(state, run, state->beginning, [&] {
+ffi::Error begin_handler(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
+                         HandleResult result) {
+  return run_guarded(state, run, state->beginning, [&] {
     std::optional<Seed> seed;
     if (state->seeded) seed = read_seed(anchors);
     write_handle(result, begin_session(state->beginning, seed, run.run_id));
@@ -94,15 +94,16 @@ ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
 
 // Threading: any XLA thread.
 // Ownership: the device goes back to its pool, or is destroyed if it failed.
-ffi::Error end(ffi::RunId run, HandleBuffer handle) {
-  return guarded(run, handle, [&] { end_session(read_handle(handle), run.run_id); });
+ffi::Error end_handler(ffi::RunId run, HandleBuffer handle) {
+  return run_guarded(run, handle,
+                     [&] { end_session(read_handle(handle), run.run_id); });
 }
 
 const Target kCircuitBegin("bellhop_circuit_begin",
-                           profiled<handler<begin>, CircuitStep::kBegin>,
-                           preparing<prepare_begin>);
+                           profile_handler<handler<begin_handler>, CircuitStep::kBegin>,
+                           register_and_instantiate<prepare_begin>);
 const Target kCircuitEnd("bellhop_circuit_end",
-                         profiled<handler<end>, CircuitStep::kEnd>);
+                         profile_handler<handler<end_handler>, CircuitStep::kEnd>);
 
 }  // namespace
 }  // namespace bellhop

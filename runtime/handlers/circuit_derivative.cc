@@ -30,7 +30,7 @@ struct DerivativeState {
 constexpr std::size_t kMostOrder = 32;
 
 template <typename T>
-std::vector<T> copy_of(std::span<const T> numbers) {
+std::vector<T> copy_to_vector(std::span<const T> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
@@ -67,11 +67,11 @@ ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
     List<"coefficients", double> coefficients, List<"amounts", double> amounts,
     Integer<"order"> order, Integer<"adjoint"> adjoint, Integer<"keep"> keep) {
   return instantiate<DerivativeState>([&] {
-    auto state = std::make_unique<DerivativeState>(
-        DerivativeState{MeasurementList(*code), copy_of(*sizes), copy_of(*squares),
-                        copy_of(*ends), copy_of(*coefficients), copy_of(*amounts),
-                        checked_size(order, kMostOrder, "The order of a derivative"),
-                        adjoint != 0, keep != 0});
+    auto state = std::make_unique<DerivativeState>(DerivativeState{
+        MeasurementList(*code), copy_to_vector(*sizes), copy_to_vector(*squares),
+        copy_to_vector(*ends), copy_to_vector(*coefficients), copy_to_vector(*amounts),
+        checked_size(order, kMostOrder, "The order of a derivative"), adjoint != 0,
+        keep != 0});
     check(*state);
     return state;
   });
@@ -79,10 +79,12 @@ ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
 
 using Numbers = ffi::Buffer<ffi::F64>;  // of all rows of a batch, or of each
 
-Differentiation read_order(const DerivativeState& state, const Session& session,
-                           std::size_t params, const ffi::BufferR1<ffi::S32>& rules,
-                           const ffi::BufferR2<ffi::F64>& basis, std::int32_t steps,
-                           const ffi::BufferR2<ffi::F64>& directions) {
+Differentiation read_differentiation(const DerivativeState& state,
+                                     const Session& session, std::size_t params,
+                                     const ffi::BufferR1<ffi::S32>& rules,
+                                     const ffi::BufferR2<ffi::F64>& basis,
+                                     std::int32_t steps,
+                                     const ffi::BufferR2<ffi::F64>& directions) {
   const auto known = static_cast<std::int32_t>(session.steps.size());
   if (steps > known) {
     throw CircuitError("A derivative is asked for after step " + std::to_string(steps) +
@@ -118,30 +120,33 @@ Differentiation read_order(const DerivativeState& state, const Session& session,
 // Threading: any XLA thread; operations on one session wait for each other, and the
 // runs are shared with XLA's threads.
 // Ownership: the session is borrowed, and ends here if a run fails.
-ffi::Error derivative(DerivativeState* state, ffi::RunId run, ffi::ThreadPool pool,
-                      HandleBuffer handle, Numbers data, Numbers params,
-                      ffi::BufferR1<ffi::S32> rules, ffi::BufferR2<ffi::F64> basis,
-                      ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::F64> directions,
-                      HandleResult result, ffi::ResultBufferR0<ffi::S32> saved,
-                      ffi::Result<ffi::Buffer<ffi::F64>> values) {
+ffi::Error derivative_handler(DerivativeState* state, ffi::RunId run,
+                              ffi::ThreadPool pool, HandleBuffer handle, Numbers data,
+                              Numbers params, ffi::BufferR1<ffi::S32> rules,
+                              ffi::BufferR2<ffi::F64> basis,
+                              ffi::BufferR0<ffi::S32> steps,
+                              ffi::BufferR2<ffi::F64> directions, HandleResult result,
+                              ffi::ResultBufferR0<ffi::S32> saved,
+                              ffi::Result<ffi::Buffer<ffi::F64>> values) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const auto numbers = read_per_row(params, lease->rows);
-    const Differentiation by = read_order(*state, lease.session, numbers.size(), rules,
-                                          basis, *steps.typed_data(), directions);
+    const Differentiation by =
+        read_differentiation(*state, lease.session, numbers.size(), rules, basis,
+                             *steps.typed_data(), directions);
     if (state->keep || by.directions.order > 0) require_one_circuit(lease.session);
     const Measured measured{state->list, read_per_row(data, lease->rows), state->sizes,
                             state->squares};
-    const Helpers helpers = helpers_of(pool);
+    const Helpers helpers = make_helpers(pool);
     differentiate(lease.session, numbers, by, measured, span_of(*values), helpers);
     *saved->typed_data() =
-        state->keep ? keep_derivative(lease.session, numbers, by, measured, helpers)
+        state->keep ? save_derivative(lease.session, numbers, by, measured, helpers)
                     : -1;
   });
 }
 
 const Target kCircuitDerivative("bellhop_circuit_derivative",
-                                profiled<handler<derivative>>,
-                                preparing<prepare_derivative>);
+                                profile_handler<handler<derivative_handler>>,
+                                register_and_instantiate<prepare_derivative>);
 
 }  // namespace
 }  // namespace bellhop

@@ -15,21 +15,23 @@ namespace {
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if it does not keep the derivative.
-ffi::Error jvp(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> directions,
-               ffi::BufferR0<ffi::S32> derivative,
-               ffi::ResultBufferR2<ffi::F64> result) {
+ffi::Error jvp_handler(ffi::RunId run, HandleBuffer handle,
+                       ffi::BufferR1<ffi::F64> directions,
+                       ffi::BufferR0<ffi::S32> derivative,
+                       ffi::ResultBufferR2<ffi::F64> result) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
-    saved_derivative(lease.session, *derivative.typed_data(),
-                     {span_of(directions), directions.element_count(), 1},
-                     span_of(*result));
+    multiply_saved_derivative(lease.session, *derivative.typed_data(),
+                              {span_of(directions), directions.element_count(), 1},
+                              span_of(*result));
   });
 }
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if its derivative is another's.
-ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
-               ffi::BufferR2<ffi::F64> cotangents, ffi::BufferR0<ffi::S32> derivative,
-               ffi::ResultBufferR1<ffi::F64> id) {
+ffi::Error vjp_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
+                       ffi::BufferR2<ffi::F64> cotangents,
+                       ffi::BufferR0<ffi::S32> derivative,
+                       ffi::ResultBufferR1<ffi::F64> id) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto shape = cotangents.dimensions();
     expect_count(static_cast<std::size_t>(shape[0]), id->element_count(),
@@ -43,9 +45,10 @@ ffi::Error vjp(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if the id is not that of a VJP.
-ffi::Error cotangents(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F64> id,
-                      ffi::BufferR0<ffi::S32> number,
-                      ffi::ResultBufferR2<ffi::F64> result) {
+ffi::Error cotangents_handler(ffi::RunId run, HandleBuffer handle,
+                              ffi::BufferR1<ffi::F64> id,
+                              ffi::BufferR0<ffi::S32> number,
+                              ffi::ResultBufferR2<ffi::F64> result) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const std::size_t rows = id.element_count();
     if (rows == 0) return;
@@ -56,8 +59,8 @@ ffi::Error cotangents(ffi::RunId run, HandleBuffer handle, ffi::BufferR1<ffi::F6
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed.
-ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                 ffi::ResultBufferR0<ffi::S32> steps) {
+ffi::Error steps_handler(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                         ffi::ResultBufferR0<ffi::S32> steps) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     *steps->typed_data() = static_cast<std::int32_t>(lease->steps.size());
   });
@@ -65,10 +68,10 @@ ffi::Error steps(ffi::RunId run, HandleBuffer handle, HandleResult result,
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if it did not give an id.
-ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
-                     ffi::BufferR1<ffi::F64> ids, ffi::BufferR2<ffi::F64> parts,
-                     ffi::BufferR0<ffi::S32> number,
-                     ffi::ResultBufferR1<ffi::F64> results) {
+ffi::Error direction_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
+                             ffi::BufferR1<ffi::F64> ids, ffi::BufferR2<ffi::F64> parts,
+                             ffi::BufferR0<ffi::S32> number,
+                             ffi::ResultBufferR1<ffi::F64> results) {
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
     if (static_cast<std::size_t>(parts.dimensions()[0]) != ids.element_count()) {
@@ -88,9 +91,9 @@ ffi::Error direction(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed.
-ffi::Error remember(ffi::RunId run, HandleBuffer handle,
-                    ffi::BufferR0<ffi::PRED> outcome, ffi::BufferR0<ffi::S32> number,
-                    HandleResult result) {
+ffi::Error remember_handler(ffi::RunId run, HandleBuffer handle,
+                            ffi::BufferR0<ffi::PRED> outcome,
+                            ffi::BufferR0<ffi::S32> number, HandleResult result) {
   return with_session({run, handle, &result}, [&](Lease& lease) {
     lease->dynamic_count.remember(*number.typed_data(), *outcome.typed_data());
   });
@@ -98,8 +101,9 @@ ffi::Error remember(ffi::RunId run, HandleBuffer handle,
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if the outcome was not saved.
-ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> number,
-                  ffi::ResultBufferR0<ffi::PRED> outcome) {
+ffi::Error recall_handler(ffi::RunId run, HandleBuffer handle,
+                          ffi::BufferR0<ffi::S32> number,
+                          ffi::ResultBufferR0<ffi::PRED> outcome) {
   return with_session({run, handle}, [&](Lease& lease) {
     *outcome->typed_data() = lease->dynamic_count.recall(*number.typed_data());
   });
@@ -107,21 +111,25 @@ ffi::Error recall(ffi::RunId run, HandleBuffer handle, ffi::BufferR0<ffi::S32> n
 
 // Threading: any XLA thread.
 // Ownership: the session is not touched.
-ffi::Error after(ffi::RunId run, HandleBuffer handle, ffi::RemainingArgs /*anchors*/,
-                 HandleResult result) {
-  return guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });
+ffi::Error after_handler(ffi::RunId run, HandleBuffer handle,
+                         ffi::RemainingArgs /*anchors*/, HandleResult result) {
+  return run_guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });
 }
 
-const Target kCircuitJvp("bellhop_circuit_jvp", profiled<handler<jvp>>);
-const Target kCircuitVjp("bellhop_circuit_vjp", profiled<handler<vjp>>);
+const Target kCircuitJvp("bellhop_circuit_jvp", profile_handler<handler<jvp_handler>>);
+const Target kCircuitVjp("bellhop_circuit_vjp", profile_handler<handler<vjp_handler>>);
 const Target kCircuitCotangents("bellhop_circuit_cotangents",
-                                profiled<handler<cotangents>>);
-const Target kCircuitSteps("bellhop_circuit_steps", profiled<handler<steps>>);
+                                profile_handler<handler<cotangents_handler>>);
+const Target kCircuitSteps("bellhop_circuit_steps",
+                           profile_handler<handler<steps_handler>>);
 const Target kCircuitDirection("bellhop_circuit_direction",
-                               profiled<handler<direction>>);
-const Target kCircuitRemember("bellhop_circuit_remember", profiled<handler<remember>>);
-const Target kCircuitRecall("bellhop_circuit_recall", profiled<handler<recall>>);
-const Target kCircuitAfter("bellhop_circuit_after", profiled<handler<after>>);
+                               profile_handler<handler<direction_handler>>);
+const Target kCircuitRemember("bellhop_circuit_remember",
+                              profile_handler<handler<remember_handler>>);
+const Target kCircuitRecall("bellhop_circuit_recall",
+                            profile_handler<handler<recall_handler>>);
+const Target kCircuitAfter("bellhop_circuit_after",
+                           profile_handler<handler<after_handler>>);
 
 }  // namespace
 }  // namespace bellhop

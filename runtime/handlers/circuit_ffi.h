@@ -59,7 +59,7 @@ inline void write_handle(HandleResult& result, Handle handle) {
 }
 
 // The threads of XLA that may help a handler, for the length of its call.
-inline Helpers helpers_of(ffi::ThreadPool& pool) {
+inline Helpers make_helpers(ffi::ThreadPool& pool) {
   const std::int64_t threads = pool.num_threads();
   return {threads < 1 ? 1 : static_cast<std::size_t>(threads),
           [&pool](Helpers::Task task, void* data) {
@@ -68,7 +68,7 @@ inline Helpers helpers_of(ffi::ThreadPool& pool) {
 }
 
 // The error of a circuit as XLA carries it: its message waits under the number.
-inline ffi::Error failure(const std::string& circuit, const char* problem) {
+inline ffi::Error make_circuit_error(const std::string& circuit, const char* problem) {
   std::string message = circuit.empty() ? problem : circuit + ": " + problem;
   std::string text = message + " [bellhop circuit failure ";
   text += std::to_string(keep_failure(std::move(message))) + "]";
@@ -76,12 +76,12 @@ inline ffi::Error failure(const std::string& circuit, const char* problem) {
 }
 
 // What an exception says, from within its handler.
-inline std::string message_of_exception() {
+inline std::string get_exception_message() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
     // Of a plugin, or of a table of the circuit.
-    return no_memory();
+    return make_no_memory_message();
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
@@ -89,11 +89,11 @@ inline std::string message_of_exception() {
   }
 }
 
-inline std::string name_of(const HandleBuffer& buffer, ffi::RunId run) {
+inline std::string get_circuit_name(const HandleBuffer& buffer, ffi::RunId run) {
   if (buffer.element_count() != 2) return {};
-  return name_of(read_handle(buffer), run.run_id);
+  return get_circuit_name(read_handle(buffer), run.run_id);
 }
-inline std::string name_of(const Beginning& beginning, ffi::RunId /*run*/) {
+inline std::string get_circuit_name(const Beginning& beginning, ffi::RunId /*run*/) {
   return beginning.circuit;
 }
 
@@ -101,9 +101,9 @@ inline std::string name_of(const Beginning& beginning, ffi::RunId /*run*/) {
 // throws, its whole execution has failed, so the other circuits of that execution end
 // too; nobody else would end them.
 template <typename Circuit, typename Body>
-ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
-  RunsHere::one();
-  const InOrder in_run(buffers_of(run.run_id));
+ffi::Error run_guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
+  HandlerDetector::record_handler();
+  const OrderedScope in_run(run_order_key(run.run_id));
   try {
     check_signals();
     std::forward<Body>(body)();
@@ -112,20 +112,20 @@ ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept
     release_run(run.run_id);
     return ffi::Error::Internal(interruption.what());
   } catch (...) {
-    const std::string problem = message_of_exception();
-    const std::string name = name_of(circuit, run);
+    const std::string problem = get_exception_message();
+    const std::string name = get_circuit_name(circuit, run);
     release_run(run.run_id);
-    return failure(name, problem.c_str());
+    return make_circuit_error(name, problem.c_str());
   }
 }
 
 // The same for a handler that uses what it keeps for a compiled call, if it does.
 template <typename Circuit, typename Body>
-ffi::Error guarded(const void* state, ffi::RunId run, const Circuit& circuit,
-                   Body&& body) noexcept {
+ffi::Error run_guarded(const void* state, ffi::RunId run, const Circuit& circuit,
+                       Body&& body) noexcept {
   if (state != nullptr) happens_after(state);
-  ffi::Error error = guarded(run, circuit, std::forward<Body>(body));
-  if (state != nullptr) happens_before(uses_of(state));
+  ffi::Error error = run_guarded(run, circuit, std::forward<Body>(body));
+  if (state != nullptr) happens_before(use_order_key(state));
   return error;
 }
 
@@ -140,11 +140,11 @@ struct Operation {
 // Runs the body of an operation with the circuit's session, which is its own meanwhile.
 template <typename Body>
 ffi::Error with_session(const Operation& operation, Body&& body) noexcept {
-  return guarded(operation.state, operation.run, operation.handle, [&] {
+  return run_guarded(operation.state, operation.run, operation.handle, [&] {
     const Handle name = read_handle(operation.handle);
     Lease lease = open_session(name, operation.run.run_id);
     const Beginning& beginning = *lease.session.beginning;
-    const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
+    const ActiveCircuit active(beginning.circuit, beginning.pool.name());
     std::forward<Body>(body)(lease);
     if (operation.after != nullptr) write_handle(*operation.after, name);
   });
@@ -160,7 +160,7 @@ ffi::Error with_one_circuit(const Operation& operation, Body&& body) noexcept {
 }
 
 template <typename State, typename... Params>
-State state_of(ffi::ErrorOr<std::unique_ptr<State>> (*)(Params...));
+State deduce_state(ffi::ErrorOr<std::unique_ptr<State>> (*)(Params...));
 
 // The handler that makes a state when a call is compiled, of which it makes the type
 // known to XLA by its first call. That call is XLA's question for the handler's
@@ -168,8 +168,8 @@ State state_of(ffi::ErrorOr<std::unique_ptr<State>> (*)(Params...));
 // late: until the CPU client has started JAX puts registrations off, and then does
 // those of types last.)
 template <auto kPrepare>
-XLA_FFI_Error* preparing(XLA_FFI_CallFrame* frame) {
-  using State = decltype(state_of(kPrepare));
+XLA_FFI_Error* register_and_instantiate(XLA_FFI_CallFrame* frame) {
+  using State = decltype(deduce_state(kPrepare));
   static std::mutex mutex;
   {
     std::lock_guard lock(mutex);
@@ -177,7 +177,7 @@ XLA_FFI_Error* preparing(XLA_FFI_CallFrame* frame) {
       XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<State>();
       info.deleter = [](void* state) {
         happens_after(state);  // it may never have been used
-        happens_after(uses_of(state));
+        happens_after(use_order_key(state));
         delete static_cast<State*>(state);
       };
       XLA_FFI_Error* error =
@@ -198,7 +198,8 @@ ffi::ErrorOr<std::unique_ptr<State>> instantiate(
     happens_before(state.get());
     return state;
   } catch (...) {
-    return ffi::Unexpected(failure(circuit, message_of_exception().c_str()));
+    return ffi::Unexpected(
+        make_circuit_error(circuit, get_exception_message().c_str()));
   }
 }
 

@@ -27,11 +27,11 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if a gate fails; one that waits
 // keeps copies.
-ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
-                 ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
-                 ffi::Buffer<ffi::S32> dynamic_wires,
-                 std::optional<ffi::BufferR0<ffi::S32>> iterations,
-                 HandleResult result) {
+ffi::Error gates_handler(GatesState* state, ffi::RunId run, HandleBuffer handle,
+                         ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
+                         ffi::Buffer<ffi::S32> dynamic_wires,
+                         std::optional<ffi::BufferR0<ffi::S32>> iterations,
+                         HandleResult result) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const std::int32_t first = *offset.typed_data();
     const std::int32_t count = iterations ? *iterations->typed_data() : 1;
@@ -41,8 +41,9 @@ ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
   });
 }
 
-const Target kCircuitGates("bellhop_circuit_gates", profiled<handler<gates>>,
-                           preparing<prepare_gates>);
+const Target kCircuitGates("bellhop_circuit_gates",
+                           profile_handler<handler<gates_handler>>,
+                           register_and_instantiate<prepare_gates>);
 
 }  // namespace
 }  // namespace bellhop

@@ -28,7 +28,7 @@ constexpr std::size_t kMostQubits = 1 << 16;
 constexpr std::size_t kMostShots = std::size_t{1} << 40;
 constexpr std::size_t kMostRows = std::size_t{1} << 31;
 
-ffi::AnyBuffer value_of(const ffi::RemainingRets& values, std::size_t i) {
+ffi::AnyBuffer get_result(const ffi::RemainingRets& values, std::size_t i) {
   auto found = values.get<ffi::AnyBuffer>(i);
   if (!found) {
     throw CircuitError("A measurement: expected result " + std::to_string(i) +
@@ -37,8 +37,8 @@ ffi::AnyBuffer value_of(const ffi::RemainingRets& values, std::size_t i) {
   return **found;
 }
 
-Output output_of(const ffi::RemainingRets& values, std::size_t i) {
-  const ffi::AnyBuffer value = value_of(values, i);
+Output get_output(const ffi::RemainingRets& values, std::size_t i) {
+  const ffi::AnyBuffer value = get_result(values, i);
   const ffi::DataType type = value.element_type();
   if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
     throw CircuitError(
@@ -51,14 +51,14 @@ Output output_of(const ffi::RemainingRets& values, std::size_t i) {
                               : Output::Type::kBit};
 }
 
-Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
-                       Derivative derivative, const Vector& vector) {
+Jacobians get_jacobians(const ffi::RemainingRets& values, std::size_t rows,
+                        Derivative derivative, const Vector& vector) {
   if (values.size() == 0) {
     throw CircuitError("A Jacobian of measured values: expected a result, got none.");
   }
   const std::size_t last = values.size() - 1;
-  const Output output = output_of(values, last);
-  const auto shape = value_of(values, last).dimensions();
+  const Output output = get_output(values, last);
+  const auto shape = get_result(values, last).dimensions();
   const bool is_vjp = derivative == Derivative::kVjp;
   const std::size_t rank = (is_vjp ? 1 : 2) + (rows > 0 ? 1 : 0);
   if (output.type != Output::Type::kReal || shape.size() != rank) {
@@ -82,7 +82,7 @@ Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
   return jacobians;
 }
 
-engine::Precision precision_of(std::int64_t bits) {
+engine::Precision parse_precision(std::int64_t bits) {
   if (bits == 64) return engine::Precision::kDouble;
   if (bits == 32) return engine::Precision::kSingle;
   throw CircuitError("A circuit's precision: expected 32 or 64, got " +
@@ -91,8 +91,8 @@ engine::Precision precision_of(std::int64_t bits) {
 
 }  // namespace
 
-Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit,
-                       Tree tree, Redraw redraw) {
+Beginning parse_beginning(const BeginningAttributes& of, const std::string& circuit,
+                          Tree tree, Redraw redraw) {
   Beginning begin{DevicePool::get(std::string(of.library), std::string(of.factory),
                                   std::string(of.kwargs)),
                   checked_size(of.qubits, kMostQubits, "A circuit's qubits"),
@@ -104,7 +104,7 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
                   redraw,
                   checked_size(of.rows, kMostRows, "A circuit's rows"),
                   of.engine != 0,
-                  precision_of(of.precision),
+                  parse_precision(of.precision),
                   of.rows > 0,
                   circuit};
   begin.waits |= engine::suits(begin);
@@ -113,7 +113,7 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
   return begin;
 }
 
-std::int32_t offset_of(std::int64_t value) {
+std::int32_t parse_offset(std::int64_t value) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (value < kLastParameters || value > kMost) {
     throw CircuitError("The offset of a run of gates: expected -2 to " +
@@ -122,7 +122,7 @@ std::int32_t offset_of(std::int64_t value) {
   return static_cast<std::int32_t>(value);
 }
 
-Derivative derivative_of(std::int64_t value) {
+Derivative parse_derivative(std::int64_t value) {
   if (value < 0 || value > static_cast<std::int64_t>(Derivative::kAlong)) {
     throw CircuitError("A measurement's jacobian: expected 0 to 3, got " +
                        std::to_string(value) + ".");
@@ -159,12 +159,12 @@ void take_measurements(Session& session, std::uint32_t place,
   }
   std::optional<Jacobians> jacobians;
   if (derivative != Derivative::kNone) {
-    jacobians = jacobians_of(values, session.rows, derivative, vector);
+    jacobians = get_jacobians(values, session.rows, derivative, vector);
   }
   std::vector<Output> outputs;
   outputs.reserve(values.size());
   for (std::size_t i = 0; i < values.size() - (jacobians ? 1 : 0); ++i) {
-    Output output = output_of(values, i);
+    Output output = get_output(values, i);
     if (session.rows > 0) {
       if (output.size % session.rows != 0) {
         throw CircuitError("Result " + std::to_string(i) +

@@ -32,9 +32,9 @@ struct BeginningAttributes {
 
 // The plugin is opened here, so that a program that cannot run does not compile; and
 // before XLA has allocated the results of one that does not fit. Throws CircuitError.
-Beginning beginning_of(const BeginningAttributes& attributes,
-                       const std::string& circuit, Tree tree = Tree::kNone,
-                       Redraw redraw = Redraw::kNever);
+Beginning parse_beginning(const BeginningAttributes& attributes,
+                          const std::string& circuit, Tree tree = Tree::kNone,
+                          Redraw redraw = Redraw::kNever);
 
 // A circuit as the errors of compilation call it.
 std::string circuit_name(std::string_view name, std::string_view site);
@@ -46,11 +46,11 @@ void apply_gates(Session& session, const GateTable& table,
                  std::int32_t iterations);
 
 // The contract's `offset` as an attribute; throws CircuitError where it is none.
-std::int32_t offset_of(std::int64_t value);
+std::int32_t parse_offset(std::int64_t value);
 
 // What the contract's `jacobian` says.
 enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp, kAlong };
-Derivative derivative_of(std::int64_t value);
+Derivative parse_derivative(std::int64_t value);
 
 // Of a VJP, a number for each value of a row, and of a derivative along a direction one
 // for each parameter.

@@ -29,7 +29,7 @@ struct RunState {
         offset(first),
         list(std::move(code)),
         derivative(by) {}
-  ~RunState() { end_sessions_of(beginning); }
+  ~RunState() { end_sessions_begun_by(beginning); }
   RunState(const RunState&) = delete;
   RunState& operator=(const RunState&) = delete;
 };
@@ -44,18 +44,18 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     return std::make_unique<RunState>(
-        beginning_of(
+        parse_beginning(
             {library, factory, kwargs, qubits, 0, record, rows, engine, precision},
             circuit),
-        GateTable(names, code, constants), offset_of(offset),
-        MeasurementList(measurements), derivative_of(jacobian));
+        GateTable(names, code, constants), parse_offset(offset),
+        MeasurementList(measurements), parse_derivative(jacobian));
   };
   return instantiate<RunState>(build, circuit);
 }
 
 // One of those that there need not be.
 template <ffi::DataType kType>
-ffi::Buffer<kType> operand(const ffi::RemainingArgs& others, std::size_t index) {
+ffi::Buffer<kType> get_operand(const ffi::RemainingArgs& others, std::size_t index) {
   const auto found = others.get<ffi::Buffer<kType>>(index);
   if (!found) throw CircuitError("An operand is missing, or of another type.");
   return *found;
@@ -63,19 +63,19 @@ ffi::Buffer<kType> operand(const ffi::RemainingArgs& others, std::size_t index) 
 
 // Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
 // Ownership: the session begins and ends here.
-ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
-               ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
-               ffi::RemainingArgs others, ffi::RemainingRets values) {
+ffi::Error run_handler(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
+                       ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
+                       ffi::RemainingArgs others, ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
-  return guarded(state, id, beginning, [&] {
-    const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
+  return run_guarded(state, id, beginning, [&] {
+    const ActiveCircuit active(beginning.circuit, beginning.pool.name());
     const bool has_wires = state->table.has_dynamic_wires();
     PerRow<std::span<const std::int32_t>> wires;
     if (has_wires) {
-      wires = read_per_row(operand<ffi::S32>(others, 0), beginning.rows);
+      wires = read_per_row(get_operand<ffi::S32>(others, 0), beginning.rows);
     }
     Vector vector;
-    if (others.size() > has_wires) vector = operand<ffi::F64>(others, has_wires);
+    if (others.size() > has_wires) vector = get_operand<ffi::F64>(others, has_wires);
     const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
     {
       Lease lease = open_session(handle, id.run_id);
@@ -83,15 +83,15 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
                   state->offset, wires, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
                         read_per_row(data, beginning.rows), vector, values,
-                        state->derivative, helpers_of(pool));
+                        state->derivative, make_helpers(pool));
     }
     end_session(handle, id.run_id);
   });
 }
 
 const Target kCircuitRun("bellhop_circuit_run",
-                         profiled<handler<run>, CircuitStep::kWhole>,
-                         preparing<prepare_run>);
+                         profile_handler<handler<run_handler>, CircuitStep::kWhole>,
+                         register_and_instantiate<prepare_run>);
 
 }  // namespace
 }  // namespace bellhop

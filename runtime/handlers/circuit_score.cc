@@ -11,9 +11,9 @@ namespace {
 
 // Threading: any XLA thread; operations on one session wait for each other.
 // Ownership: the session is borrowed, and ends here if the derivative fails.
-ffi::Error score(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                 ffi::ResultBufferR0<ffi::S32> saved,
-                 ffi::ResultBufferR1<ffi::F64> by) {
+ffi::Error score_handler(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                         ffi::ResultBufferR0<ffi::S32> saved,
+                         ffi::ResultBufferR1<ffi::F64> by) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     const std::span found(by->typed_data(), by->element_count());
     if (!engine::may_score(lease.session, found.size())) {
@@ -25,7 +25,8 @@ ffi::Error score(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
-const Target kCircuitScore("bellhop_circuit_score", profiled<handler<score>>);
+const Target kCircuitScore("bellhop_circuit_score",
+                           profile_handler<handler<score_handler>>);
 
 }  // namespace
 }  // namespace bellhop

@@ -17,7 +17,7 @@ namespace {
 std::terminate_handler former = nullptr;
 bool (*is_main)() = nullptr;
 
-bool interpreter_goes() {
+bool is_finalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
 #else
@@ -27,7 +27,7 @@ bool interpreter_goes() {
 
 // Where an unwound frame lets nothing through: pthread_exit's is no exception of C++.
 [[noreturn]] void terminate() {
-  if (interpreter_goes() && !is_main() && std::current_exception() == nullptr) {
+  if (is_finalizing() && !is_main() && std::current_exception() == nullptr) {
     while (true) pause();
   }
   if (former != nullptr) former();
@@ -36,14 +36,14 @@ bool interpreter_goes() {
 
 }  // namespace
 
-void let_ended_threads_sleep(bool (*is_main_thread)()) {
+void install_terminate_handler(bool (*is_main_thread)()) {
   is_main = is_main_thread;
   former = std::set_terminate(terminate);
 }
 
 #else
 
-void let_ended_threads_sleep(bool (*)()) {}
+void install_terminate_handler(bool (*)()) {}
 
 #endif
 

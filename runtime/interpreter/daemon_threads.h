@@ -11,12 +11,12 @@
 namespace bellhop {
 
 // Once. The main thread is not among them.
-void let_ended_threads_sleep(bool (*is_main_thread)());
+void install_terminate_handler(bool (*is_main_thread)());
 
 // Calls a function that may take the GIL and does not throw. A thread that Python ends
 // in it sleeps there: nothing around it may be unwound without the GIL.
 template <typename Function>
-decltype(auto) sleeps_if_ended(Function&& function) noexcept {
+decltype(auto) call_or_sleep(Function&& function) noexcept {
   return std::forward<Function>(function)();
 }
 

@@ -17,22 +17,22 @@ namespace {
 constexpr size_t kWaitingInCall = 64;
 constexpr size_t kWaitingElsewhere = 4096;
 
-thread_local constinit FailuresOfCall* this_call = nullptr;
+thread_local constinit CallFailures* current_call = nullptr;
 
 template <typename T>
-class Waiting {
+class FailureStore {
  public:
-  using Owner = const FailuresOfCall*;
+  using Owner = const CallFailures*;
 
   // Returns what has waited too long.
   std::optional<T> add(int64_t number, T failure) {
     const std::lock_guard lock(mutex_);
-    entries_.push_back({number, this_call, std::move(failure)});
-    const size_t most = this_call == nullptr ? kWaitingElsewhere : kWaitingInCall;
+    entries_.push_back({number, current_call, std::move(failure)});
+    const size_t most = current_call == nullptr ? kWaitingElsewhere : kWaitingInCall;
     if (entries_.size() <= most) return std::nullopt;
-    const auto count = std::ranges::count(entries_, this_call, &Entry::owner);
+    const auto count = std::ranges::count(entries_, current_call, &Entry::owner);
     if (static_cast<size_t>(count) <= most) return std::nullopt;
-    return remove(std::ranges::find(entries_, this_call, &Entry::owner));
+    return remove(std::ranges::find(entries_, current_call, &Entry::owner));
   }
 
   std::optional<T> take(int64_t number) {
@@ -73,8 +73,8 @@ class Waiting {
 };
 
 // Leaked: a program may fail while the process ends.
-auto& exceptions = *new Waiting<PyObject*>;
-auto& messages = *new Waiting<std::string>;
+auto& exceptions = *new FailureStore<PyObject*>;
+auto& messages = *new FailureStore<std::string>;
 
 // Not counted: a user's text that names a number must not get what waits under it.
 int64_t new_number() {
@@ -86,30 +86,30 @@ int64_t new_number() {
 
 }  // namespace
 
-FailuresOfCall::FailuresOfCall() : outer_(this_call) { this_call = this; }
+CallFailures::CallFailures() : outer_(current_call) { current_call = this; }
 
-FailuresOfCall::~FailuresOfCall() {
-  this_call = outer_;
+CallFailures::~CallFailures() {
+  current_call = outer_;
   if (!has_any_) return;
   while (messages.take_any(this)) {
   }
   while (const auto exception = exceptions.take_any(this)) Py_DECREF(*exception);
 }
 
-void FailuresOfCall::add_one() {
-  if (this_call != nullptr) this_call->has_any_ = true;
+void CallFailures::mark_failure() {
+  if (current_call != nullptr) current_call->has_any_ = true;
 }
 
 int64_t keep_failure(PyObject* exception) {
   const int64_t number = new_number();
-  FailuresOfCall::add_one();
+  CallFailures::mark_failure();
   if (const auto oldest = exceptions.add(number, exception)) Py_DECREF(*oldest);
   return number;
 }
 
 int64_t keep_failure(std::string message) {
   const int64_t number = new_number();
-  FailuresOfCall::add_one();
+  CallFailures::mark_failure();
   messages.add(number, std::move(message));
   return number;
 }
@@ -126,8 +126,8 @@ PyObject* take_exception() {
   return exception;
 }
 
-std::string failure_text(PyObject* exception, const std::string& where,
-                         const char* mark) {
+std::string make_failure_text(PyObject* exception, const std::string& where,
+                              const char* mark) {
   std::string text = Py_TYPE(exception)->tp_name;
   if (PyObject* message = PyObject_Str(exception)) {
     if (const char* utf8 = PyUnicode_AsUTF8(message)) text += std::string(": ") + utf8;

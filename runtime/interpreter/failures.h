@@ -14,18 +14,18 @@ namespace bellhop {
 
 // A call of a compiled function, for as long as it lasts: what fails meanwhile on its
 // thread is its own, waits for it, and goes with it. Needs the GIL.
-class FailuresOfCall {
+class CallFailures {
  public:
-  FailuresOfCall();
-  ~FailuresOfCall();
-  FailuresOfCall(const FailuresOfCall&) = delete;
-  FailuresOfCall& operator=(const FailuresOfCall&) = delete;
+  CallFailures();
+  ~CallFailures();
+  CallFailures(const CallFailures&) = delete;
+  CallFailures& operator=(const CallFailures&) = delete;
 
   // Says that there is one, of this thread's call if it is in one.
-  static void add_one();
+  static void mark_failure();
 
  private:
-  FailuresOfCall* const outer_;
+  CallFailures* const outer_;
   bool has_any_ = false;
 };
 
@@ -40,8 +40,8 @@ PyObject* take_exception();
 
 // The text of a failed run that an exception is behind, which it steals: what was
 // raised, where, and a mark with its number.
-std::string failure_text(PyObject* exception, const std::string& where,
-                         const char* mark);
+std::string make_failure_text(PyObject* exception, const std::string& where,
+                              const char* mark);
 
 // The exception or str of that number (new reference), or null. Needs the GIL.
 PyObject* take_failure(int64_t number);

@@ -24,12 +24,12 @@ thread_local uint64_t begun_here = 0;
 
 }  // namespace
 
-void collection_begins() {
+void notify_collection_begin() {
   collections.fetch_add(1);
   ++begun_here;
 }
 
-uint64_t collection() { return collections.load(); }
+uint64_t collection_number() { return collections.load(); }
 
 void collect_garbage() {
   const uint64_t before = begun_here;

@@ -6,10 +6,10 @@
 namespace bellhop {
 
 // Says that this thread begins a collection.
-void collection_begins();
+void notify_collection_begin();
 
 // The number of the collection under way.
-uint64_t collection();
+uint64_t collection_number();
 
 // Collects all garbage that there is now, with the GIL. A collection that another
 // thread has under way may have begun before, so it waits for that one first; but not

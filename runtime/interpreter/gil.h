@@ -22,10 +22,10 @@ class Gil {
   // the place of PyGILState_Ensure, which asks for it again, as does the release.
   explicit Gil(PyThreadState* thread) {
     if (thread == nullptr) {
-      own_ = sleeps_if_ended(PyGILState_Ensure);
+      own_ = call_or_sleep(PyGILState_Ensure);
       end_ = End::kReleaseOwn;
     } else if (thread != current()) {
-      sleeps_if_ended([thread] { PyEval_RestoreThread(thread); });
+      call_or_sleep([thread] { PyEval_RestoreThread(thread); });
       end_ = End::kSave;
     }
   }

@@ -8,10 +8,10 @@
 namespace bellhop {
 
 // Whether SIGINT came and Python has not run in the main thread since. Needs no GIL.
-bool interrupt_waits();
+bool has_pending_interrupt();
 
 // Whether SIGINT goes to Python, and nobody stands in front of it. Needs no GIL.
-bool is_unobserved();
+bool has_python_handler();
 
 // Stands in front of Python's handler, until another is set. Needs the GIL.
 void observe_interrupts();

@@ -17,23 +17,23 @@ constexpr std::chrono::milliseconds kForThreadsOfPython{250};
 constexpr std::chrono::seconds kAtMost{5};
 
 // Calls on threads of XLA's.
-std::atomic<int64_t> under_way{0};
+std::atomic<int64_t> calls_on_xla_threads{0};
 // The thread that closed, and does what is left.
-thread_local constinit bool closes = false;
+thread_local constinit bool is_closing_thread = false;
 
 }  // namespace
 
 bool PythonCall::begin() {
-  under_way.fetch_add(1);
+  calls_on_xla_threads.fetch_add(1);
   if (!closed_.load()) return true;
   end();
   return false;
 }
 
-void PythonCall::end() { under_way.fetch_sub(1); }
+void PythonCall::end() { calls_on_xla_threads.fetch_sub(1); }
 
 void PythonCall::wait_for_end() {
-  if (closes) return;
+  if (is_closing_thread) return;
   count_here(-1);
   gil_.reset();
   std::this_thread::sleep_for(kAtMost);
@@ -42,10 +42,10 @@ void PythonCall::wait_for_end() {
 }
 
 bool close_calls() {
-  closes = true;
+  is_closing_thread = true;
   PythonCall::closed_.store(true);
   const auto since = std::chrono::steady_clock::now();
-  while (under_way.load() > 0 ||
+  while (calls_on_xla_threads.load() > 0 ||
          (PythonCall::threads_.load() > 0 &&
           std::chrono::steady_clock::now() - since < kForThreadsOfPython)) {
     {
@@ -58,7 +58,7 @@ bool close_calls() {
 }
 
 void forget_calls() {
-  under_way.store(0);
+  calls_on_xla_threads.store(0);
   PythonCall::threads_.store(PythonCall::calls_here_ > 0);
 }
 

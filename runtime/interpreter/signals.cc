@@ -68,7 +68,7 @@ class Ticker {
 Ticker* ticker = new Ticker;
 
 // Lets the time pass until the next look.
-void rest(std::atomic<bool>& due) {
+void schedule_next_look(std::atomic<bool>& due) {
   due.store(false, std::memory_order_relaxed);
   try {
     ticker->wind();
@@ -80,23 +80,24 @@ void rest(std::atomic<bool>& due) {
 
 // Takes the current Python error. As circuits fail, which know not either in what sort
 // of program they are.
-std::string interruption() {
-  return failure_text(take_exception(), "the handler of a signal", "circuit failure");
+std::string take_interruption_text() {
+  return make_failure_text(take_exception(), "the handler of a signal",
+                           "circuit failure");
 }
 
 void look_in_main_thread() {
-  rest(signals_are_due);
+  schedule_next_look(signals_are_due);
   std::string text;
   {
     const Gil gil;
     if (PyErr_CheckSignals() == 0) return;
-    text = interruption();
+    text = take_interruption_text();
   }
   throw Interrupted(text);
 }
 
 // Whether what runs here runs for the main thread, and Python's handler ends it.
-bool ends_this_run() {
+bool should_end_this_run() {
   try {
     const auto module = nb::module_::import_("bellhop_runtime._interrupts");
     return module.attr("end_what_runs")().is(nb::handle(Py_True));
@@ -107,18 +108,18 @@ bool ends_this_run() {
 
 // The main thread may wait in XLA for what runs here. Then nobody handles the signal
 // before the run has ended; so it ends, and Python does what it does.
-void look_elsewhere() {
+void look_in_other_thread() {
   if (!are_due_elsewhere.load(std::memory_order_relaxed)) return;
-  rest(are_due_elsewhere);
-  if (!interrupt_waits() && !is_unobserved()) return;
+  schedule_next_look(are_due_elsewhere);
+  if (!has_pending_interrupt() && !has_python_handler()) return;
   std::string text;
   {
     const PythonCall python;
     if (!python) return;
     observe_interrupts();
-    if (!interrupt_waits() || !ends_this_run()) return;
+    if (!has_pending_interrupt() || !should_end_this_run()) return;
     PyErr_SetNone(PyExc_KeyboardInterrupt);
-    text = interruption();
+    text = take_interruption_text();
   }
   throw Interrupted(text);
 }
@@ -133,7 +134,7 @@ void look_for_signals() {
   if (is_main_thread()) {
     look_in_main_thread();
   } else {
-    look_elsewhere();
+    look_in_other_thread();
   }
 }
 

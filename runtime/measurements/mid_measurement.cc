@@ -41,7 +41,7 @@ void check_postselection(Session& session, const MidMeasurement& measurement,
 
 bool collapse(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
   Device& device = *session.device;
-  DrawnRuns& runs = session.runs;
+  SampledExecutions& runs = session.runs;
   std::array<double, 2> both{};
   if (runs.redraws() || session.keeps_steps) both = probabilities(device);
   std::optional<std::int32_t> chosen;

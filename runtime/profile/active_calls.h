@@ -15,38 +15,38 @@
 namespace bellhop {
 
 #ifdef Py_GIL_DISABLED
-using StepsMutex = SpinMutex;
+using ActivityMutex = SpinMutex;
 #else
 // The GIL is the lock.
-struct StepsMutex {
+struct ActivityMutex {
   void lock() {}
   void unlock() {}
 };
 #endif
 
-class CircuitUnderWay;
-class UnderWay;
+class ActiveCircuit;
+class ActiveCall;
 
-struct ThreadUnderWay {
-  ThreadUnderWay();
-  ~ThreadUnderWay();
-  ThreadUnderWay(const ThreadUnderWay&) = delete;
-  ThreadUnderWay& operator=(const ThreadUnderWay&) = delete;
+struct ThreadActivity {
+  ThreadActivity();
+  ~ThreadActivity();
+  ThreadActivity(const ThreadActivity&) = delete;
+  ThreadActivity& operator=(const ThreadActivity&) = delete;
 
-  static ThreadUnderWay& here() {
-    return known_here_ != nullptr ? *known_here_ : first_here();
+  static ThreadActivity& here() {
+    return known_here_ != nullptr ? *known_here_ : make_here();
   }
 
   const unsigned long thread;
-  StepsMutex mutex;
-  const UnderWay* innermost = nullptr;
+  ActivityMutex mutex;
+  const ActiveCall* innermost = nullptr;
   SpinMutex circuit_mutex;
-  const CircuitUnderWay* circuit = nullptr;
+  const ActiveCircuit* circuit = nullptr;
 
  private:
-  static ThreadUnderWay& first_here();
+  static ThreadActivity& make_here();
 
-  static thread_local constinit inline ThreadUnderWay* known_here_ = nullptr;
+  static thread_local constinit inline ThreadActivity* known_here_ = nullptr;
 };
 
 // Nanoseconds, exact to some milliseconds: a quarter of what the exact time costs.
@@ -64,41 +64,41 @@ inline int64_t coarse_clock() {
 // A step of this thread, for as long as it lasts: a call of a compiled function, or of
 // Python in one. Steps nest. It begins and ends with the GIL, and costs no lock but
 // where there is none.
-class UnderWay {
+class ActiveCall {
  public:
   // Of an object that outlives it, and says what it is.
-  explicit UnderWay(PyObject* what)
-      : what_(what), began_(coarse_clock()), thread_(ThreadUnderWay::here()) {
+  explicit ActiveCall(PyObject* what)
+      : what_(what), began_(coarse_clock()), thread_(ThreadActivity::here()) {
     const std::lock_guard lock(thread_.mutex);
-    around_ = std::exchange(thread_.innermost, this);
+    outer_ = std::exchange(thread_.innermost, this);
   }
-  ~UnderWay() {
+  ~ActiveCall() {
     const std::lock_guard lock(thread_.mutex);
-    thread_.innermost = around_;
+    thread_.innermost = outer_;
   }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
+  ActiveCall(const ActiveCall&) = delete;
+  ActiveCall& operator=(const ActiveCall&) = delete;
 
   PyObject* what() const { return what_; }
   int64_t began() const { return began_; }
-  const UnderWay* around() const { return around_; }
+  const ActiveCall* outer() const { return outer_; }
 
  private:
   PyObject* what_;
   int64_t began_;
-  const UnderWay* around_;
-  ThreadUnderWay& thread_;
+  const ActiveCall* outer_;
+  ThreadActivity& thread_;
 };
 
 // An operation of a circuit, in whichever thread XLA runs it: the innermost step of
 // that. Without the GIL.
-class CircuitUnderWay {
+class ActiveCircuit {
  public:
   // Names that outlive it.
-  CircuitUnderWay(const std::string& circuit, const std::string& device);
-  ~CircuitUnderWay();
-  CircuitUnderWay(const CircuitUnderWay&) = delete;
-  CircuitUnderWay& operator=(const CircuitUnderWay&) = delete;
+  ActiveCircuit(const std::string& circuit, const std::string& device);
+  ~ActiveCircuit();
+  ActiveCircuit(const ActiveCircuit&) = delete;
+  ActiveCircuit& operator=(const ActiveCircuit&) = delete;
 
   const std::string& circuit() const { return circuit_; }
   const std::string& device() const { return device_; }
@@ -108,23 +108,23 @@ class CircuitUnderWay {
   const std::string& circuit_;
   const std::string& device_;
   int64_t began_;
-  const CircuitUnderWay* around_;
-  ThreadUnderWay& thread_;
+  const ActiveCircuit* outer_;
+  ThreadActivity& thread_;
 };
 
-struct StepsOfThread {
-  struct Step {
+struct ThreadCalls {
+  struct Call {
     PyObject* what;  // a new reference
     double seconds;  // since it began
   };
   unsigned long thread;     // Python's identifier
-  std::vector<Step> steps;  // the outermost first
+  std::vector<Call> calls;  // the outermost first
 };
 
 // Of all threads that are in one. With the GIL.
-std::vector<StepsOfThread> steps_under_way();
+std::vector<ThreadCalls> list_active_calls();
 
 // In the child of a fork, where only this thread is left.
-void forget_steps();
+void forget_active_calls();
 
 }  // namespace bellhop

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kEngine = ", engine";
 
 // Equal for crossings of one place.
-std::string key_of(const Place& place) {
+std::string make_key(const CallSite& place) {
   return place.number != 0 ? place.kind + std::to_string(place.number)
                            : place.kind + '\n' + place.name + '\n' + place.definition;
 }
@@ -42,24 +42,24 @@ class Recorder {
     open_profiles.store(static_cast<int>(profiles_.size()));
   }
 
-  void record(const Place& place, Crossing crossing) {
-    const std::string key = key_of(place);
+  void record(const CallSite& place, HostCall host_call) {
+    const std::string key = make_key(place);
     std::lock_guard lock(mutex_);
     for (Profile* profile : profiles_) {
-      if (crossing.begin < profile->began_) continue;
+      if (host_call.begin < profile->began_) continue;
       const auto [found, is_new] =
           profile->by_key_.try_emplace(key, profile->rows_.size());
       if (is_new) profile->rows_.push_back({place});
-      crossing.place = found->second;
+      host_call.place = found->second;
       Profile::Row& row = profile->rows_[found->second];
-      row.calls += crossing.calls;
-      row.sum.busy += crossing.busy;
-      row.sum.waited += crossing.waited;
-      row.sum.bytes_out += crossing.bytes_out;
-      row.sum.bytes_in += crossing.bytes_in;
-      row.sum.failed += crossing.failed;
-      if (profile->crossings_.size() < profile->limit_) {
-        profile->crossings_.push_back(crossing);
+      row.calls += host_call.calls;
+      row.sum.busy += host_call.busy;
+      row.sum.waited += host_call.waited;
+      row.sum.bytes_out += host_call.bytes_out;
+      row.sum.bytes_in += host_call.bytes_in;
+      row.sum.failed += host_call.failed;
+      if (profile->host_calls_.size() < profile->limit_) {
+        profile->host_calls_.push_back(host_call);
       }
     }
   }
@@ -71,8 +71,8 @@ class Recorder {
   }
 
   struct Circuit {
-    Place place;
-    Crossing crossing;
+    CallSite place;
+    HostCall host_call;
   };
 
   void put(uint32_t place, Circuit circuit) {
@@ -80,17 +80,17 @@ class Recorder {
     circuits_[place] = std::move(circuit);
   }
 
-  void add(uint32_t place, const Crossing& step) {
+  void add(uint32_t place, const HostCall& step) {
     std::lock_guard lock(mutex_);
     const auto found = circuits_.find(place);
     if (found == circuits_.end()) return;
-    Crossing& crossing = found->second.crossing;
-    crossing.busy += step.busy;
-    crossing.bytes_out += step.bytes_out;
-    crossing.bytes_in += step.bytes_in;
+    HostCall& host_call = found->second.host_call;
+    host_call.busy += step.busy;
+    host_call.bytes_out += step.bytes_out;
+    host_call.bytes_in += step.bytes_in;
   }
 
-  void note_engine(uint32_t place) {
+  void mark_engine(uint32_t place) {
     std::lock_guard lock(mutex_);
     const auto found = circuits_.find(place);
     if (found == circuits_.end()) return;
@@ -122,7 +122,7 @@ Recorder* recorder = new Recorder;
 
 constexpr const char* kSuffixes[] = {"", " start", " wait", "", " call"};
 
-int64_t bytes_of(std::span<const BufferView> buffers) {
+int64_t sum_bytes(std::span<const BufferView> buffers) {
   int64_t bytes = 0;
   for (const BufferView& buffer : buffers) bytes += memory_bytes(buffer);
   return bytes;
@@ -133,7 +133,7 @@ const XLA_FFI_Buffer& buffer_at(void** buffers, int64_t index) {
 }
 
 // All but the handle of the circuit, which comes first.
-int64_t bytes_behind(void** buffers, int64_t first, int64_t size) {
+int64_t sum_bytes_from(void** buffers, int64_t first, int64_t size) {
   int64_t bytes = 0;
   for (int64_t i = first; i < size; ++i) {
     const XLA_FFI_Buffer& buffer = buffer_at(buffers, i);
@@ -142,11 +142,11 @@ int64_t bytes_behind(void** buffers, int64_t first, int64_t size) {
   return bytes;
 }
 
-uint32_t place_in(const XLA_FFI_Buffer& handle) {
+uint32_t read_session_index(const XLA_FFI_Buffer& handle) {
   return *static_cast<const uint32_t*>(handle.data);
 }
 
-const void* attribute_named(const XLA_FFI_Attrs& attributes, std::string_view name) {
+const void* find_attribute(const XLA_FFI_Attrs& attributes, std::string_view name) {
   for (int64_t i = 0; i < attributes.size; ++i) {
     const XLA_FFI_ByteSpan& found = *attributes.names[i];
     if (std::string_view(found.ptr, found.len) == name) return attributes.attrs[i];
@@ -154,22 +154,22 @@ const void* attribute_named(const XLA_FFI_Attrs& attributes, std::string_view na
   return nullptr;
 }
 
-std::string text_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
+std::string find_string(const XLA_FFI_Attrs& attributes, std::string_view name) {
   const auto* span =
-      static_cast<const XLA_FFI_ByteSpan*>(attribute_named(attributes, name));
+      static_cast<const XLA_FFI_ByteSpan*>(find_attribute(attributes, name));
   return span == nullptr ? std::string() : std::string(span->ptr, span->len);
 }
 
-int64_t number_of(const XLA_FFI_Attrs& attributes, std::string_view name) {
+int64_t find_integer(const XLA_FFI_Attrs& attributes, std::string_view name) {
   const auto* scalar =
-      static_cast<const XLA_FFI_Scalar*>(attribute_named(attributes, name));
+      static_cast<const XLA_FFI_Scalar*>(find_attribute(attributes, name));
   return scalar == nullptr ? 0 : *static_cast<const int64_t*>(scalar->value);
 }
 
 void record_circuit(Recorder::Circuit circuit, bool failed) {
-  circuit.crossing.end = profile_clock();
-  circuit.crossing.failed = failed;
-  record(circuit.place, circuit.crossing);
+  circuit.host_call.end = profile_clock();
+  circuit.host_call.failed = failed;
+  record(circuit.place, circuit.host_call);
 }
 
 }  // namespace
@@ -180,7 +180,9 @@ void Profile::stop() { recorder->close(this); }
 
 std::vector<Profile::Row> Profile::rows() const { return recorder->read(rows_); }
 
-std::vector<Crossing> Profile::crossings() const { return recorder->read(crossings_); }
+std::vector<HostCall> Profile::host_calls() const {
+  return recorder->read(host_calls_);
+}
 
 int64_t profile_clock() {
   return std::chrono::steady_clock::now().time_since_epoch() /
@@ -193,9 +195,9 @@ int32_t profile_thread() {
   return mine;
 }
 
-void record(const Place& place, Crossing crossing) {
-  crossing.thread = crossing.thread == 0 ? profile_thread() : crossing.thread;
-  recorder->record(place, crossing);
+void record(const CallSite& place, HostCall host_call) {
+  host_call.thread = host_call.thread == 0 ? profile_thread() : host_call.thread;
+  recorder->record(place, host_call);
 }
 
 namespace {
@@ -219,60 +221,61 @@ void CallTimer::begin() {
   begin_ = profile_clock();
 }
 
-void CallTimer::describe(Part part, const Place& place,
-                         std::span<const BufferView> arguments,
-                         std::span<const BufferView> results) {
+void CallTimer::store_description(Part part, const CallSite& place,
+                                  std::span<const BufferView> arguments,
+                                  std::span<const BufferView> results) {
   part_ = part;
   place_ = &place;
-  bytes_out_ = bytes_of(arguments);
-  bytes_in_ = bytes_of(results);
+  bytes_out_ = sum_bytes(arguments);
+  bytes_in_ = sum_bytes(results);
 }
 
 void CallTimer::finish() {
   innermost = outer_;
   if (place_ == nullptr) return;
-  Crossing crossing;
-  crossing.begin = begin_;
-  crossing.end = profile_clock();
-  crossing.busy = crossing.end - begin_;
-  crossing.waited = waited_;
-  crossing.bytes_out = bytes_out_;
-  crossing.bytes_in = bytes_in_;
-  crossing.failed = failed_;
-  Place place = *place_;
+  HostCall host_call;
+  host_call.begin = begin_;
+  host_call.end = profile_clock();
+  host_call.busy = host_call.end - begin_;
+  host_call.waited = waited_;
+  host_call.bytes_out = bytes_out_;
+  host_call.bytes_in = bytes_in_;
+  host_call.failed = failed_;
+  CallSite place = *place_;
   place.kind += kSuffixes[static_cast<size_t>(part_)];
-  record(place, crossing);
+  record(place, host_call);
 }
 
 namespace {
 
-Place place_of(const XLA_FFI_Attrs& attributes, const char* derivative) {
-  const bool records = number_of(attributes, derivative) != 0;
-  return {records ? "circuit, derivative" : "circuit", text_of(attributes, "name"), "",
-          text_of(attributes, "site")};
+CallSite make_circuit_site(const XLA_FFI_Attrs& attributes, const char* derivative) {
+  const bool records = find_integer(attributes, derivative) != 0;
+  return {records ? "circuit, derivative" : "circuit", find_string(attributes, "name"),
+          "", find_string(attributes, "site")};
 }
 
-int32_t calls_of(const XLA_FFI_Attrs& attributes) {
-  const int64_t rows = number_of(attributes, "rows");
+int32_t count_circuits(const XLA_FFI_Attrs& attributes) {
+  const int64_t rows = find_integer(attributes, "rows");
   return rows == 0 ? 1 : static_cast<int32_t>(rows);
 }
 
-XLA_FFI_Error* profile_whole(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler) {
-  Recorder::Circuit circuit{place_of(frame->attrs, "jacobian"), {}};
-  Crossing& crossing = circuit.crossing;
-  crossing.begin = profile_clock();
-  crossing.thread = profile_thread();
-  crossing.calls = calls_of(frame->attrs);
-  crossing.bytes_out = bytes_behind(frame->args.args, 0, frame->args.size);
-  crossing.bytes_in = bytes_behind(frame->rets.rets, 0, frame->rets.size);
+XLA_FFI_Error* profile_whole_circuit(XLA_FFI_CallFrame* frame,
+                                     XLA_FFI_Handler* handler) {
+  Recorder::Circuit circuit{make_circuit_site(frame->attrs, "jacobian"), {}};
+  HostCall& host_call = circuit.host_call;
+  host_call.begin = profile_clock();
+  host_call.thread = profile_thread();
+  host_call.calls = count_circuits(frame->attrs);
+  host_call.bytes_out = sum_bytes_from(frame->args.args, 0, frame->args.size);
+  host_call.bytes_in = sum_bytes_from(frame->rets.rets, 0, frame->rets.size);
   const uint32_t place = whole_circuit_of_thread();
   recorder->put(place, circuit);
   XLA_FFI_Error* error = handler(frame);
-  crossing.busy = profile_clock() - crossing.begin;
-  const int64_t busy = crossing.busy;
+  host_call.busy = profile_clock() - host_call.begin;
+  const int64_t busy = host_call.busy;
   // It may know more of it: that the engine ran it.
   recorder->take(place, circuit);
-  circuit.crossing.busy = busy;
+  circuit.host_call.busy = busy;
   record_circuit(std::move(circuit), error != nullptr);
   return error;
 }
@@ -282,35 +285,36 @@ XLA_FFI_Error* profile_whole(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler)
 // Threading: that of the handler. Ownership: nothing is kept but numbers and names.
 XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
                             CircuitStep step) {
-  if (step == CircuitStep::kWhole) return profile_whole(frame, handler);
-  Crossing crossing;
-  crossing.begin = profile_clock();
-  crossing.thread = profile_thread();
+  if (step == CircuitStep::kWhole) return profile_whole_circuit(frame, handler);
+  HostCall host_call;
+  host_call.begin = profile_clock();
+  host_call.thread = profile_thread();
   Recorder::Circuit circuit;
   bool is_known = false;
   if (step == CircuitStep::kEnd) {
-    is_known = recorder->take(place_in(buffer_at(frame->args.args, 0)), circuit);
+    is_known =
+        recorder->take(read_session_index(buffer_at(frame->args.args, 0)), circuit);
   }
   XLA_FFI_Error* error = handler(frame);
-  crossing.busy = profile_clock() - crossing.begin;
-  crossing.bytes_out = bytes_behind(frame->args.args, 1, frame->args.size);
-  crossing.bytes_in = bytes_behind(frame->rets.rets, 1, frame->rets.size);
+  host_call.busy = profile_clock() - host_call.begin;
+  host_call.bytes_out = sum_bytes_from(frame->args.args, 1, frame->args.size);
+  host_call.bytes_in = sum_bytes_from(frame->rets.rets, 1, frame->rets.size);
   switch (step) {
     case CircuitStep::kBegin:
       if (error == nullptr) {
         // Its operands are anchors.
-        crossing.bytes_out = 0;
-        crossing.calls = calls_of(frame->attrs);
-        recorder->put(place_in(buffer_at(frame->rets.rets, 0)),
-                      {place_of(frame->attrs, "record"), crossing});
+        host_call.bytes_out = 0;
+        host_call.calls = count_circuits(frame->attrs);
+        recorder->put(read_session_index(buffer_at(frame->rets.rets, 0)),
+                      {make_circuit_site(frame->attrs, "record"), host_call});
       }
       break;
     case CircuitStep::kOperation:
-      recorder->add(place_in(buffer_at(frame->args.args, 0)), crossing);
+      recorder->add(read_session_index(buffer_at(frame->args.args, 0)), host_call);
       break;
     case CircuitStep::kEnd:
       if (is_known) {
-        circuit.crossing.busy += crossing.busy;
+        circuit.host_call.busy += host_call.busy;
         record_circuit(std::move(circuit), error != nullptr);
       }
       break;
@@ -321,7 +325,7 @@ XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
 }
 
 void profile_engine(uint32_t place) {
-  if (is_profiled()) recorder->note_engine(place);
+  if (is_profiled()) recorder->mark_engine(place);
 }
 
 void profile_failed_circuit(uint32_t place) {

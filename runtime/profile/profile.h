@@ -17,7 +17,7 @@
 namespace bellhop {
 
 // One crossing. Python reads arrays of these.
-struct Crossing {
+struct HostCall {
   int64_t begin = 0;  // nanoseconds of profile_clock
   int64_t end = 0;
   int64_t busy = 0;    // outside the program: all of it, but for circuits
@@ -31,7 +31,7 @@ struct Crossing {
 };
 
 // Where crossings are made.
-struct Place {
+struct CallSite {
   std::string kind;
   std::string name;
   std::string site;        // file:line of the call
@@ -50,16 +50,16 @@ class Profile {
 
   // All crossings of a place together.
   struct Row {
-    Place place;
+    CallSite place;
     int64_t calls = 0;
-    Crossing sum = {};
+    HostCall sum = {};
   };
 
   void start();
   void stop();
 
   std::vector<Row> rows() const;
-  std::vector<Crossing> crossings() const;
+  std::vector<HostCall> host_calls() const;
 
  private:
   friend class Recorder;
@@ -68,7 +68,7 @@ class Profile {
   int64_t began_ = 0;
   std::vector<Row> rows_;
   std::unordered_map<std::string, int32_t> by_key_;
-  std::vector<Crossing> crossings_;
+  std::vector<HostCall> host_calls_;
 };
 
 inline std::atomic<int> open_profiles = 0;
@@ -80,7 +80,7 @@ int64_t profile_clock();
 // A number for the thread that asks, from 1 on.
 int32_t profile_thread();
 
-void record(const Place& place, Crossing crossing);
+void record(const CallSite& place, HostCall host_call);
 
 // Times one call of a callback where a profile is open: from when it is made until it
 // goes.
@@ -100,31 +100,32 @@ class CallTimer {
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
 
-  void has_gil() {
+  void mark_gil_taken() {
     if (begin_ != 0) [[unlikely]]
       waited_ = profile_clock() - begin_;
   }
-  void of(Part part, const Place& place, std::span<const BufferView> arguments,
-          std::span<const BufferView> results) {
+  void describe(Part part, const CallSite& place, std::span<const BufferView> arguments,
+                std::span<const BufferView> results) {
     if (begin_ != 0) [[unlikely]]
-      describe(part, place, arguments, results);
+      store_description(part, place, arguments, results);
   }
   // It waited for the GIL before the timer was made.
-  void has_waited(int64_t nanoseconds) {
+  void add_wait(int64_t nanoseconds) {
     if (begin_ == 0) [[likely]]
       return;
     begin_ -= nanoseconds;
     waited_ = nanoseconds;
   }
-  void fails() { failed_ = true; }
+  void mark_failed() { failed_ = true; }
 
   // More bytes, or less, for the call that this thread makes, where one is timed: not
   // all that crosses is an operand or a result.
   static void add_bytes(int64_t out, int64_t in);
 
  private:
-  void describe(Part part, const Place& place, std::span<const BufferView> arguments,
-                std::span<const BufferView> results);
+  void store_description(Part part, const CallSite& place,
+                         std::span<const BufferView> arguments,
+                         std::span<const BufferView> results);
   void begin();
   void finish();
 
@@ -134,7 +135,7 @@ class CallTimer {
   int64_t bytes_out_;
   int64_t bytes_in_;
   CallTimer* outer_;
-  const Place* place_;
+  const CallSite* place_;
   Part part_;
   bool failed_;
 };
@@ -147,7 +148,7 @@ XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
 
 // A handler of a circuit, profiled.
 template <XLA_FFI_Handler* kHandler, CircuitStep kStep = CircuitStep::kOperation>
-XLA_FFI_Error* profiled(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* profile_handler(XLA_FFI_CallFrame* frame) {
   if (!is_profiled() || frame->extension_start != nullptr) return kHandler(frame);
   return profile_step(frame, kHandler, kStep);
 }

@@ -28,7 +28,7 @@ struct Bar {
   std::atomic<int64_t> total = 0;  // below zero: not known
 
   // When the loop last told of itself.
-  std::atomic<int64_t> told_at = 0;
+  std::atomic<int64_t> reported_at = 0;
 
   // Guarded by the mutex of all bars.
   uint64_t number = 0;  // another one for each line that is shown
@@ -50,7 +50,7 @@ class Bars {
   Bars& operator=(const Bars&) = delete;
   Bar* find(int64_t run_id) const;
   // One that no run has any more, or a new one. Takes the mutex of all bars to be held.
-  Bar* take();
+  Bar* take_free();
 
  private:
   std::atomic<Bar*> head_ = nullptr;
@@ -62,8 +62,8 @@ inline constexpr int64_t kLoopBegins = -1;
 // Says that `done` more iterations of a loop of `total` are done; returns how many more
 // to do before the next call. Any thread may call it, without the GIL: it may leave a
 // call of the callback to the thread of taps.
-int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
-                int32_t device, int64_t done, int64_t total);
+int64_t advance_bar(const std::shared_ptr<Callback>& callback, int64_t run_id,
+                    int32_t device, int64_t done, int64_t total);
 
 // Ends the bars of a run that failed. Any thread may call it.
 void fail_bars(int64_t run_id) noexcept;
@@ -71,7 +71,7 @@ void fail_bars(int64_t run_id) noexcept;
 // The rest needs the GIL.
 
 // What there is to show of a bar.
-struct BarLook {
+struct BarSnapshot {
   std::shared_ptr<Callback> callback;
   uint64_t number;
   uint64_t began;
@@ -83,7 +83,7 @@ struct BarLook {
 };
 
 // All bars that go on, and those that have ended since the last time.
-std::vector<BarLook> look_at_bars();
+std::vector<BarSnapshot> look_at_bars();
 
 // Ends the bars of the table's callbacks, whose programs have all returned.
 void end_bars(const CallbackTable& table);

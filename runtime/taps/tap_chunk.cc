@@ -43,12 +43,12 @@ size_t TapChunk::layout_bytes(std::span<const BufferView> arguments) {
   return bytes;
 }
 
-size_t TapChunk::bytes_for(std::span<const BufferView> arguments) {
+size_t TapChunk::max_bytes(std::span<const BufferView> arguments) {
   return layout_bytes(arguments) + sizeof(Word) + data_bytes(arguments);
 }
 
-bool TapChunk::Layout::is_of(const Callback* other,
-                             std::span<const BufferView> arguments) {
+bool TapChunk::Layout::has_types_of(const Callback* other,
+                                    std::span<const BufferView> arguments) {
   if (callback.get() != other || arity != arguments.size()) return false;
   return std::equal(arguments.begin(), arguments.end(), views(),
                     [](const BufferView& one, const BufferView& two) {
@@ -65,11 +65,11 @@ void TapChunk::Layout::point_to(std::byte* data) {
   }
 }
 
-TapChunk::Layout* TapChunk::layout_of(const std::shared_ptr<Callback>& callback,
-                                      std::span<const BufferView> arguments) {
+TapChunk::Layout* TapChunk::find_or_add_layout(
+    const std::shared_ptr<Callback>& callback, std::span<const BufferView> arguments) {
   Layout* found = last_;
   for (int look = 0; found != nullptr && look < kLooksAtChunks; ++look) {
-    if (found->is_of(callback.get(), arguments)) return found;
+    if (found->has_types_of(callback.get(), arguments)) return found;
     found = found->previous;
   }
   const size_t bytes = layout_bytes(arguments);
@@ -89,7 +89,7 @@ TapChunk::Layout* TapChunk::layout_of(const std::shared_ptr<Callback>& callback,
 size_t TapChunk::write(const std::shared_ptr<Callback>& callback,
                        std::span<const BufferView> arguments) {
   const size_t before = used_;
-  Layout* layout = layout_of(callback, arguments);
+  Layout* layout = find_or_add_layout(callback, arguments);
   word_at(used_) = layout;
   std::byte* data = memory() + used_ + sizeof(Word);
   for (const BufferView& view : arguments) {

@@ -21,7 +21,7 @@ class TapChunk {
   static void destroy(TapChunk* chunk);
 
   // The most bytes that one call takes.
-  static size_t bytes_for(std::span<const BufferView> arguments);
+  static size_t max_bytes(std::span<const BufferView> arguments);
 
   bool has_room(size_t bytes) const { return capacity_ - used_ >= bytes; }
   // Copies the arguments, for which there is room. Returns the bytes it took.
@@ -51,7 +51,7 @@ class TapChunk {
     size_t arity;
 
     BufferView* views() { return reinterpret_cast<BufferView*>(this + 1); }
-    bool is_of(const Callback* other, std::span<const BufferView> arguments);
+    bool has_types_of(const Callback* other, std::span<const BufferView> arguments);
     void point_to(std::byte* data);
   };
   // A null word says that a layout follows.
@@ -60,8 +60,8 @@ class TapChunk {
   explicit TapChunk(size_t capacity) : capacity_(capacity) {}
 
   static size_t layout_bytes(std::span<const BufferView> arguments);
-  Layout* layout_of(const std::shared_ptr<Callback>& callback,
-                    std::span<const BufferView> arguments);
+  Layout* find_or_add_layout(const std::shared_ptr<Callback>& callback,
+                             std::span<const BufferView> arguments);
   void release_layouts();
 
   std::byte* memory() { return reinterpret_cast<std::byte*>(this + 1); }

@@ -35,7 +35,7 @@ TapQueue::~TapQueue() {
 
 bool TapQueue::push(const std::shared_ptr<Callback>& callback,
                     std::span<const BufferView> arguments) {
-  const size_t bytes = TapChunk::bytes_for(arguments);
+  const size_t bytes = TapChunk::max_bytes(arguments);
   std::unique_lock lock(mutex_);
   if (!has_room(bytes)) wait_for_room(lock, bytes);
   // What was pushed before comes first.
@@ -46,7 +46,7 @@ bool TapQueue::push(const std::shared_ptr<Callback>& callback,
   if (is_closed_) return false;
   if (!thread_.joinable()) thread_ = std::thread(&TapQueue::run, this);
   if (bytes <= kLargeBytes) {
-    issued_bytes_ += chunk_with_room(bytes)->write(callback, arguments);
+    issued_bytes_ += get_chunk_with_room(bytes)->write(callback, arguments);
   } else {
     // The room is ours from here on, and `take` waits for what is on its way.
     issued_bytes_ += bytes;
@@ -77,8 +77,9 @@ bool TapQueue::has_room(size_t bytes) {
   const uint64_t consumed = consumed_bytes_.load();
   room_bytes_ = consumed + limit_;
   // What was lent is for as long as it takes to get below the limit again.
-  if (issued_bytes_ + bytes <= room_bytes_) lent_ = 0;
-  return issued_bytes_ == consumed || issued_bytes_ + bytes <= room_bytes_ + lent_;
+  if (issued_bytes_ + bytes <= room_bytes_) extra_limit_ = 0;
+  return issued_bytes_ == consumed ||
+         issued_bytes_ + bytes <= room_bytes_ + extra_limit_;
 }
 
 void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
@@ -88,7 +89,7 @@ void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
   while (!is_closed_) {
     // Woken for every record that is over, a producer would hardly get anywhere.
     const size_t room = std::max(bytes, limit_ / 4);
-    const size_t most = limit_ + lent_;
+    const size_t most = limit_ + extra_limit_;
     const uint64_t filled = issued_bytes_ - std::min<uint64_t>(issued_bytes_, most);
     const uint64_t target = std::min<uint64_t>(filled + room, issued_bytes_);
     wake_at_bytes_.store(std::min(wake_at_bytes_.load(), target));
@@ -101,12 +102,12 @@ void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
     const uint64_t consumed = consumed_.load();
     const bool stalls = std::exchange(before, consumed) == consumed;
     if (stalls && now - since < kStalled) continue;
-    if (stalls) lent_ += limit_;
+    if (stalls) extra_limit_ += limit_;
     since = now;
   }
 }
 
-TapChunk* TapQueue::chunk_with_room(size_t bytes) {
+TapChunk* TapQueue::get_chunk_with_room(size_t bytes) {
   if (tail_ == nullptr || !tail_->has_room(bytes)) {
     TapChunk* chunk = spares_;
     if (chunk == nullptr) {
@@ -145,7 +146,7 @@ bool TapQueue::wait_for(uint64_t count, std::chrono::milliseconds at_most) {
 
 size_t TapQueue::set_limit(size_t limit) {
   std::lock_guard lock(mutex_);
-  room_bytes_ = lent_ = 0;
+  room_bytes_ = extra_limit_ = 0;
   progress_.notify_all();
   return limit_.exchange(limit);
 }

@@ -77,7 +77,7 @@ class TapQueue {
 
   void wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes);
   bool has_room(size_t bytes);
-  TapChunk* chunk_with_room(size_t bytes);
+  TapChunk* get_chunk_with_room(size_t bytes);
   void append(TapChunk* chunk);
   void count(size_t record_bytes);
   void recycle(TapChunk* chunk);
@@ -96,7 +96,7 @@ class TapQueue {
   TapChunk* tail_ = nullptr;
   TapChunk* spares_ = nullptr;
   size_t spare_count_ = 0;
-  size_t lent_ = 0;
+  size_t extra_limit_ = 0;
   uint64_t issued_ = 0;
   uint64_t issued_bytes_ = 0;
   // There is room up to here, as far as anybody looked.

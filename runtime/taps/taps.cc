@@ -30,17 +30,17 @@ constexpr std::chrono::seconds kSilence{2};
 
 constexpr size_t kDefaultLimit = 256'000'000;
 // Exceptions hold frames, and so arguments: the first ones and the last one are kept.
-constexpr size_t kKept = 100;
+constexpr size_t kMostExceptions = 100;
 
 // Who holds the mutex takes no other lock.
 std::mutex failures_mutex;
 TapFailures failures;
 
-void keep(PyObject* exception) {
+void record_failure(PyObject* exception) {
   PyObject* dropped = nullptr;
   {
     const std::lock_guard lock(failures_mutex);
-    if (failures.exceptions.size() < kKept) {
+    if (failures.exceptions.size() < kMostExceptions) {
       failures.exceptions.push_back(exception);
     } else {
       ++failures.dropped;
@@ -55,9 +55,9 @@ void keep(PyObject* exception) {
 // since who is woken comes too late. But to wake a thread takes a system call, so a
 // release that took long is followed by a pause. For as long as others had the GIL it
 // is kept then, or one that computes would have it nearly all the time.
-class Offers {
+class GilYielder {
  public:
-  void next() {
+  void yield_if_due() {
     // The clock costs as much as a good part of a call.
     if (++calls_ % 4 != 0) return;
     const auto began = Clock::now();
@@ -98,19 +98,19 @@ void consume(TapQueue& queue) {
     if (chunk == nullptr) return;
     // The first call of a chunk waits for the GIL, for all of them.
     int64_t waited = taken == 0 ? 0 : profile_clock() - taken;
-    Offers offers;
-    queue.consume(chunk,
-                  [&](Callback& callback, std::span<const BufferView> arguments) {
-                    if (queue.is_abandoned()) return;
-                    CallTimer timer;
-                    timer.of(CallTimer::Part::kTapped, callback.place, arguments, {});
-                    timer.has_waited(std::exchange(waited, 0));
-                    if (PyObject* exception = invoke(callback, arguments, {})) {
-                      timer.fails();
-                      keep(exception);
-                    }
-                    offers.next();
-                  });
+    GilYielder gil_yielder;
+    queue.consume(
+        chunk, [&](Callback& callback, std::span<const BufferView> arguments) {
+          if (queue.is_abandoned()) return;
+          CallTimer timer;
+          timer.describe(CallTimer::Part::kTapped, callback.call_site, arguments, {});
+          timer.add_wait(std::exchange(waited, 0));
+          if (PyObject* exception = invoke(callback, arguments, {})) {
+            timer.mark_failed();
+            record_failure(exception);
+          }
+          gil_yielder.yield_if_due();
+        });
   }
 }
 
@@ -132,23 +132,23 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
 // Threading: any XLA thread; never takes the GIL. It waits where the queue is full.
 // Ownership: the arguments are copied, and the record shares the callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
-  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
-    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+  return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
     Buffers arguments(frame->args.args, 1, frame->args.size);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-    if (callback == nullptr) return no_such_callback(*frame);
+    if (callback == nullptr) return make_missing_callback_error(*frame);
     int32_t ordinal;
     if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
     CallTimer timer;
-    timer.of(CallTimer::Part::kTap, (*callback)->place, arguments.span(), {});
+    timer.describe(CallTimer::Part::kTap, (*callback)->call_site, arguments.span(), {});
     try {
       tap(*callback, arguments.span());
     } catch (const std::exception& exception) {
       release_run(run_id(*frame));
       return error(frame->api, std::string(exception.what()) + " (tap of " +
                                    (*callback)->description + ", called from " +
-                                   (*callback)->place.site + ")");
+                                   (*callback)->call_site.site + ")");
     }
     return nullptr;
   });
@@ -197,7 +197,7 @@ uint64_t waiting_taps() {
 bool close_taps(int seconds) {
   queue->close();
   const auto since = std::chrono::steady_clock::now();
-  bool is_told = false;
+  bool has_warned = false;
   bool is_abandoned = false;
   while (true) {
     {
@@ -217,8 +217,8 @@ bool close_taps(int seconds) {
           "bellhop: the process ends, and the last %llu taps are not called; "
           "barrier_wait() waits for all\n",
           left);
-    } else if (!is_told && waited > kSilence) {
-      is_told = true;
+    } else if (!has_warned && waited > kSilence) {
+      has_warned = true;
       PySys_FormatStderr(
           "bellhop: the process ends when the %llu taps that wait are called, in %d s "
           "at "

@@ -13,13 +13,13 @@ constexpr std::size_t kQubitsOnOneThread = 10;
 
 }  // namespace
 
-ThreadControl ThreadControl::of(void* library) {
+OpenMpControl OpenMpControl::find_in(void* library) {
   return {reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads")),
           reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"))};
 }
 
-SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits,
-                     std::size_t teams) {
+OpenMpLimit::OpenMpLimit(const OpenMpControl& control, std::size_t qubits,
+                         std::size_t teams) {
   const bool is_small = qubits <= kQubitsOnOneThread;
   if ((!is_small && teams <= 1) || control.get_max_threads == nullptr ||
       control.set_num_threads == nullptr) {
@@ -32,7 +32,7 @@ SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits,
   restore_ = control.set_num_threads;
 }
 
-SmallTeam::~SmallTeam() {
+OpenMpLimit::~OpenMpLimit() {
   if (restore_ != nullptr) restore_(threads_);
 }
 

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kWorthAnotherThread{200};
 
 // Rows are taken several at a time, so that taking them costs nothing beside them.
-constexpr std::chrono::microseconds kTakenAtOnce{20};
+constexpr std::chrono::microseconds kWorkPerTake{20};
 
 // What the threads of one call share. Helpers that come late find it closed, and touch
 // nothing of the call's.
@@ -59,7 +59,7 @@ class Rows {
     const auto work = a_row * static_cast<Clock::rep>(left);
     const auto worth = static_cast<std::size_t>(work / kWorthAnotherThread) + 1;
     const std::size_t threads = std::min({helpers.threads, left, worth});
-    const auto cheap = static_cast<std::size_t>(kTakenAtOnce / a_row);
+    const auto cheap = static_cast<std::size_t>(kWorkPerTake / a_row);
     const std::size_t share = std::max<std::size_t>(left / (8 * threads), 1);
     {
       // What is written here and before, helpers see by this lock.
