@@ -1,4 +1,4 @@
-// ffi/run_cleanup.cc: what a run that failed has left, wherever it is kept.
+// ffi/run_cleanup.cc: release the resources that a failed execution has left open.
 #include "ffi/run_cleanup.h"
 
 #include <vector>
@@ -6,7 +6,7 @@
 namespace bellhop {
 namespace {
 
-// Never destroyed: programs may fail while the process ends.
+// Never destroyed, because a program may fail while the process exits.
 auto& cleanups = *new std::vector<RunCleanup>;
 
 RunContinues run_continues = nullptr;
