@@ -1,5 +1,5 @@
-// interpreter/daemon_threads.cc: threads that Python ends sleep where C++ would end the
-// process.
+// interpreter/daemon_threads.cc: the std::terminate handler for threads that Python
+// ends.
 #include "interpreter/daemon_threads.h"
 
 #include <Python.h>
@@ -17,6 +17,7 @@ namespace {
 std::terminate_handler former = nullptr;
 bool (*is_main)() = nullptr;
 
+// Returns whether the interpreter is finalizing.
 bool is_finalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
@@ -25,7 +26,8 @@ bool is_finalizing() {
 #endif
 }
 
-// Where an unwound frame lets nothing through: pthread_exit's is no exception of C++.
+// Sleeps forever if pthread_exit unwinds this thread; otherwise calls the previous
+// handler. pthread_exit does not throw a C++ exception, so current_exception() is null.
 [[noreturn]] void terminate() {
   if (is_finalizing() && !is_main() && std::current_exception() == nullptr) {
     while (true) pause();

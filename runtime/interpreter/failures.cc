@@ -1,4 +1,5 @@
-// interpreter/failures.cc: what went wrong in a run, on its way to the caller.
+// interpreter/failures.cc: store the exceptions of failed executions for the Python
+// caller.
 #include "interpreter/failures.h"
 
 #include <algorithm>
@@ -11,20 +12,22 @@
 namespace bellhop {
 namespace {
 
-// XLA reports one failure of a run, and nobody comes for others: of one call on its own
-// thread only the newest wait, and so they do of what fails elsewhere: on threads of
-// XLA's, and in a plain jax.jit.
+// XLA reports only one failure of an execution, so other failures are never taken. For
+// each call, and for all threads without a call (XLA's threads, plain jax.jit), only
+// the newest failures are kept.
 constexpr size_t kWaitingInCall = 64;
 constexpr size_t kWaitingElsewhere = 4096;
 
 thread_local constinit CallFailures* current_call = nullptr;
 
+// Failures by id, each with the call on whose thread it was stored (null: no call).
 template <typename T>
 class FailureStore {
  public:
   using Owner = const CallFailures*;
 
-  // Returns what has waited too long.
+  // Adds a failure. Returns the oldest failure of the same owner if it now has too
+  // many.
   std::optional<T> add(int64_t number, T failure) {
     const std::lock_guard lock(mutex_);
     entries_.push_back({number, current_call, std::move(failure)});
@@ -35,19 +38,22 @@ class FailureStore {
     return remove(std::ranges::find(entries_, current_call, &Entry::owner));
   }
 
+  // Removes and returns a failure by id.
   std::optional<T> take(int64_t number) {
     const std::lock_guard lock(mutex_);
     const auto entry = std::ranges::find(entries_, number, &Entry::number);
     return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
   }
 
+  // Removes and returns the oldest failure of an owner.
   std::optional<T> take_any(Owner owner) {
     const std::lock_guard lock(mutex_);
     const auto entry = std::ranges::find(entries_, owner, &Entry::owner);
     return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
   }
 
-  // Returns what `share` makes of it, before anybody else can take it.
+  // Returns `share(failure)` for the failure with an id, called under the lock so that
+  // no other thread can remove the failure meanwhile.
   auto look(int64_t number, auto&& share) {
     const std::lock_guard lock(mutex_);
     const auto entry = std::ranges::find(entries_, number, &Entry::number);
@@ -72,11 +78,12 @@ class FailureStore {
   std::deque<Entry> entries_;
 };
 
-// Leaked: a program may fail while the process ends.
+// Never destroyed, because a program may fail while the process exits.
 auto& exceptions = *new FailureStore<PyObject*>;
 auto& messages = *new FailureStore<std::string>;
 
-// Not counted: a user's text that names a number must not get what waits under it.
+// Draws a random id. Consecutive ids could be guessed: a user's message that contains
+// an id must not retrieve a stored failure.
 int64_t new_number() {
   static std::mutex mutex;
   static std::random_device source;

@@ -1,5 +1,4 @@
-// interpreter/garbage_collector.cc: Python's collections of garbage, told by its
-// callbacks.
+// interpreter/garbage_collector.cc: count and start garbage collections.
 #include "interpreter/garbage_collector.h"
 
 #include <nanobind/nanobind.h>
@@ -36,7 +35,7 @@ void collect_garbage() {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     try {
-      // It does nothing where one is under way.
+      // gc.collect() does nothing while another thread runs a collection.
       nb::module_::import_("gc").attr("collect")();
     } catch (const nb::python_error&) {
     }

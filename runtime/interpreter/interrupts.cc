@@ -1,5 +1,4 @@
-// interpreter/interrupts.cc: Ctrl-C, where the main thread cannot say that it
-// came.
+// interpreter/interrupts.cc: notice Ctrl-C while the main thread waits in XLA.
 #include "interpreter/interrupts.h"
 
 #include <Python.h>
@@ -22,20 +21,23 @@ using Handler = void (*)(int);
 std::atomic<bool> is_pending{false};
 std::atomic<Handler> python_handler{nullptr};
 
-// From the handler, which may do hardly anything, to a thread, which may.
+// Wakes the watching thread from the signal handler, which may only call
+// async-signal-safe functions.
 struct Pipe {
   int out = -1;
   std::atomic<int> in{-1};
 };
 Pipe wake_pipe;
 
+// Returns the load address of the library that contains an address, or null.
 void* get_library_base(void* address) {
   Dl_info info;
   return dladdr(address, &info) == 0 ? nullptr : info.dli_fbase;
 }
 
-// Others' handlers are left alone: who stands in front of one that stands in front of
-// oneself calls for ever.
+// Returns whether an action is a handler in Python's library. Handlers of other
+// libraries stay installed: if two libraries each chained to the other's handler, they
+// would call each other forever.
 bool is_python_handler(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler != SIG_DFL &&
          action.sa_handler != SIG_IGN &&
@@ -43,6 +45,8 @@ bool is_python_handler(const struct sigaction& action) {
              get_library_base(reinterpret_cast<void*>(&PyErr_CheckSignals));
 }
 
+// The C handler of SIGINT: calls Python's handler, sets the flag and wakes the watching
+// thread.
 void observe(int number) {
   const int error = errno;
   python_handler.load()(number);
@@ -52,12 +56,15 @@ void observe(int number) {
   errno = error;
 }
 
-// Python calls it in the main thread, after the signal's own handler.
+// Clears the flag. Python calls it in the main thread, after it has run the signal's
+// own handler.
 int end_wait(void*) {
   is_pending.store(false);
   return 0;
 }
 
+// Body of the watching thread: for each byte in the pipe, asks Python to call end_wait
+// in the main thread.
 void watch(int out) {
   char byte;
   while (true) {
@@ -67,13 +74,14 @@ void watch(int out) {
   }
 }
 
+// Creates the pipe and starts the watching thread; returns whether both succeeded.
 bool begin_watch() {
   int ends[2];
   if (pipe(ends) != 0) return false;
   for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
   fcntl(ends[1], F_SETFL, O_NONBLOCK);
   try {
-    // It outlives everything.
+    // The thread runs until the process exits.
     std::thread(watch, ends[0]).detach();
   } catch (const std::system_error&) {
     for (const int end : ends) close(end);
@@ -94,7 +102,8 @@ bool has_python_handler() {
 }
 
 void observe_interrupts() {
-  // One thread at a time makes the pipe. Who holds the mutex takes no other lock.
+  // Only one thread creates the pipe. A thread that holds this mutex takes no other
+  // lock.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   struct sigaction action;
@@ -104,12 +113,14 @@ void observe_interrupts() {
   action.sa_handler = observe;
   struct sigaction before;
   sigaction(SIGINT, &action, &before);
-  // Without a GIL the main thread may have set another one meanwhile.
+  // In a free-threaded Python, the main thread may have installed another handler since
+  // the check above.
   if (!is_python_handler(before)) sigaction(SIGINT, &before, nullptr);
 }
 
 void forget_interrupts() {
-  // What comes to the child is not for the parent.
+  // The parent's thread must not receive the child's signals, so the child closes its
+  // copy of the pipe.
   const int in = wake_pipe.in.exchange(-1);
   if (in >= 0) {
     close(in);

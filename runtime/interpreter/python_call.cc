@@ -1,4 +1,5 @@
-// interpreter/python_call.cc: counting calls of Python's, to let them end.
+// interpreter/python_call.cc: count active calls of Python functions, to wait for them
+// at exit.
 #include "interpreter/python_call.h"
 
 #include <atomic>
@@ -10,15 +11,15 @@ namespace bellhop {
 namespace {
 
 constexpr std::chrono::milliseconds kLookForCalls{1};
-// Calls on threads of Python's may never end: the process does so after that long.
+// How long the exit waits for calls on Python's threads, which may never return.
 constexpr std::chrono::milliseconds kForThreadsOfPython{250};
-// How long those that come then wait for that. What the process still does may need
-// them.
+// How long calls that start on Python's threads after that are delayed. Not forever,
+// because the rest of the exit may depend on them.
 constexpr std::chrono::seconds kAtMost{5};
 
-// Calls on threads of XLA's.
+// The number of active calls on XLA's threads.
 std::atomic<int64_t> calls_on_xla_threads{0};
-// The thread that closed, and does what is left.
+// Whether this is the exiting thread, whose own calls are not delayed.
 thread_local constinit bool is_closing_thread = false;
 
 }  // namespace
