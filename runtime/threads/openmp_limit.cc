@@ -1,4 +1,5 @@
-// threads/openmp_limit.cc: small circuits run on the thread that calls them.
+// threads/openmp_limit.cc: limit the OpenMP threads of a plugin for small circuits and
+// batches.
 #include "threads/openmp_limit.h"
 
 #include <dlfcn.h>
@@ -8,7 +9,8 @@
 namespace bellhop {
 namespace {
 
-// A state of this many qubits is 16 KiB: it stays in one core's first cache.
+// Circuits of up to this many qubits run on one thread. Their state takes 16 KiB, which
+// fits into the first-level cache of a core.
 constexpr std::size_t kQubitsOnOneThread = 10;
 
 }  // namespace
