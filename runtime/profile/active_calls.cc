@@ -1,4 +1,4 @@
-// profile/active_calls.cc: what each thread is in the middle of, for others to ask.
+// profile/active_calls.cc: the calls and circuits that each thread is executing now.
 #include "profile/active_calls.h"
 
 #include <algorithm>
@@ -8,9 +8,9 @@ namespace bellhop {
 
 namespace {
 
-// Those that ever were in a step. Who holds the mutex takes no other lock, but that of
-// one thread. Replaced in the child of a fork; never destroyed, as threads may outlive
-// everything.
+// All threads that have ever had an active call and still exist. A holder of the mutex
+// takes no other lock except the mutexes of one thread. Replaced in the child of a
+// fork. Never destroyed, because threads may outlive static objects.
 struct Threads {
   std::mutex mutex;
   std::vector<ThreadActivity*> all;
@@ -52,7 +52,8 @@ ActiveCircuit::~ActiveCircuit() {
 
 namespace {
 
-// A step of its own, if a circuit is under way in a thread; Python has room for it.
+// Appends the circuit that a thread is executing, if any, as a call. Drops it if Python
+// has no memory for its name.
 void append_circuit(ThreadActivity& thread, int64_t now,
                     std::vector<ThreadCalls::Call>& calls) {
   std::string text;
@@ -91,7 +92,7 @@ std::vector<ThreadCalls> list_active_calls() {
 }
 
 void forget_active_calls() {
-  // The old one is left as it is: a thread that is no more may hold its mutex.
+  // The old object is leaked: a thread of the parent process may hold its mutex.
   threads = new Threads;
   threads->all = {&ThreadActivity::here()};
 }

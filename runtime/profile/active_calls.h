@@ -1,4 +1,4 @@
-// profile/active_calls.h: what each thread is in the middle of, for others to ask.
+// profile/active_calls.h: the calls and circuits that each thread is executing now.
 #pragma once
 
 #include <Python.h>
@@ -17,7 +17,7 @@ namespace bellhop {
 #ifdef Py_GIL_DISABLED
 using ActivityMutex = SpinMutex;
 #else
-// The GIL is the lock.
+// The GIL is the lock, so this mutex does nothing.
 struct ActivityMutex {
   void lock() {}
   void unlock() {}
@@ -27,16 +27,21 @@ struct ActivityMutex {
 class ActiveCircuit;
 class ActiveCall;
 
+// The active calls and the active circuit of one thread. Other threads read it under
+// its mutexes.
 struct ThreadActivity {
   ThreadActivity();
   ~ThreadActivity();
   ThreadActivity(const ThreadActivity&) = delete;
   ThreadActivity& operator=(const ThreadActivity&) = delete;
 
+  // Returns the calling thread's object, which is created on first use and removed at
+  // the thread's end.
   static ThreadActivity& here() {
     return known_here_ != nullptr ? *known_here_ : make_here();
   }
 
+  // Python's identifier of the thread.
   const unsigned long thread;
   ActivityMutex mutex;
   const ActiveCall* innermost = nullptr;
@@ -49,7 +54,8 @@ struct ThreadActivity {
   static thread_local constinit inline ThreadActivity* known_here_ = nullptr;
 };
 
-// Nanoseconds, exact to some milliseconds: a quarter of what the exact time costs.
+// Returns the monotonic time in nanoseconds, with a resolution of some milliseconds, in
+// a quarter of the time that the exact clock takes.
 inline int64_t coarse_clock() {
 #ifdef CLOCK_MONOTONIC_COARSE
   constexpr clockid_t kClock = CLOCK_MONOTONIC_COARSE;
@@ -61,12 +67,12 @@ inline int64_t coarse_clock() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// A step of this thread, for as long as it lasts: a call of a compiled function, or of
-// Python in one. Steps nest. It begins and ends with the GIL, and costs no lock but
-// where there is none.
+// Marks a call as active on this thread during its lifetime: a call of a compiled
+// function, or of Python in one. Calls nest. The constructor and the destructor need
+// the GIL; they take a lock only in a free-threaded Python.
 class ActiveCall {
  public:
-  // Of an object that outlives it, and says what it is.
+  // `what` describes the call to Python, and must outlive this object.
   explicit ActiveCall(PyObject* what)
       : what_(what), began_(coarse_clock()), thread_(ThreadActivity::here()) {
     const std::lock_guard lock(thread_.mutex);
@@ -90,11 +96,11 @@ class ActiveCall {
   ThreadActivity& thread_;
 };
 
-// An operation of a circuit, in whichever thread XLA runs it: the innermost step of
-// that. Without the GIL.
+// Marks an operation of a circuit as active on this thread during its lifetime; it is
+// the thread's innermost call. Needs no GIL.
 class ActiveCircuit {
  public:
-  // Names that outlive it.
+  // The names of the circuit and of its device must outlive this object.
   ActiveCircuit(const std::string& circuit, const std::string& device);
   ~ActiveCircuit();
   ActiveCircuit(const ActiveCircuit&) = delete;
@@ -112,19 +118,20 @@ class ActiveCircuit {
   ThreadActivity& thread_;
 };
 
+// The active calls of one thread.
 struct ThreadCalls {
   struct Call {
     PyObject* what;  // a new reference
-    double seconds;  // since it began
+    double seconds;  // since the call began
   };
   unsigned long thread;     // Python's identifier
   std::vector<Call> calls;  // the outermost first
 };
 
-// Of all threads that are in one. With the GIL.
+// Returns the active calls of all threads that have any. Needs the GIL.
 std::vector<ThreadCalls> list_active_calls();
 
-// In the child of a fork, where only this thread is left.
+// Removes all threads but the calling one. Called in the child of a fork.
 void forget_active_calls();
 
 }  // namespace bellhop
