@@ -1,4 +1,4 @@
-// progress/progress.cc: the custom call that says how far a loop is.
+// progress/progress.cc: the custom call that reports the progress of a loop.
 #include "progress/progress.h"
 
 #include <algorithm>
@@ -20,18 +20,21 @@ struct ShownBar {
   Bar* bar;
 };
 
-// Who holds the mutex takes no other lock, the GIL included.
+// A holder of the mutex takes no other lock, nor the GIL.
 struct AllBars {
   std::mutex mutex;
-  std::vector<ShownBar> shown;  // open, or ended and not looked at since
+  std::vector<ShownBar> shown;  // open bars, and ended bars that were not reported yet
   uint64_t numbers = 0;
   uint64_t events = 0;
+  // Whether a thread displays bars.
   bool is_watched = false;
 };
 
-// Never destroyed: programs may outlive everything. Replaced in the child of a fork.
+// Never destroyed, because programs may outlive static objects. Replaced in the child
+// of a fork.
 AllBars* all = new AllBars;
 
+// Marks a bar as ended. The caller holds the mutex.
 void end(Bar& bar, bool failed) {
   bar.ended = ++all->events;
   bar.failed = failed;
@@ -42,7 +45,8 @@ bool is_open(const Bar& bar) {
   return bar.state.load(std::memory_order_relaxed) == Bar::State::kOpen;
 }
 
-// Returns the bar, and whether nobody watches bars yet.
+// Opens a bar (the given one, or a free one if null). Returns it, and whether no thread
+// displays bars yet.
 std::pair<Bar*, bool> begin(const std::shared_ptr<Callback>& callback, Bar* bar,
                             int64_t run_id, int32_t device, int64_t total) {
   std::lock_guard lock(all->mutex);
@@ -63,6 +67,7 @@ std::pair<Bar*, bool> begin(const std::shared_ptr<Callback>& callback, Bar* bar,
   return {bar, !std::exchange(all->is_watched, true)};
 }
 
+// Ends the open bars that a predicate accepts.
 void end_bars_where(bool failed, const auto& is_selected) {
   std::lock_guard lock(all->mutex);
   for (const ShownBar& shown : all->shown) {
@@ -70,24 +75,26 @@ void end_bars_where(bool failed, const auto& is_selected) {
   }
 }
 
-// An iteration that tells of itself costs more than one that does not. Where iterations
-// are short, all but some can do without; where they are not, it does not matter.
+// A report takes time, so a loop with short iterations reports only every kStride
+// iterations.
 constexpr std::chrono::microseconds kShort{100};
 constexpr int64_t kStride = 16;
 
 constexpr int64_t kUnknown = -1;
 
+// Returns the monotonic time in nanoseconds.
 int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch() /
          std::chrono::nanoseconds{1};
 }
 
-// With 64-bit types off, the numbers have 32.
+// Reads an s32 (programs without JAX's 64-bit types) or s64 scalar.
 int64_t load_integer(const XLA_FFI_Buffer& buffer) {
   return buffer.dtype == XLA_FFI_DataType_S32 ? *static_cast<int32_t*>(buffer.data)
                                               : *static_cast<int64_t*>(buffer.data);
 }
 
+// Writes an s32 or s64 scalar.
 void store_integer(const XLA_FFI_Buffer& buffer, int64_t value) {
   if (buffer.dtype == XLA_FFI_DataType_S32) {
     *static_cast<int32_t*>(buffer.data) = static_cast<int32_t>(value);
@@ -96,15 +103,16 @@ void store_integer(const XLA_FFI_Buffer& buffer, int64_t value) {
   }
 }
 
-// Whether it is a number that `integer` reads and `store` writes.
+// Returns whether a buffer is a scalar that load_integer and store_integer support.
 bool is_integer(const void* of_frame) {
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(of_frame);
   return buffer.rank == 0 &&
          (buffer.dtype == XLA_FFI_DataType_S32 || buffer.dtype == XLA_FFI_DataType_S64);
 }
 
-// Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
-// Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
+// Threading: any XLA thread, never with the GIL; takes the mutex of all bars only where
+// a loop begins or ends.
+// Ownership: keeps only numbers; an open bar shares the ownership of its callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
   return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
     if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
@@ -176,10 +184,10 @@ int64_t advance_bar(const std::shared_ptr<Callback>& callback, int64_t run_id,
   const bool begins = done == kLoopBegins;
   const bool is_new = begins || bar == nullptr || !is_open(*bar);
   if (is_new) {
-    if (done == 0) return kStride;  // the end of a loop that has ended
+    if (done == 0) return kStride;  // reports the end of a loop that has ended already
     if (total < 0 && !begins && bar != nullptr) total = bar->total;
     if (total >= 0 && done > total) {
-      // The loop that seemed to have ended is longer than was told.
+      // The loop has more iterations than `total` announced.
       if (bar != nullptr) done += bar->count;
       total = kUnknown;
     }
