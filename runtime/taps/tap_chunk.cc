@@ -1,4 +1,4 @@
-// taps/tap_chunk.cc: writing tapped calls, and finding their arguments.
+// taps/tap_chunk.cc: write tapped calls into a chunk.
 #include "taps/tap_chunk.h"
 
 #include <algorithm>
@@ -10,10 +10,11 @@
 namespace bellhop {
 namespace {
 
-// NumPy arrays are made by copying, so data need no more than words do.
+// NumPy arrays are copies of the data, so the data need only the alignment of a word.
 constexpr size_t kAlignment = alignof(void*);
 
-// A loop may tap in several places; with more than these, layouts are written again.
+// How many recent layouts are searched. A loop with more taps than this writes layouts
+// repeatedly.
 constexpr int kLooksAtChunks = 8;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }

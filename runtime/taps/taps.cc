@@ -1,4 +1,4 @@
-// taps/taps.cc: the custom call that leaves a call to another thread.
+// taps/taps.cc: the custom call that queues a tap, and the thread that makes the calls.
 #include "taps/taps.h"
 
 #include <algorithm>
@@ -22,20 +22,23 @@
 namespace bellhop {
 namespace {
 
-// Signals are looked for this often; only the main thread sees any.
+// The period of signal checks while the main thread waits; other threads receive no
+// signals.
 constexpr std::chrono::milliseconds kSignals{50};
 constexpr std::chrono::seconds kPatience{1};
-// So long the end of the process waits without a word.
+// How long close_taps() waits before it prints a message.
 constexpr std::chrono::seconds kSilence{2};
 
 constexpr size_t kDefaultLimit = 256'000'000;
-// Exceptions hold frames, and so arguments: the first ones and the last one are kept.
+// Exceptions keep frames, and thereby arguments, alive. So only the first ones and the
+// latest one are stored.
 constexpr size_t kMostExceptions = 100;
 
-// Who holds the mutex takes no other lock.
+// A holder of the mutex takes no other lock.
 std::mutex failures_mutex;
 TapFailures failures;
 
+// Stores an exception for take_tap_failures(). Steals the reference. Needs the GIL.
 void record_failure(PyObject* exception) {
   PyObject* dropped = nullptr;
   {
@@ -50,15 +53,19 @@ void record_failure(PyObject* exception) {
   Py_XDECREF(dropped);
 }
 
-// Offers the GIL to threads that wait for it, such as one whose program has ended: they
-// ask only after five milliseconds. To release the GIL and take it again is no offer,
-// since who is woken comes too late. But to wake a thread takes a system call, so a
-// release that took long is followed by a pause. For as long as others had the GIL it
-// is kept then, or one that computes would have it nearly all the time.
+// Offers the GIL to waiting threads between calls, such as the thread of a program that
+// has ended: they request it only after five milliseconds. A thread that is woken by a
+// release comes too late if the GIL is taken again at once. Waking a thread takes a
+// system call, so a release that took long indicates a waiting thread, and is followed
+// by a pause. The next offer comes after this thread has held the GIL for as long as
+// the other threads held it. Otherwise a thread that computes would hold it nearly all
+// the time.
 class GilYielder {
  public:
+  // Releases the GIL if an offer is due. Called after each call.
   void yield_if_due() {
-    // The clock costs as much as a good part of a call.
+    // Reading the clock takes a good part of the time of a call, so only every fourth
+    // call does it.
     if (++calls_ % 4 != 0) return;
     const auto began = Clock::now();
     if (began < after_) return;
@@ -82,9 +89,10 @@ class GilYielder {
   Clock::time_point after_;
 };
 
-// Threading: the consumer's thread; holds the GIL for one chunk after another.
-// Ownership: functions get copies of the arguments, and callbacks go with the last
-// record that shares them, under the GIL.
+// Makes the queued calls until the queue is closed.
+// Threading: runs on the consumer's thread; holds the GIL for one chunk at a time.
+// Ownership: functions receive copies of the arguments; the last record of a chunk that
+// shares a callback releases it, under the GIL.
 void consume(TapQueue& queue) {
   Gil gil;
   while (true) {
@@ -96,7 +104,7 @@ void consume(TapQueue& queue) {
       if (is_profiled()) taken = profile_clock();
     }
     if (chunk == nullptr) return;
-    // The first call of a chunk waits for the GIL, for all of them.
+    // The time that the chunk waited for the GIL counts for its first call.
     int64_t waited = taken == 0 ? 0 : profile_clock() - taken;
     GilYielder gil_yielder;
     queue.consume(
@@ -114,11 +122,12 @@ void consume(TapQueue& queue) {
   }
 }
 
-// Never destroyed: its thread may outlive everything. Replaced in the child of a fork,
-// where no other thread runs.
+// Never destroyed, because its thread may outlive static objects. Replaced in the child
+// of a fork, where no other thread runs.
 TapQueue* queue = new TapQueue(consume, kDefaultLimit);
 
-// After the queue was closed, so at the end of the process.
+// Makes a call on the calling thread, after the queue was closed at exit. Reports
+// exceptions as unraisable. Throws std::runtime_error if no Python call may start.
 void call_now(Callback& callback, std::span<const BufferView> arguments) {
   const PythonCall python;
   if (!python) throw std::runtime_error(kProcessEnds);
@@ -129,8 +138,9 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
   PyErr_WriteUnraisable(callback.function);
 }
 
-// Threading: any XLA thread; never takes the GIL. It waits where the queue is full.
-// Ownership: the arguments are copied, and the record shares the callback.
+// Threading: any XLA thread; never takes the GIL. Blocks while the queue is full.
+// Ownership: copies the arguments; the queued record shares the ownership of the
+// callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
   return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
     if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
@@ -208,7 +218,7 @@ bool close_taps(int seconds) {
     const auto waited = std::chrono::steady_clock::now() - since;
     const unsigned long long left = waiting_taps();
     if (is_abandoned) {
-      // The call under way may never return; its thread ends with the process.
+      // The active call may never return; its thread ends with the process.
       if (waited > std::chrono::seconds(seconds) + kSilence) return true;
     } else if (waited > std::chrono::seconds(seconds)) {
       is_abandoned = true;
@@ -229,7 +239,7 @@ bool close_taps(int seconds) {
 }
 
 void forget_taps() {
-  // The old one is left as it is: its mutex may be locked by a thread that is no more.
+  // The old queue is leaked: a thread of the parent process may hold its mutex.
   queue = new TapQueue(consume, queue->limit());
   for (PyObject* exception : take_tap_failures().exceptions) Py_DECREF(exception);
 }
