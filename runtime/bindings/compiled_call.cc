@@ -1,12 +1,12 @@
 // bindings/compiled_call.cc: the call of a compiled function (QJIT.__call__) in C++.
 //
-// Most calls f(x, y) are no more than jit(table, x, y), where jit is JAX's C++ function
-// and table is the handle of the program's table. So this is what happens here, unless
-// a call may need more: a function that is not compiled yet, arguments of other types,
-// a call within a transformation, effects to wait for, an exception. Then Python's
-// method f._specially(begun, failed, args, kwargs) does it: `begun` is the result of
-// jit, or None before jit is called, and `failed` is the exception that jit raised, or
-// None.
+// Most calls f(x, y) only have to call jit(table, x, y), where jit is JAX's C++
+// function and table is the handle of the program's callback table. This file does
+// that. A call may need more: the function is not compiled yet, arguments have other
+// types, the call is inside a transformation, effects must be awaited, or an exception
+// was raised. Then Python's method f._call_slow_path(begun, failed, args, kwargs) does
+// it: `begun` is the result of jit, or None if jit was not called, and `failed` is the
+// exception that jit raised, or None.
 #include "bindings/compiled_call.h"
 
 #include <nanobind/nanobind.h>
@@ -30,13 +30,14 @@ namespace {
 
 struct CompiledCall {
   PyObject_HEAD
-      // A FastCall; None if every call needs _specially. Python replaces it as a whole.
+      // A FastCall; None if every call needs the slow path. Python replaces it as a
+      // whole.
       PyObject* fast;
 };
 
 std::atomic<Py_ssize_t> runs{0};
 
-// One more of them, for as long as it lasts.
+// Counts a run as active during its lifetime.
 class RunCounter {
  public:
   RunCounter() : others_(runs.fetch_add(1)) {}
@@ -44,6 +45,7 @@ class RunCounter {
   RunCounter(const RunCounter&) = delete;
   RunCounter& operator=(const RunCounter&) = delete;
 
+  // Returns how many other runs were active when this one began.
   Py_ssize_t others() const { return others_; }
 
  private:
@@ -57,14 +59,15 @@ CompiledCall& as_compiled_call(PyObject* self) {
 PyMemberDef members[] = {{"_fast", T_OBJECT, offsetof(CompiledCall, fast), 0, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
 
-// A new reference, as Python's own descriptor gives; null where there is none.
+// Returns the FastCall or None (new reference), or null if the attribute is not set.
 PyObject* get_fast_call(PyObject* self) {
   const nb::ft_object_guard others_wait(self);
   return Py_XNewRef(as_compiled_call(self).fast);
 }
 
-// Made while the module loads: a thread that waits for another one to make them would
-// keep it from running Python.
+// Interned method names. They are created while the module loads. Static variables of a
+// function could deadlock: a thread that waits for their initialisation holds the GIL,
+// which the initialising thread may need.
 struct Methods {
   PyObject* swap_local = PyUnicode_InternFromString("swap_local");
   PyObject* set_local = PyUnicode_InternFromString("set_local");
@@ -72,8 +75,9 @@ struct Methods {
 };
 const Methods* methods = nullptr;
 
-// JAX's state in this thread is another one for as long as it lasts. No error may be
-// set where it begins and ends.
+// Sets JAX's thread-local configuration states during its lifetime. `pairs` holds each
+// state followed by its value. No Python error may be set at construction or
+// destruction.
 class ScopedSettings {
  public:
   explicit ScopedSettings(const nb::tuple& pairs)
@@ -101,6 +105,7 @@ class ScopedSettings {
   ScopedSettings(const ScopedSettings&) = delete;
   ScopedSettings& operator=(const ScopedSettings&) = delete;
 
+  // Returns whether all states were set.
   bool is_applied() const { return set_ == PyTuple_GET_SIZE(pairs_); }
 
  private:
@@ -109,6 +114,8 @@ class ScopedSettings {
   Py_ssize_t set_ = 0;
 };
 
+// Calls Python's method _call_slow_path; returns its result (new reference) or null
+// with an error set.
 PyObject* call_slow_path(PyObject* self, PyObject* begun, PyObject* failed,
                          PyObject* args, PyObject* kwargs) {
   PyObject* named = kwargs == nullptr ? PyDict_New() : Py_NewRef(kwargs);
@@ -121,6 +128,8 @@ PyObject* call_slow_path(PyObject* self, PyObject* begun, PyObject* failed,
   return result;
 }
 
+// Calls JAX's function with `first` before the arguments; returns its result (new
+// reference) or null with an error set.
 PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwargs) {
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   SmallArray<PyObject*, 16> with_first(count + 2);
@@ -133,16 +142,17 @@ PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwa
   });
 }
 
-// What a fast call came to: a result, or an exception. Neither, without an error set,
-// where the call is not fast after all.
+// The outcome of a fast call: a result, an exception, or neither (without an error set)
+// if the call needs the slow path.
 struct Outcome {
   PyObject* result = nullptr;
   PyObject* failed = nullptr;
   bool needs_slow_path = false;
 };
 
-// What a program that asks for its arguments is given first, a new reference; null with
-// an error set. The call lasts as long as the run may.
+// Makes the call object of a program that reads its arguments, in `call`, and returns
+// its handle (new reference); null with an error set. The call object must outlive the
+// execution.
 PyObject* begin_call(std::optional<CallWithArguments>& call, const FastCall& fast,
                      PyObject* args, PyObject* kwargs) {
   try {
@@ -156,6 +166,8 @@ PyObject* begin_call(std::optional<CallWithArguments>& call, const FastCall& fas
   }
 }
 
+// Calls a compiled function without the slow path, if `object`, its FastCall, allows
+// that.
 Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kwargs,
                   std::optional<CallWithArguments>& call) {
   const FastCall& fast = *nb::inst_ptr<FastCall>(object);
@@ -191,7 +203,8 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
   Py_XDECREF(made);
   Py_DECREF(taken);
   if (outcome.result == nullptr) return outcome;
-  // Where the call has compiled a program, it may wait, or print.
+  // JAX may have compiled the function again during the call, and the new program may
+  // need to be awaited, or may print.
   PyObject* const now = get_fast_call(self);
   outcome.needs_slow_path = now != object || (fast.waits && !handlers.has_run()) ||
                             fast.needs_slow_path(outcome.result);
@@ -199,6 +212,7 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
   return outcome;
 }
 
+// Implements CompiledCall.__call__.
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const CallFailures failures;
   const ActiveCall active(self);
@@ -230,6 +244,7 @@ int clear(PyObject* self) {
   return 0;
 }
 
+// Implements tp_dealloc.
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
@@ -239,7 +254,8 @@ void dealloc(PyObject* self) {
 }
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("A compiled function, as far as it is called.")},
+    {Py_tp_doc,
+     const_cast<char*>("Base class of compiled functions; implements their call.")},
     {Py_tp_call, reinterpret_cast<void*>(call)},
     {Py_tp_members, members},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},

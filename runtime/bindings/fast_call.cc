@@ -1,5 +1,5 @@
-// bindings/fast_call.cc: whether a call of a compiled function is no more than one of
-// JAX's.
+// bindings/fast_call.cc: decide whether a call of a compiled function only has to call
+// JAX.
 #include "bindings/fast_call.h"
 
 #include <nanobind/operators.h>
@@ -12,8 +12,9 @@ using namespace nb::literals;
 
 namespace {
 
-// Made while the module loads: a thread that waits for another one to make them would
-// keep it from running Python.
+// Interned attribute names. They are created while the module loads. Static variables
+// of a function could deadlock: a thread that waits for their initialisation holds the
+// GIL, which the initialising thread may need.
 struct Attributes {
   PyObject* aval = PyUnicode_InternFromString("aval");
   PyObject* dtype = PyUnicode_InternFromString("dtype");
@@ -24,7 +25,7 @@ struct Attributes {
 };
 const Attributes* attributes = nullptr;
 
-// Whether an attribute of an object is, or equals, another object.
+// Returns whether an attribute is identical or equal to an object. Drops exceptions.
 bool attribute_equals(PyObject* object, PyObject* attribute, PyObject* expected) {
   PyObject* const value = PyObject_GetAttr(object, attribute);
   const int equal =
@@ -34,8 +35,8 @@ bool attribute_equals(PyObject* object, PyObject* attribute, PyObject* expected)
   return equal == 1;
 }
 
-// Returns an argument in the type that is declared for it (new reference); or null,
-// with no error set, if Python must convert it.
+// Returns an argument converted to its declared type (new reference), or null, with no
+// error set, if Python must convert it.
 PyObject* convert_leaf(PyObject* arg, PyObject* declared) {
   PyObject* const scalars = PyTuple_GET_ITEM(declared, 3);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(scalars); ++i) {
@@ -56,7 +57,7 @@ PyObject* convert_leaf(PyObject* arg, PyObject* declared) {
   return fits ? Py_NewRef(arg) : nullptr;
 }
 
-// Whether JAX's state is what it must be.
+// Returns whether each configuration state of `contexts` has the value that follows it.
 bool has_values(nb::handle value_of, const nb::tuple& contexts) {
   for (std::size_t i = 0; i + 1 < contexts.size(); i += 2) {
     PyObject* now =
@@ -71,6 +72,7 @@ bool has_values(nb::handle value_of, const nb::tuple& contexts) {
   return true;
 }
 
+// Returns whether any of some lists and sets is not empty.
 bool is_any_nonempty(const nb::tuple& unless) {
   for (const nb::handle each : unless) {
     PyObject* const items = each.ptr();
@@ -80,11 +82,12 @@ bool is_any_nonempty(const nb::tuple& unless) {
   return false;
 }
 
+// Returns whether an object is an instance of a type, but not of a subclass.
 bool has_exact_type(PyObject* object, nb::handle type) {
   return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type.ptr()));
 }
 
-// Whether an object's type is one of some.
+// Returns whether an object's exact type is among some types.
 bool has_any_type(const nb::tuple& types, PyObject* object) {
   for (const nb::handle type : types) {
     if (has_exact_type(object, type)) return true;
@@ -92,6 +95,7 @@ bool has_any_type(const nb::tuple& types, PyObject* object) {
   return false;
 }
 
+// Returns whether an argument's exact type is among some types.
 bool has_any_argument_of(const nb::tuple& others, PyObject* args) {
   for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(args); ++j) {
     if (has_any_type(others, PyTuple_GET_ITEM(args, j))) return true;
@@ -99,12 +103,13 @@ bool has_any_argument_of(const nb::tuple& others, PyObject* args) {
   return false;
 }
 
-// XLA copies smaller arrays of NumPy's before a call returns.
+// XLA copies smaller NumPy arrays before a call returns.
 constexpr Py_ssize_t kCopiedLater = 64 * 1024;
 
-// Whether a leaf is there, or on its way: it is copied, or computed. A run that has to
-// wait for one runs on a thread of XLA's, of which there are as many as processors, and
-// not on its caller's. Callbacks that wait for one another there may wait for ever.
+// Returns whether an argument leaf is ready, and not still being copied or computed. An
+// execution that has to wait for an argument runs on an XLA thread instead of its
+// caller's. There are only as many of these as processors, so callbacks that wait for
+// each other there may deadlock.
 bool is_ready(const FastCall& fast, PyObject* leaf) {
   if (has_exact_type(leaf, fast.arrays)) {
     PyObject* const ready = PyObject_CallMethodNoArgs(leaf, attributes->is_ready);
@@ -124,6 +129,7 @@ bool is_scalar(PyObject* value) {
   return PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value);
 }
 
+// Returns whether all leaves of a list are ready.
 bool has_only_ready(const FastCall& fast, PyObject* leaves) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i) {
     if (!is_ready(fast, PyList_GET_ITEM(leaves, i))) return false;
@@ -198,7 +204,7 @@ bool FastCall::needs_slow_path(PyObject* result) const {
 void define_fast_call(nb::module_& m) {
   attributes = new Attributes;
   nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
-                       "What a call of a compiled function needs.")
+                       "The data for fast calls of a compiled function.")
       .def(nb::init<nb::object, nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple,
                     nb::tuple, nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, bool,
                     nb::object, nb::object, nb::object, nb::object, nb::object>(),
