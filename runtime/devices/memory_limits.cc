@@ -1,4 +1,4 @@
-// devices/memory_limits.cc: how much memory this process may have.
+// devices/memory_limits.cc: find out how much memory this process may use.
 #include "devices/memory_limits.h"
 
 #include <sys/resource.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// The number behind a label of a file of the system; infinite where there is none.
+// Returns the number after a label in a file, or infinity if there is none.
 double find_labelled_number(const std::string& file, const std::string& label) {
   std::ifstream stream(file);
   std::string word;
@@ -28,18 +28,19 @@ double find_labelled_number(const std::string& file, const std::string& label) {
   return kUnlimited;
 }
 
-// The number that a file begins with; `otherwise` where it begins with another word, as
-// "max", or cannot be read.
+// Returns the number that a file begins with; `otherwise` if it begins with another
+// word, such as "max", or cannot be read.
 double read_first_number(const std::string& file, double otherwise) {
   double number = 0;
   return std::ifstream(file) >> number ? number : otherwise;
 }
 
-// What is left of a limit, or all of it.
+// Returns a limit, or for Memory::kFree its unused part.
 double subtract_used(double limit, double used, Memory memory) {
   return memory == Memory::kAll ? limit : std::max(0.0, limit - used);
 }
 
+// Returns a soft limit of getrlimit, or infinity.
 double get_resource_limit(int resource, double used, Memory memory) {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -48,7 +49,8 @@ double get_resource_limit(int resource, double used, Memory memory) {
   return subtract_used(static_cast<double>(limit.rlim_cur), used, memory);
 }
 
-// The least of the limits of a cgroup and of those around it.
+// Returns the least limit of a cgroup and its ancestors. `limit` and `used` are names
+// of files in a group's directory.
 double get_group_limit(const std::string& mounted, std::string path, const char* limit,
                        const char* used, Memory memory) {
   double least = kUnlimited;
@@ -62,6 +64,7 @@ double get_group_limit(const std::string& mounted, std::string path, const char*
   }
 }
 
+// Returns the least memory limit of all cgroups of this process.
 double get_cgroup_limit(const std::string& root, Memory memory) {
   double least = kUnlimited;
   std::ifstream groups(root + "/proc/self/cgroup");
@@ -70,7 +73,7 @@ double get_cgroup_limit(const std::string& root, Memory memory) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    // Appended, since GCC 12 warns of "," + std::string (its bug 105651).
+    // Appended, because GCC 12 warns about "," + std::string (GCC bug 105651).
     std::string controllers = ",";
     controllers.append(line, first + 1, second - first - 1).append(",");
     const std::string path = line.substr(second + 1);
@@ -93,8 +96,7 @@ double memory_for_process(Memory memory, const std::string& root) {
   const bool all = memory == Memory::kAll;
   const double kib =
       find_labelled_number(root + "/proc/meminfo", all ? "MemTotal:" : "MemAvailable:");
-  // In pages: all of it, what is in memory, and five others of which the last but one
-  // is data.
+  // Numbers of pages. The sixth number is the size of data and stack.
   std::ifstream sizes(root + "/proc/self/statm");
   double total = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
   sizes >> total >> resident >> shared >> text >> library >> data;
@@ -111,14 +113,15 @@ std::string format_gib(double bytes) {
 }
 
 void throw_no_memory(std::size_t bytes) {
-  throw CircuitError("the system refused " + format_gib(static_cast<double>(bytes)) +
-                     " of memory, and free for this process are " +
+  throw CircuitError("memory allocation failed: expected " +
+                     format_gib(static_cast<double>(bytes)) +
+                     ", got none; free for this process: " +
                      format_gib(memory_for_process(Memory::kFree)) +
                      ". Use fewer wires or shots, or raise the limit.");
 }
 
 std::string make_no_memory_message() {
-  return "the system refused memory, and free for this process are " +
+  return "memory allocation failed; free for this process: " +
          format_gib(memory_for_process(Memory::kFree)) +
          ". Use fewer wires or shots, or raise the limit.";
 }
