@@ -1,4 +1,4 @@
-// callbacks/lookup.cc: the callback that a custom call names.
+// callbacks/lookup.cc: find the callback that a custom call names.
 #include "callbacks/lookup.h"
 
 #include <string>
@@ -22,7 +22,7 @@ const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
 }
 
 const void* find_table(const XLA_FFI_CallFrame& frame) {
-  // The body of the handler makes an error of it.
+  // The handler's body reports the error.
   if (!has_leading_handles(frame, 1)) return nullptr;
   const CallbackTable* const table = program_call(frame).table;
   return table != nullptr ? table
@@ -43,12 +43,13 @@ XLA_FFI_Error* make_missing_callback_error(const XLA_FFI_CallFrame& frame) {
   const auto& python = *static_cast<const XLA_FFI_ByteSpan*>(frame.attrs.attrs[2]);
   return error(
       frame.api,
-      "bellhop: this process has no function for the callback '" +
-          std::string(python.ptr, python.len) +
-          "'. A program keeps the place of its Python functions, not the functions: "
-          "they are those of the jax.jit function it was lowered from, which must be "
-          "lowered in this process, and still be alive, when an exported or serialized "
-          "program is run");
+      "bellhop: the callback '" + std::string(python.ptr, python.len) +
+          "' does not exist in this process. An exported or serialized program "
+          "contains "
+          "only references to its Python functions. Lower the jax.jit function that it "
+          "was made from in this process, and keep that function alive while the "
+          "program "
+          "runs.");
 }
 
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,

@@ -1,4 +1,5 @@
-// callbacks/pending_regions.cc: what started regions wait under.
+// callbacks/pending_regions.cc: results of started regions, and values that stay on
+// devices.
 #include "callbacks/pending_regions.h"
 
 #include <atomic>
@@ -16,15 +17,16 @@ struct Pending {
   PyObject* finish;
 };
 
-// Who holds the mutex takes no other lock; the count alone is read without it.
+// A holder of the mutex takes no other lock. `count` may be read without it.
 std::mutex mutex;
 std::unordered_map<uint64_t, Pending> waiting;
 std::atomic<size_t> count{0};
 uint64_t newest = 0;
 
+// Drops the objects of the executions that a predicate accepts.
 template <typename Predicate>
 void drop_where(Predicate&& is_left) noexcept {
-  // Most runs leave nothing.
+  // Most executions have no objects.
   if (count == 0) return;
   std::vector<PyObject*> gone;
   {
