@@ -1,4 +1,5 @@
-// circuit/sampled_executions.cc: runs of a circuit whose outcomes are drawn.
+// circuit/sampled_executions.cc: draw mid-circuit outcomes, conditioned on
+// postselections.
 #include "circuit/sampled_executions.h"
 
 #include <cmath>
@@ -59,7 +60,8 @@ bool SampledExecutions::draw(const std::array<double, 2>& probabilities,
     for (const bool outcome : {false, true}) {
       weights[outcome] = node->weights[outcome] * survival_share(*node, outcome);
     }
-    // Nothing here survives; the run ends as any other.
+    // No continuation survives the postselections, so every outcome makes the execution
+    // invalid.
     if (weights[0] + weights[1] == 0) weights = node->weights;
   }
   const bool outcome = draw_event(weights[1] / (weights[0] + weights[1]), generator);
@@ -73,7 +75,7 @@ bool SampledExecutions::postselect(double probability, std::mt19937& generator) 
   if (node != nullptr) path_.back().outcome = true;
   const bool is_known = node != nullptr && !is_new_;
   if (!can || (!is_known && !draw_event(probability, generator))) fail();
-  // What follows is not what would.
+  // The state after an impossible postselection is meaningless, so it is not stored.
   if (!can) is_lost_ = true;
   return can;
 }
@@ -94,9 +96,10 @@ SampledExecutions::End SampledExecutions::finish() {
     return {counts, false};
   }
   if (++failures_ == kMostFailures) {
-    throw CircuitError("A shot was drawn " + std::to_string(kMostFailures) +
-                       " times, and its postselections failed each time. Use "
-                       "postselect_mode='hw-like', which drops such shots.");
+    throw CircuitError("the postselections of a shot failed in " +
+                       std::to_string(kMostFailures) +
+                       " executions in succession. Use postselect_mode='hw-like', "
+                       "which drops such shots.");
   }
   return {false, true};
 }
