@@ -1,5 +1,5 @@
-// derivatives/derivative.cc: derivatives of any order of what a circuit measures, from
-// values or adjoint derivatives at shifted parameters.
+// derivatives/derivative.cc: derivatives of any order, from values or adjoint
+// derivatives at shifted parameters.
 #include "derivatives/derivative.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace bellhop {
 namespace {
 
-// Of all dynamic-count parameters of the first `steps` gates and projections, in order.
+// Returns the indices of the dynamic-count parameters of the first `steps` gates and
+// projections, in order.
 Numbers list_dynamic_count_parameters(const Session& session, std::size_t steps) {
   Numbers numbers;
   for (const Step& step : std::span(session.steps).first(steps)) {
@@ -27,13 +28,15 @@ Numbers list_dynamic_count_parameters(const Session& session, std::size_t steps)
   return numbers;
 }
 
-// How many columns a vector of these numbers has.
+// Returns the length of a vector with a column for each of these dynamic-count
+// parameters.
 std::size_t count_columns(const Numbers& dynamic_count) {
-  // A program may number its parameters in any order.
+  // The program may number its parameters in any order.
   return dynamic_count.empty() ? 0 : column_of(std::ranges::max(dynamic_count)) + 1;
 }
 
-// Calls act for each choice of `size` numbers: 00, 01, 02, ..., 11, 12, ...
+// Calls `act` for each combination with repetition of `size` indices, in the order 00,
+// 01, 02, ..., 11, 12, ...
 template <typename Act>
 void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
   if (from.empty() && size > 0) return;
@@ -50,10 +53,10 @@ void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
   }
 }
 
-constexpr const char* kDerivative = "A derivative of a circuit";
-constexpr const char* kDirections = "The directions of a derivative";
+constexpr const char* kDerivative = "derivative of a circuit";
+constexpr const char* kDirections = "directions of a derivative";
 
-// All directions, written out.
+// The vectors of all directions, read from the session.
 class DirectionVectors {
  public:
   DirectionVectors(const Session& session, const DirectionRows& directions,
@@ -71,11 +74,13 @@ class DirectionVectors {
     }
   }
 
+  // Returns direction k of a row.
   std::span<const double> of(std::size_t row, std::size_t k) const {
     return of_rows_[row * order_ + k];
   }
 
-  // The product of a row's directions at a choice, summed over the choice's orders.
+  // Returns the product of a row's directions at a combination of parameters, summed
+  // over all permutations of the combination.
   double weight(std::size_t row, Numbers choice) const {
     double sum = 0;
     do {
@@ -88,7 +93,7 @@ class DirectionVectors {
     return sum;
   }
 
-  // Whether any is not zero there.
+  // Returns whether any direction is nonzero at a parameter.
   bool is_nonzero(std::int32_t number) const {
     return std::ranges::any_of(by_id_, [=](const auto& entry) {
       return entry.second[column_of(number)] != 0;
@@ -107,12 +112,13 @@ double dot(std::span<const double> a, std::span<const double> b) {
 
 void check_size(std::size_t expected, std::size_t given) {
   if (given == expected) return;
-  throw CircuitError("A derivative of " + std::to_string(expected) +
-                     " numbers is asked for as " + std::to_string(given) + ".");
+  throw CircuitError("derivative buffer: expected " + std::to_string(expected) +
+                     " elements, got " + std::to_string(given) + ".");
 }
 
-// The derivatives by all static-count parameters. They do not depend on the order of
-// parameters, so each choice of these is looked at once, for all of its orders.
+// Computes the derivatives with respect to all static-count parameters. A derivative
+// does not depend on the order of its parameters, so each combination is computed once,
+// and written for all of its permutations.
 class Tensor {
  public:
   Tensor(Session& session, const PerRow<std::span<const double>>& params,
@@ -136,6 +142,7 @@ class Tensor {
     check_size(size, result.size());
   }
 
+  // Computes all derivatives.
   void run() {
     std::ranges::fill(result_, 0.0);
     if (result_.empty()) return;
@@ -167,7 +174,7 @@ class Tensor {
   }
 
  private:
-  // One run's part in a derivative: by the static-count parameters of a choice.
+  // The contribution of one execution to the derivative of a combination.
   struct Part {
     std::size_t choice;
     std::size_t run;
@@ -175,9 +182,10 @@ class Tensor {
   };
   struct Choice {
     Numbers by;
-    std::vector<double> weights;  // of the rows
+    std::vector<double> weights;  // of each row of directions
   };
 
+  // Adds the points of a derivative, and executes them if enough have been collected.
   void add(const Numbers& static_count, const Numbers& dynamic_count,
            const std::vector<double>& weights) {
     Numbers all = static_count;
@@ -191,6 +199,7 @@ class Tensor {
     if (runs_.size() * of_run + parts_.size() >= kNumbersAtOnce) flush();
   }
 
+  // Executes the collected points and adds their contributions to the result.
   void flush() {
     if (parts_.empty()) return;
     if (has_jacobians_) {
@@ -210,6 +219,8 @@ class Tensor {
     runs_.clear();
   }
 
+  // Adds the contribution of one execution, for one row of the batch and one row of
+  // directions.
   void add_part(const Part& part, std::size_t element, std::size_t row) {
     const Choice& choice = choices_[part.choice];
     const double factor = part.coefficient * choice.weights[row];
@@ -238,7 +249,7 @@ class Tensor {
     }
   }
 
-  // Calls act with the place of an entry, for each order of its numbers.
+  // Calls `act` with the index in the result of each permutation of some parameters.
   template <typename Act>
   void for_each_order(Numbers numbers, std::size_t first, Act&& act) const {
     do {
@@ -269,7 +280,8 @@ void differentiate(Session& session, const PerRow<std::span<const double>>& para
                    std::span<double> result, const Helpers& helpers) {
   Tensor tensor(session, params, by, measured, result, helpers);
   if (session.device->shots == 0 || by.directions.order == 0) return tensor.run();
-  // Derivatives in directions come in any order, and each begins at the same seed.
+  // XLA may execute derivatives along directions in any order, so each begins with the
+  // same seed.
   const std::mt19937 generator = session.device->generator;
   tensor.run();
   session.device->generator = generator;

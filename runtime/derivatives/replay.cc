@@ -1,4 +1,4 @@
-// derivatives/replay.cc: gates that were kept, run on devices of their own.
+// derivatives/replay.cc: execute the steps that a session has stored on other devices.
 #include "derivatives/replay.h"
 
 #include <algorithm>
@@ -20,12 +20,12 @@
 namespace bellhop {
 namespace {
 
-// Lightning applies a gate on one thread, whatever the size of the state, so rows pay
-// as long as there is memory for the states that are worked on at a time: so many bytes
-// of them all together. What is left of the plugin's own threads is shared among them.
+// The memory for the states of parallel executions. Lightning applies a gate on one
+// thread, also for large states, so parallel executions are faster while their states
+// fit into memory. They share the plugin's own threads.
 constexpr std::size_t kBytesOfStates = std::size_t{1} << 30;
 
-// How many threads may run circuits of so many qubits.
+// Returns how many threads may execute circuits with this number of qubits at a time.
 std::size_t count_parallel_runs(std::size_t qubits, const Helpers& helpers,
                                 std::size_t runs) {
   const std::size_t by_memory = (kBytesOfStates / sizeof(std::complex<double>)) >>
@@ -33,11 +33,12 @@ std::size_t count_parallel_runs(std::size_t qubits, const Helpers& helpers,
   return std::max<std::size_t>(1, std::min({by_memory, helpers.threads, runs}));
 }
 
-// Where a circuit is run: a row of a batch, the static-count parameters, which are null
-// where each step has its own, and shifts of dynamic-count ones.
+// The parameters of one execution: the parameters of a row of a batch, with the
+// static-count parameters replaced (unless null) and shifted, and the dynamic-count
+// ones shifted.
 class Point {
  public:
-  // For what is applied to the circuit of one point after another.
+  // Memory that one point after another uses on a thread.
   struct Scratch {
     std::vector<double> params;
     std::vector<double> step_params;
@@ -67,7 +68,7 @@ class Point {
 
   std::size_t row() const { return row_; }
 
-  // Those of a step, until the next one's are asked for.
+  // Returns the parameters of a step; valid until the next call.
   std::span<const double> params_of(const Step& step) const {
     const std::span<const double> here = step.params.of(row_);
     if (is_dynamic_count(step.offset)) return shift_step_params(step, here);
@@ -78,6 +79,7 @@ class Point {
   }
 
  private:
+  // Returns the dynamic-count parameters of a step, shifted.
   std::span<const double> shift_step_params(const Step& step,
                                             std::span<const double> here) const {
     bool is_copied = false;
@@ -97,8 +99,8 @@ class Point {
   Scratch& scratch_;
 };
 
-// Runs the gates that a circuit was applied, on one thread. Its device goes back to the
-// pool at the end, or is destroyed where something was thrown.
+// Executes the stored steps of a circuit on one device, which one thread uses. The
+// destructor returns the device to its pool, or destroys it if an exception was thrown.
 class DeviceRunner {
  public:
   DeviceRunner(const Session& kept, bool adjoint, std::size_t teams)
@@ -114,6 +116,7 @@ class DeviceRunner {
   DeviceRunner(const DeviceRunner&) = delete;
   DeviceRunner& operator=(const DeviceRunner&) = delete;
 
+  // Executes the first `steps` steps at a point and calls `measure(session)`.
   template <typename Measure>
   void run(std::size_t steps, const Point& point, const RunSeeds& seeds,
            std::size_t number, Measure&& measure) {
@@ -146,8 +149,13 @@ class DeviceRunner {
   bool is_sound_ = true;
 };
 
+// Throws CircuitError unless the steps were recorded and all parameters and shifts are
+// in range.
 void check(const Session& recorded, std::size_t params, const Points& points) {
-  if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
+  if (!recorded.keeps_steps)
+    throw CircuitError(
+        "internal error: the circuit was started without recording its steps "
+        "(record=1).");
   for (const Step& step : recorded.steps) {
     if (is_dynamic_count(step.offset)) continue;
     const auto least = step.offset == kLastParameters
@@ -164,21 +172,23 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
     for (const Shift& shift : point) {
       if (is_dynamic_count(shift.number)) continue;
       if (shift.number < 0 || static_cast<std::size_t>(shift.number) >= known) {
-        throw CircuitError("parameter " + std::to_string(shift.number) + " of " +
-                           std::to_string(params) + " is shifted.");
+        throw CircuitError("internal error: shift of parameter " +
+                           std::to_string(shift.number) + ", expected 0 to " +
+                           std::to_string(static_cast<std::int64_t>(known) - 1) + ".");
       }
     }
   }
 }
 
-// All runs of one call.
+// The executions of one call: each row of the batch at each point.
 struct Replays {
   const Session& kept;
-  PerRow<std::span<const double>> params;  // of replays
+  PerRow<std::span<const double>> params;  // of the circuit's static-count parameters
   const Points& points;
   const Measuring& measuring;
   const Jacobians* jacobians;
 
+  // Executes and measures all rows at all points.
   void run(const Helpers& helpers) const {
     const std::size_t rows = std::max<std::size_t>(kept.rows, 1) * points.shifts.size();
     Helpers some = helpers;
@@ -208,6 +218,7 @@ struct Replays {
  private:
   using Work = std::function<void(const Point&, std::size_t)>;
 
+  // Returns a function that executes points on a plugin's device.
   Work make_device_work(const RunSeeds& seeds, std::size_t threads) const {
     const auto runner =
         std::make_shared<DeviceRunner>(kept, jacobians != nullptr, threads);
@@ -217,6 +228,7 @@ struct Replays {
     };
   }
 
+  // Returns a function that executes points in the engine.
   Work make_engine_work(const RunSeeds& seeds) const {
     const auto walk = std::make_shared<engine::Walk>(
         engine::Layout{kept.qubits, /*rows_in_lanes=*/false, kept.beginning->precision},
@@ -233,6 +245,7 @@ struct Replays {
     };
   }
 
+  // Measures a plugin's session, and writes outputs and Jacobian of execution `number`.
   void measure(Session& session, std::size_t row, std::size_t number) const {
     std::vector<double> unused;
     std::vector<Output> outputs;
@@ -256,7 +269,7 @@ struct Replays {
   }
 };
 
-std::string describe() { return "A circuit that is run again for its derivative"; }
+std::string describe() { return "execution of the circuit for its derivative"; }
 
 }  // namespace
 
