@@ -13,8 +13,9 @@
 namespace bellhop {
 namespace {
 
+// The handler of bellhop_circuit_jvp.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if it does not keep the derivative.
+// Ownership: borrows the session; closes it if the derivative is not stored there.
 ffi::Error jvp_handler(ffi::RunId run, HandleBuffer handle,
                        ffi::BufferR1<ffi::F64> directions,
                        ffi::BufferR0<ffi::S32> derivative,
@@ -26,8 +27,9 @@ ffi::Error jvp_handler(ffi::RunId run, HandleBuffer handle,
   });
 }
 
+// The handler of bellhop_circuit_vjp.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if its derivative is another's.
+// Ownership: borrows the session; closes it if the derivative is not stored there.
 ffi::Error vjp_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                        ffi::BufferR2<ffi::F64> cotangents,
                        ffi::BufferR0<ffi::S32> derivative,
@@ -35,7 +37,7 @@ ffi::Error vjp_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto shape = cotangents.dimensions();
     expect_count(static_cast<std::size_t>(shape[0]), id->element_count(),
-                 "The perturbations of cotangents");
+                 "perturbations of cotangents");
     std::ranges::fill(span_of(*id), lease->dynamic_count.vjp(
                                         *derivative.typed_data(), span_of(cotangents),
                                         static_cast<std::size_t>(shape[0]),
@@ -43,8 +45,9 @@ ffi::Error vjp_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle
   });
 }
 
+// The handler of bellhop_circuit_cotangents.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if the id is not that of a VJP.
+// Ownership: borrows the session; closes it if the id is not a sum of ids of VJPs.
 ffi::Error cotangents_handler(ffi::RunId run, HandleBuffer handle,
                               ffi::BufferR1<ffi::F64> id,
                               ffi::BufferR0<ffi::S32> number,
@@ -57,8 +60,9 @@ ffi::Error cotangents_handler(ffi::RunId run, HandleBuffer handle,
   });
 }
 
+// The handler of bellhop_circuit_steps.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed.
+// Ownership: borrows the session.
 ffi::Error steps_handler(ffi::RunId run, HandleBuffer handle, HandleResult result,
                          ffi::ResultBufferR0<ffi::S32> steps) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
@@ -66,8 +70,9 @@ ffi::Error steps_handler(ffi::RunId run, HandleBuffer handle, HandleResult resul
   });
 }
 
+// The handler of bellhop_circuit_direction.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if it did not give an id.
+// Ownership: borrows the session; closes it if an id is unknown.
 ffi::Error direction_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer handle,
                              ffi::BufferR1<ffi::F64> ids, ffi::BufferR2<ffi::F64> parts,
                              ffi::BufferR0<ffi::S32> number,
@@ -75,12 +80,12 @@ ffi::Error direction_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer 
   return with_one_circuit({run, handle}, [&](Lease& lease) {
     const auto columns = static_cast<std::size_t>(parts.dimensions()[1]);
     if (static_cast<std::size_t>(parts.dimensions()[0]) != ids.element_count()) {
-      throw CircuitError(std::to_string(ids.element_count()) +
-                         " directions are given " +
-                         std::to_string(parts.dimensions()[0]) + " parts.");
+      throw CircuitError("tangents of a direction: expected " +
+                         std::to_string(ids.element_count()) + " rows, got " +
+                         std::to_string(parts.dimensions()[0]) + ".");
     }
     expect_count(ids.element_count(), results->element_count(),
-                 "The perturbations of directions");
+                 "perturbations of tangents");
     for (std::size_t row = 0; row < ids.element_count(); ++row) {
       results->typed_data()[row] =
           lease->directions.add(ids.typed_data()[row], *number.typed_data(),
@@ -89,8 +94,9 @@ ffi::Error direction_handler(Integer<"bits"> bits, ffi::RunId run, HandleBuffer 
   });
 }
 
+// The handler of bellhop_circuit_remember.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed.
+// Ownership: borrows the session.
 ffi::Error remember_handler(ffi::RunId run, HandleBuffer handle,
                             ffi::BufferR0<ffi::PRED> outcome,
                             ffi::BufferR0<ffi::S32> number, HandleResult result) {
@@ -99,8 +105,9 @@ ffi::Error remember_handler(ffi::RunId run, HandleBuffer handle,
   });
 }
 
+// The handler of bellhop_circuit_recall.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if the outcome was not saved.
+// Ownership: borrows the session; closes it if the outcome is not stored.
 ffi::Error recall_handler(ffi::RunId run, HandleBuffer handle,
                           ffi::BufferR0<ffi::S32> number,
                           ffi::ResultBufferR0<ffi::PRED> outcome) {
@@ -109,8 +116,10 @@ ffi::Error recall_handler(ffi::RunId run, HandleBuffer handle,
   });
 }
 
+// The handler of bellhop_circuit_after, which orders the circuit's end after the
+// anchors.
 // Threading: any XLA thread.
-// Ownership: the session is not touched.
+// Ownership: does not access the session.
 ffi::Error after_handler(ffi::RunId run, HandleBuffer handle,
                          ffi::RemainingArgs /*anchors*/, HandleResult result) {
   return run_guarded(run, handle, [&] { write_handle(result, read_handle(handle)); });

@@ -10,12 +10,14 @@
 namespace bellhop {
 namespace {
 
-// The parsed table of a compiled run. Shared by all executions, never changed.
+// The state of a compiled bellhop_circuit_gates: its parsed gates. Shared by all
+// executions, never changed.
 struct GatesState {
   static inline ffi::TypeId id = {};
   GateTable table;
 };
 
+// Creates the state of a compiled bellhop_circuit_gates from its attributes.
 ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
     Text<"names"> names, List<"code", std::int64_t> code,
     List<"constants", double> constants) {
@@ -24,9 +26,10 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
   });
 }
 
+// The handler of bellhop_circuit_gates.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if a gate fails; one that waits
-// keeps copies.
+// Ownership: borrows the session; closes it if a gate fails. A session that stores
+// gates copies the operands.
 ffi::Error gates_handler(GatesState* state, ffi::RunId run, HandleBuffer handle,
                          ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
                          ffi::Buffer<ffi::S32> dynamic_wires,

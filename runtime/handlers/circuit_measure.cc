@@ -7,14 +7,15 @@
 namespace bellhop {
 namespace {
 
-// The parsed code of a compiled measurement. Shared by all executions, never
-// changed.
+// The state of a compiled bellhop_circuit_measure: its parsed measurements. Shared by
+// all executions, never changed.
 struct MeasureState {
   static inline ffi::TypeId id = {};
   MeasurementList list;
   Derivative derivative;
 };
 
+// Creates the state of a compiled bellhop_circuit_measure from its attributes.
 ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
     List<"code", std::int64_t> code, Integer<"jacobian"> jacobian) {
   return instantiate<MeasureState>([&] {
@@ -23,9 +24,10 @@ ffi::ErrorOr<std::unique_ptr<MeasureState>> prepare_measure(
   });
 }
 
-// Threading: any XLA thread; operations on one session wait for each other, and the
-// rows of a batch are shared with XLA's threads.
-// Ownership: the session is borrowed, and ends here if a measurement fails.
+// The handler of bellhop_circuit_measure.
+// Threading: any XLA thread; operations on one session wait for each other; distributes
+// the rows of a batch over XLA's threads.
+// Ownership: borrows the session; closes it if a measurement fails.
 ffi::Error measure_handler(MeasureState* state, ffi::RunId run, ffi::ThreadPool pool,
                            HandleBuffer handle, ffi::Buffer<ffi::F64> data,
                            Vector vector, HandleResult result,

@@ -14,9 +14,10 @@
 namespace bellhop {
 namespace {
 
-// Threading: any XLA thread; operations on one session wait for each other, and the
-// rows of a batch are shared with XLA's threads.
-// Ownership: the session is borrowed, and ends here if the measurement fails.
+// The handler of bellhop_circuit_mid_measure.
+// Threading: any XLA thread; operations on one session wait for each other; distributes
+// the rows of a batch over XLA's threads.
+// Ownership: borrows the session; closes it if the measurement fails.
 ffi::Error mid_measure_handler(Integer<"postselect"> postselect, Integer<"reset"> reset,
                                Text<"site"> site, ffi::RunId run, ffi::ThreadPool pool,
                                HandleBuffer handle, ffi::BufferR0<ffi::S32> wire,

@@ -13,7 +13,7 @@
 namespace bellhop {
 namespace {
 
-// A compiled circuit. Shared by all executions, never changed.
+// The state of a compiled bellhop_circuit_run. Shared by all executions, never changed.
 struct RunState {
   static inline ffi::TypeId id = {};
   Beginning beginning;
@@ -34,6 +34,7 @@ struct RunState {
   RunState& operator=(const RunState&) = delete;
 };
 
+// Creates the state of a compiled bellhop_circuit_run from its attributes.
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
@@ -53,16 +54,21 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
   return instantiate<RunState>(build, circuit);
 }
 
-// One of those that there need not be.
+// Returns an optional operand; throws CircuitError if it is missing or has another
+// type.
 template <ffi::DataType kType>
 ffi::Buffer<kType> get_operand(const ffi::RemainingArgs& others, std::size_t index) {
   const auto found = others.get<ffi::Buffer<kType>>(index);
-  if (!found) throw CircuitError("An operand is missing, or of another type.");
+  if (!found)
+    throw CircuitError("operand " + std::to_string(index) +
+                       " after the fixed operands of bellhop_circuit_run: expected a "
+                       "buffer of the contract's type, got none or another type.");
   return *found;
 }
 
-// Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
-// Ownership: the session begins and ends here.
+// The handler of bellhop_circuit_run.
+// Threading: any XLA thread; distributes the rows of a batch over XLA's threads.
+// Ownership: opens and closes the session.
 ffi::Error run_handler(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
                        ffi::Buffer<ffi::F64> params, ffi::Buffer<ffi::F64> data,
                        ffi::RemainingArgs others, ffi::RemainingRets values) {
