@@ -53,7 +53,6 @@ class Planner {
     dynamic_wires_ = dynamic_wires;
   }
 
-  // Appends the operations of a gate.
   void add(const Gate& gate) {
     if (!fits(gate)) return refuse(gate);
     gate_ = &gate;
@@ -117,8 +116,7 @@ class Planner {
     if (value) controlled_ |= on;
   }
 
-  // Appends the operations of a gate by its name; returns whether the engine supports
-  // it.
+  // Appends a named gate; returns whether the engine supports it.
   bool add_named(std::string_view name) {
     const auto controlled =
         std::ranges::find(kControlledGates, name, &ControlledGate::name);
@@ -209,8 +207,7 @@ class Planner {
     return add_phase(all, all ^ low, angle(FactorKind::kPhase, -scale));
   }
 
-  // Appends an operation on pairs of amplitudes, or joins its factors to an earlier
-  // one.
+  // Appends factors on pairs of amplitudes, to an earlier operation if possible.
   bool add_pairs(std::uint64_t flips, std::uint64_t mask, std::uint64_t value,
                  std::vector<Factor> factors) {
     if (gate_->inverse) std::ranges::reverse(factors);
@@ -251,7 +248,6 @@ class Planner {
     return true;
   }
 
-  // Appends a matrix gate.
   void add_matrix() {
     const bool is_constant = !gate_->run_time_params;
     if (is_constant && wires_.size() == 1) {
@@ -295,8 +291,7 @@ class Planner {
     }
   }
 
-  // Sets where the entries of a matrix or a state are. The slots must be consecutive;
-  // otherwise refuses the gate and returns false.
+  // Sets where a matrix's or state's entries are; false unless they are consecutive.
   bool take_data(Operation& operation) {
     const std::vector<std::int64_t>& slots = gate_->slots;
     const std::int64_t step = slots[0] < 0 ? -1 : 1;
@@ -343,8 +338,7 @@ class Planner {
     return append(operation, on, {});
   }
 
-  // Returns the index of the last operation on some wires, if it is the last on each of
-  // them.
+  // Returns the last operation on some wires if it is the last on each of them.
   std::size_t last_on(std::uint64_t wires) const {
     std::optional<std::size_t> last;
     for (std::size_t i = 0; i < last_.size(); ++i) {
