@@ -1,4 +1,4 @@
-// bindings/native_function.cc: how the frontend describes a C function.
+// bindings/native_function.cc: the Python class that describes a C function.
 #include "bindings/native_function.h"
 
 #include <nanobind/stl/string.h>
@@ -27,7 +27,10 @@ NativeParameter::Kind kind_of(const std::string& name) {
   if (name == "pointer") return NativeParameter::Kind::kPointer;
   if (name == "constant") return NativeParameter::Kind::kConstant;
   if (name == "constants") return NativeParameter::Kind::kConstants;
-  throw std::invalid_argument("unknown kind of parameter: " + name);
+  throw std::invalid_argument(
+      "kind of a native parameter: expected value, pointer, constant or constants, "
+      "got " +
+      name);
 }
 
 }  // namespace

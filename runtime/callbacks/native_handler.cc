@@ -10,7 +10,7 @@
 namespace bellhop {
 namespace {
 
-// The threads of XLA that may help a call.
+// Returns the XLA threads that may run tasks for a call.
 Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
   XLA_FFI_ThreadPool_NumThreads_Args count{
       XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr, frame.ctx, nullptr};
@@ -30,27 +30,29 @@ Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
           }};
 }
 
-// Threading: any XLA thread, without the GIL; takes no lock, but that of the published
-// tables in a plain jax.jit. A thread-safe function runs on XLA's threads too.
-// Ownership: arguments and results are the program's buffers, for the length of the
-// call. The table, or for a published one the handler, keeps the function.
+// The handler of bellhop_native.
+// Threading: any XLA thread, without the GIL. In a plain jax.jit it takes the lock of
+// the published tables; otherwise it takes no lock. A thread-safe function runs on
+// XLA's threads too.
+// Ownership: arguments and results are the program's buffers, for the duration of the
+// call. The table owns the function; for a published table the handler shares it.
 XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
-  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
-    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+  return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
     CallTimer timer;
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-    if (callback == nullptr) return no_such_callback(*frame);
+    if (callback == nullptr) return make_missing_callback_error(*frame);
     const NativeFunction* const function = (*callback)->native.get();
     Buffers arguments(frame->args.args, 1, frame->args.size);
     Buffers results(frame->rets.rets, 0, frame->rets.size);
     if (function == nullptr || !function->fits(arguments.span(), results.span())) {
       return error(frame->api, "bellhop: " + (*callback)->description +
-                                   ": the program's buffers are not those that the "
-                                   "native function was declared with");
+                                   ": the types or shapes of the program's buffers "
+                                   "differ from the native function's declaration");
     }
-    timer.of(CallTimer::Part::kCall, (*callback)->place, arguments.span(),
-             results.span());
+    timer.describe(CallTimer::Part::kCall, (*callback)->call_site, arguments.span(),
+                   results.span());
     function->call(arguments.span(), results.span(),
                    function->is_thread_safe() ? xla_threads(*frame) : Helpers{});
     return nullptr;

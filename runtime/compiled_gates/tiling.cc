@@ -1,5 +1,5 @@
-// compiled_gates/tiling.cc: the operations of a program in groups, each for a few bits
-// of the index.
+// compiled_gates/tiling.cc: group the operations of a program by the index bits that
+// they act on.
 #include "compiled_gates/tiling.h"
 
 #include <bit>
@@ -11,18 +11,19 @@ namespace {
 
 using OperationKind = Operation::Kind;
 
-// The lowest bits are in each tile, so that it is gathered from whole lines of the
-// cache, four at a time.
+// The lowest bits are in each tile, so that it is gathered from whole cache lines, four
+// at a time.
 constexpr std::uint64_t kLowest = 0b11111;
-// So many operations are looked at for one group.
+// The most operations that are considered for one group.
 constexpr std::size_t kLookedAt = 4096;
 
 struct Reach {
-  std::uint64_t inside;  // bits that a tile must have
-  std::uint64_t mixed;   // bits whose values it mixes
-  std::uint64_t read;    // bits that it only depends on
+  std::uint64_t inside;  // index bits that the tile must contain
+  std::uint64_t mixed;   // index bits that the operation may change
+  std::uint64_t read;    // index bits that the operation only reads
 };
 
+// Returns which index bits an operation needs, changes and reads.
 Reach reach_of(const Operation& operation) {
   if (operation.kind == OperationKind::kState)
     return {~std::uint64_t{0}, ~std::uint64_t{0}, 0};
@@ -79,7 +80,8 @@ class Grouping {
   }
 
  private:
-  // Takes those that nothing before them holds up, as long as the tile has room.
+  // Chooses operations that commute with all operations before them that were not
+  // chosen, while their bits fit into the tile.
   std::vector<std::size_t> choose() {
     tile_ = kLowest;
     std::uint64_t mixed = 0, read = 0;  // by operations that are not taken
@@ -117,6 +119,7 @@ class Grouping {
     return chosen;
   }
 
+  // Appends an operation to a group, in terms of the group's bits and parameters.
   void add(Group& group, Operation operation) const {
     if (operation.kind == OperationKind::kMatrix) {
       std::vector<std::uint8_t>& bits = group.targets.emplace_back();

@@ -1,5 +1,5 @@
-// engine/batch_execution.cc: circuits in the engine, the rows of a batch as many at a
-// time as a register has lanes.
+// engine/batch_execution.cc: execute circuits in the engine, as many rows of a batch at
+// a time as a register has lanes.
 #include "engine/batch_execution.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool differs_by_row(const Measuring& measuring) {
   });
 }
 
-// Rows first .. first + count, in the lanes of one thread's states.
+// The states of some rows of a batch, in the lanes of one thread's registers.
 class Group {
  public:
   Group(const Session& batch, const Measuring& measuring, const Jacobians* jacobians,
@@ -46,8 +46,8 @@ class Group {
         lanes_(walk_.states().lanes()),
         padded_(batch.steps.size()) {}
 
-  // Runs the gates of the rows, and what is measured between them; `before` takes each
-  // step.
+  // Applies all steps to rows first to first + count - 1; calls `before` with each step
+  // first.
   template <typename Before>
   void forward(std::size_t first, std::size_t count, const Before& before) {
     rows_ = {first, count};
@@ -62,7 +62,7 @@ class Group {
   // Lets threads share the work on a row.
   void lend(const Helpers& helpers) { walk_.states().lend(&helpers); }
 
-  // The probabilities of a wire's outcomes in a lane.
+  // Returns the probabilities of a wire's outcomes in a lane.
   std::array<double, 2> probabilities_of(std::int32_t wire, std::size_t lane) {
     return probabilities(walk_.states(), walk_.ket(), wire, lane);
   }
@@ -75,7 +75,7 @@ class Group {
   }
 
  private:
-  // Padded as parameters are.
+  // Returns the directions of the rows, padded like the parameters.
   Direction direction() {
     if (jacobians_ == nullptr || !jacobians_->direction) return {};
     const auto& rows = *jacobians_->direction;
@@ -88,8 +88,8 @@ class Group {
 
   bool is_full() const { return rows_.count == lanes_; }
 
-  // Where there are less rows than lanes the last stands in the others once more, so
-  // that none reads past the end.
+  // If there are fewer rows than lanes, the parameters of the last row fill the other
+  // lanes, so that no lane reads past the end.
   void pad(std::size_t i) {
     const PerRow<KeptNumbers>& params = batch_.steps[i].params;
     if (params.stride == 0 || is_full()) return;
@@ -111,6 +111,7 @@ class Group {
             step.params.stride, step.wires.of(rows_.first)};
   }
 
+  // Undoes all steps and adds the derivatives of the rows.
   void differentiate(const std::vector<Amplitudes>& bras) {
     const std::size_t size = jacobians_->height * jacobians_->columns;
     const auto of_rows =
@@ -200,6 +201,7 @@ void for_each_group(const Session& batch, const Measuring& measuring,
   }
 }
 
+// Executes and measures all rows of a batch.
 void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers) {
   for_each_group(batch, measuring, jacobians, helpers,
@@ -208,12 +210,12 @@ void run_rows(const Session& batch, const Measuring& measuring,
                  });
 }
 
-constexpr const char* kRows = "The rows of a batch";
+constexpr const char* kRows = "rows of a batch";
 
-// How likely a run is where a wire is measured.
+// The probabilities of a row at the measurement of a wire.
 struct Likelihood {
-  std::array<double, 2> both;  // with each outcome
-  double postselected = 1;     // its postselections so far, each where it is
+  std::array<double, 2> both;  // of each outcome
+  double postselected = 1;     // joint probability of its postselections so far
 };
 
 std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t wire,
@@ -241,8 +243,8 @@ std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t w
   return found;
 }
 
-// That by which a tree goes on for all rows: an outcome happens where it does in some
-// row. And postselections are as unlikely as in the row where they are most.
+// Combines the probabilities of all rows, for the enumeration: an outcome occurs if it
+// occurs in some row, and postselections have the probability of the least likely row.
 Likelihood likelihood_for_all(const std::vector<Likelihood>& rows) {
   Likelihood most = rows.front();
   for (const Likelihood& row : rows) {
@@ -275,7 +277,8 @@ bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
     const bool postselects = measurement.postselect != MidMeasurement::kNoPostselection;
     bool outcome = measurement.postselect == 1;
     if (!postselects) {
-      // What only a plugin can apply goes through all outcomes.
+      // If the engine cannot apply the gates, the probabilities are unknown, so both
+      // outcomes are enumerated.
       Likelihood likelihood{{1, 1}};
       if (batch.branches.is_new() && runs_gates(batch)) {
         likelihood = likelihood_for_all(likelihoods_of_rows(batch, wire, helpers));

@@ -1,4 +1,5 @@
-// engine/state_evolution.cc: through the steps of a circuit, forward and back.
+// engine/state_evolution.cc: apply the steps of a circuit to a state, forward and
+// backward.
 #include "engine/state_evolution.h"
 
 #include "gates/gate_table.h"
@@ -12,12 +13,14 @@ std::size_t parts_of(const Step& step) {
   return step.gates->parts(static_cast<std::size_t>(step.iterations));
 }
 
-// Where the derivatives by the parameters of a step begin; below zero: there are none.
+// Returns the column of the derivative with respect to a step's first parameter;
+// negative if there is none.
 std::int64_t first_column(const Step& step, std::size_t columns) {
   if (is_dynamic_count(step.offset))
     return static_cast<std::int64_t>(column_of(step.offset));
   if (step.offset != kLastParameters) return step.offset;
-  // No wrap: `takes_of` in engine_dispatch.cc has seen that there are as many.
+  // No underflow: `takes_of` in engine_dispatch.cc has checked the number of
+  // parameters.
   const std::size_t taken =
       static_cast<std::size_t>(step.iterations) * step.gates->parameters();
   return static_cast<std::int64_t>(columns - taken);
@@ -37,10 +40,10 @@ Ket Walk::ket_with_tangent() {
   return {ket(), states_.get(1)};
 }
 
-// The iterations of a part, as a sweep takes them.
+// Returns the iterations of a part of a step, in the form that the kernels take.
 Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inputs,
                          std::int64_t column) {
-  // Steps may have the same gates, and a place that their parameters share.
+  // Different steps may have the same gates and the same address of parameters.
   if (step_ != &step) states_.forget_matrices();
   step_ = &step;
   const GateTable& gates = *step.gates;

@@ -1,4 +1,4 @@
-// gates/gate.h: a gate of a circuit, as it was parsed.
+// gates/gate.h: a parsed gate of a circuit.
 #pragma once
 
 #include <algorithm>
@@ -64,17 +64,17 @@ struct Gate {
   std::string site;  // the line of the user's program, or empty
   Kind kind = Kind::kNamed;
   bool inverse = false;
-  bool run_time_params = false;  // some parameter is not a constant
+  bool run_time_params = false;  // whether some parameter is not a constant
   bool run_time_wires = false;
   bool has_adjoint_derivative = false;
   double scale = 1;  // times the one parameter of a named gate
   Slots slots;
   std::vector<WireCode> wires;
   std::vector<WireCode> controls;
-  std::vector<WireCode> idle;  // those of a Pauli word's I: checked, and no more
+  std::vector<WireCode> idle;  // wires with I in a Pauli word, which are only validated
   std::vector<bool> control_values;
-  std::vector<std::string> pauli_word;  // empty, or the one word; without I
-  // The parameters where all are constants, in the form that the plugin takes.
+  std::vector<std::string> pauli_word;  // empty, or one word without I
+  // If all parameters are constants: their values, in the plugin's form.
   std::vector<double> params;
   std::vector<std::complex<double>> matrix;
 
@@ -87,11 +87,12 @@ struct Gate {
   }
 };
 
-// A bit of a basis state, for its wire of this number; CircuitError where it is none.
+// Converts a value to the bit of a basis state. `number` is the index of its wire among
+// the state's wires. Throws CircuitError unless the value is 0 or 1.
 inline bool bit_of(double value, std::size_t number) {
   if (value == 0 || value == 1) return value == 1;
   throw CircuitError("expected 0 or 1 for each wire, got " + std::to_string(value) +
-                     " for wire number " + std::to_string(number) + " of them.");
+                     " for the wire with index " + std::to_string(number) + ".");
 }
 
 }  // namespace bellhop

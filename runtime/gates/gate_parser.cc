@@ -1,4 +1,4 @@
-// gates/gate_parser.cc: the gate table of contract.toml, parsed and checked.
+// gates/gate_parser.cc: parse and check the gate table of contract.toml.
 #include <algorithm>
 #include <array>
 
@@ -11,8 +11,9 @@ namespace {
 constexpr std::size_t kAny = ~std::size_t{0};
 constexpr std::size_t kSome = kAny - 1;  // one or more
 
-// Plugins read the parameters and wires of these gates without a look at how many
-// there are, so they are counted here. Gates not listed are the device's to judge.
+// Numbers of parameters and wires of gates. Plugins read these gates' parameters and
+// wires without checking how many there are, so the parser checks. Gates that are not
+// listed are checked by the device.
 struct Arity {
   std::size_t params;
   std::size_t wires;
@@ -66,7 +67,7 @@ void expect_params(const Gate& gate, std::size_t expected) {
   }
 }
 
-// Plugins shift by the number of wires less one.
+// Throws unless the gate has wires: plugins shift by the number of wires minus one.
 void expect_wires(const Gate& gate) {
   if (gate.wires.empty()) reject(gate, "expected one wire or more, got none");
 }
@@ -95,6 +96,7 @@ std::size_t data_size(const Gate& gate, std::size_t scale) {
   return std::size_t{2} << (scale * gate.wires.size());
 }
 
+// Throws CircuitError unless the numbers of parameters and wires fit the gate.
 void check(const Gate& gate) {
   switch (gate.kind) {
     case Gate::Kind::kMatrix:
@@ -138,8 +140,8 @@ void check(const Gate& gate) {
   }
 }
 
-// Plugins compute I in a Pauli word as X. A word of nothing but I turns the global
-// phase.
+// Removes the I factors of a Pauli word, which plugins would treat as X. A word of only
+// I changes the global phase.
 void drop_identities(Gate& gate) {
   std::string& word = gate.pauli_word.front();
   for (std::size_t i = word.size(); i-- > 0;) {
@@ -155,6 +157,7 @@ void drop_identities(Gate& gate) {
   }
 }
 
+// Sets name, kind, Pauli word and source line of a gate from the contract's text.
 void set_name(Gate& gate, std::string name) {
   const std::size_t at = name.find('@');
   if (at != name.npos) {
@@ -171,6 +174,7 @@ void set_name(Gate& gate, std::string name) {
                                                     : Gate::Kind::kNamed;
 }
 
+// Computes the parameters of a gate whose parameters are all constants.
 void fold_constants(Gate& gate, const std::vector<double>& constants) {
   std::vector<double> values(gate.slots.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -191,7 +195,7 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
                      std::span<const double> constants)
     : constants_(constants.begin(), constants.end()) {
   const std::vector<std::string> table = split_lines(names);
-  CodeReader reader("A run of gates", code);
+  CodeReader reader("gates", code);
 
   const auto read_wires = [&](Gate& gate, std::size_t count) {
     std::vector<WireCode> wires;
@@ -250,7 +254,7 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
       }
     }
     if (gate.name == "PauliRot") drop_identities(gate);
-    // Of PSWAP, pennylane-lightning 0.45 computes a wrong derivative.
+    // pennylane-lightning 0.45 computes a wrong derivative of PSWAP.
     gate.has_adjoint_derivative = gate.kind == Gate::Kind::kNamed &&
                                   gate.slots.size() == 1 && gate.name != "PSWAP";
     if (!gate.run_time_params) fold_constants(gate, constants_);

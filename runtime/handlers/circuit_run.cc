@@ -13,7 +13,7 @@
 namespace bellhop {
 namespace {
 
-// A compiled circuit. Shared by all executions, never changed.
+// The state of a compiled bellhop_circuit_run. Shared by all executions, never changed.
 struct RunState {
   static inline ffi::TypeId id = {};
   Beginning beginning;
@@ -35,11 +35,12 @@ struct RunState {
         preparation_offset(amplitudes),
         list(std::move(code)),
         derivative(by) {}
-  ~RunState() { end_sessions_of(beginning); }
+  ~RunState() { end_sessions_begun_by(beginning); }
   RunState(const RunState&) = delete;
   RunState& operator=(const RunState&) = delete;
 };
 
+// Creates the state of a compiled bellhop_circuit_run from its attributes.
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
@@ -57,44 +58,49 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
       prepares.emplace("StatePrep", of_state, std::span<const double>());
     }
     return std::make_unique<RunState>(
-        beginning_of(
+        parse_beginning(
             {library, factory, kwargs, qubits, 0, record, rows, engine, precision},
             circuit),
-        GateTable(names, code, constants), offset_of(offset), std::move(prepares),
-        offset_of(preparation_offset), MeasurementList(measurements),
-        derivative_of(jacobian));
+        GateTable(names, code, constants), parse_offset(offset), std::move(prepares),
+        parse_offset(preparation_offset), MeasurementList(measurements),
+        parse_derivative(jacobian));
   };
   return instantiate<RunState>(build, circuit);
 }
 
-// One of those that there need not be.
+// Returns an optional operand; throws CircuitError if it is missing or has another
+// type.
 template <typename Buffer>
-Buffer operand(const ffi::RemainingArgs& others, std::size_t index) {
+Buffer get_operand(const ffi::RemainingArgs& others, std::size_t index) {
   const auto found = others.get<Buffer>(index);
-  if (!found) throw CircuitError("An operand is missing, or of another type.");
+  if (!found)
+    throw CircuitError("operand " + std::to_string(index) +
+                       " after the fixed operands of bellhop_circuit_run: expected a "
+                       "buffer of the contract's type, got none or another type.");
   return *found;
 }
 
-// Threading: any XLA thread; the rows of a batch are shared with XLA's threads.
-// Ownership: the session begins and ends here.
-ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
-               ffi::AnyBuffer params, ffi::Buffer<ffi::F64> data,
-               ffi::RemainingArgs others, ffi::RemainingRets values) {
+// The handler of bellhop_circuit_run.
+// Threading: any XLA thread; distributes the rows of a batch over XLA's threads.
+// Ownership: opens and closes the session.
+ffi::Error run_handler(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
+                       ffi::AnyBuffer params, ffi::Buffer<ffi::F64> data,
+                       ffi::RemainingArgs others, ffi::RemainingRets values) {
   const Beginning& beginning = state->beginning;
-  return guarded(state, id, beginning, [&] {
-    const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
+  return run_guarded(state, id, beginning, [&] {
+    const ActiveCircuit active(beginning.circuit, beginning.pool.name());
     const std::size_t rows = beginning.rows;
     std::size_t next = 0;
     PerRow<std::span<const std::int32_t>> wires;
     if (state->table.has_dynamic_wires()) {
-      wires = read_per_row(operand<ffi::Buffer<ffi::S32>>(others, next++), rows);
+      wires = read_per_row(get_operand<ffi::Buffer<ffi::S32>>(others, next++), rows);
     }
     GivenNumbers amplitudes;
     if (state->preparation) {
-      amplitudes = read_numbers(operand<ffi::AnyBuffer>(others, next++), rows);
+      amplitudes = read_numbers(get_operand<ffi::AnyBuffer>(others, next++), rows);
     }
     Vector vector;
-    if (others.size() > next) vector = operand<ffi::Buffer<ffi::F64>>(others, next);
+    if (others.size() > next) vector = get_operand<ffi::Buffer<ffi::F64>>(others, next);
     const Handle handle = begin_session(beginning, std::nullopt, id.run_id);
     {
       Lease lease = open_session(handle, id.run_id);
@@ -107,15 +113,15 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
                   state->offset, wires, 1);
       take_measurements(lease.session, whole_circuit_of_thread(), state->list,
                         read_per_row(data, rows), vector, values, state->derivative,
-                        helpers_of(pool));
+                        make_helpers(pool));
     }
     end_session(handle, id.run_id);
   });
 }
 
 const Target kCircuitRun("bellhop_circuit_run",
-                         profiled<handler<run>, CircuitStep::kWhole>,
-                         preparing<prepare_run>);
+                         profile_handler<handler<run_handler>, CircuitStep::kWhole>,
+                         register_and_instantiate<prepare_run>);
 
 }  // namespace
 }  // namespace bellhop

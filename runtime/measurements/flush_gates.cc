@@ -1,4 +1,4 @@
-// measurements/flush_gates.cc: the end of a circuit's waiting.
+// measurements/flush_gates.cc: apply the stored gates of a circuit on its device.
 #include "measurements/flush_gates.h"
 
 #include <span>
@@ -13,7 +13,7 @@ namespace bellhop {
 void apply_waiting(Session& session) {
   if (!session.waits || session.rows > 0) return;
   stop_waiting(session);
-  // To apply them keeps them again where the circuit keeps what it applied.
+  // Applying a step appends it again if the circuit records its steps.
   for (const Step& step : std::exchange(session.steps, {})) {
     if (step.gates == nullptr) {
       project_and_keep(session, step.projection);

@@ -1,4 +1,4 @@
-// measurements/samples.h: what is made of samples, wherever they were drawn.
+// measurements/samples.h: compute the results of measurements from samples.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace bellhop {
 
-// Which shots of a circuit samples are of, in order: all, or those that share a run.
+// The indices of the shots that samples belong to, in ascending order: all shots, or
+// the shots that share an execution.
 class ShotNumbers {
  public:
   explicit ShotNumbers(std::size_t all) : count_(all) {}
@@ -75,7 +76,7 @@ void write_samples(const Measurement& measurement, std::size_t qubits,
   });
 }
 
-// Writes one for each of the shots, of all of the circuit.
+// Writes 1 for each of these shots, and 0 for the other shots of the circuit.
 inline void write_shots(const ShotNumbers& shots, std::span<std::uint8_t> out) {
   std::ranges::fill(out, std::uint8_t{0});
   for (std::size_t i = 0; i < shots.size(); ++i) out[shots[i]] = 1;

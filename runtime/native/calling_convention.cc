@@ -1,4 +1,4 @@
-// native/calling_convention.cc: calls of C functions whose signature is known at run
+// native/calling_convention.cc: call C functions whose signature is known only at run
 // time.
 #include "native/calling_convention.h"
 
@@ -66,7 +66,7 @@ using Integer = int64_t;
 template <size_t>
 using Float = double;
 
-// Calls a function that takes the first words of each sequence.
+// Calls a function with the first words of each sequence.
 template <typename R, size_t... I, size_t... F, size_t... S>
 [[gnu::always_inline]] inline R invoke(void* address, const int64_t* words,
                                        std::index_sequence<I...>,
@@ -80,7 +80,7 @@ template <typename R, size_t... I, size_t... F, size_t... S>
 
 }  // namespace
 
-// A word that differs between rows.
+// A parameter's word that differs between rows.
 struct MovingWord {
   Load load;
   uint8_t word;
@@ -88,7 +88,7 @@ struct MovingWord {
   int64_t stride;
 };
 
-// The rows of one call of a program, with their words.
+// The rows of one call from a program.
 struct Rows {
   void* address;
   int64_t* words;

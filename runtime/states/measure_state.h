@@ -1,4 +1,4 @@
-// states/measure_state.h: measurements of states of the engine.
+// states/measure_state.h: measure states of the engine.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,12 @@ namespace bellhop::engine {
 void measure(States& states, const Measuring& measuring, const RowRange& rows,
              const Sampling& sampling);
 
-// The bras of the values, from state 1 on: a derivative of a value is 2 Re <bra|, that
-// of state 0>. With cotangents there is one, the sum. Along a direction, state 1 is the
-// tangent of state 0, and each bra of an expectation value has its own behind it.
-// Measures too where there are outputs. The derivative of a frequency is that of how
-// likely its samples were.
+// Computes the bras of the measured values, in the state vectors from index 1 on: a
+// derivative of a value is 2 Re <bra|d ket>, where ket is state vector 0. With
+// cotangents there is one bra, their weighted sum. Along a direction, state vector 1 is
+// the tangent of the ket, and each bra of an expectation value is followed by its
+// tangent. Also measures if there are outputs. The derivative of a frequency is the
+// score function of its samples.
 std::vector<Amplitudes> bras_of(States& states, const Measuring& measuring,
                                 const RowRange& rows, const Jacobians& jacobians,
                                 const Sampling& sampling);

@@ -126,7 +126,8 @@ void restore(const States& states, const Amplitudes& ket, const Projection& proj
     if (moves(projection)) move(states, numbers, wire, false);
     states.multiply(ket, 1 / factor);
     if (removed.size() < bytes_removed<Real>(states)) {
-      throw CircuitError("a projection is undone whose amplitudes were not kept.");
+      throw CircuitError(
+          "internal error: the amplitudes before a projection were not stored.");
     }
     const std::size_t first = removed.size() - bytes_removed<Real>(states);
     const Real* next = reinterpret_cast<const Real*>(removed.data() + first);

@@ -1,4 +1,4 @@
-// states/states.cc: the memory of a thread that runs circuits in the engine.
+// states/states.cc: the memory of a thread that executes circuits in the engine.
 #include "states/states.h"
 
 #include <algorithm>

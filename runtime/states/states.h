@@ -1,4 +1,4 @@
-// states/states.h: the memory of a thread that runs circuits in the engine.
+// states/states.h: the memory of a thread that executes circuits in the engine.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace bellhop::engine {
 
-// What an operation takes one thread for each amplitude, roughly.
+// Roughly what an operation takes one thread for each amplitude.
 constexpr double kNanosecondsOfAmplitude = 0.2;
 
-// Amplitudes as what they are stored in.
+// Amplitudes as arrays of their stored type.
 template <typename Real>
 struct AmplitudesOf {
   explicit AmplitudesOf(const Amplitudes& state)
@@ -27,7 +27,8 @@ struct AmplitudesOf {
   Real* imag;
 };
 
-// Calls visit(AmplitudesOf...) with states of one layout.
+// Calls visit(AmplitudesOf...) with states of one layout, in the precision of the
+// layout.
 template <typename Visit, typename... State>
 void with_numbers(const Layout& layout, const Visit& visit, const State&... states) {
   if (layout.precision == Precision::kSingle) {
@@ -37,7 +38,7 @@ void with_numbers(const Layout& layout, const Visit& visit, const State&... stat
   }
 }
 
-// Those from number `first` on.
+// Returns the amplitudes from index `first` on.
 inline Amplitudes from(const Layout& layout, const Amplitudes& state,
                        std::size_t first) {
   Amplitudes found{};
@@ -56,8 +57,8 @@ class States {
   States(const States&) = delete;
   States& operator=(const States&) = delete;
 
-  // Makes room in the scratch memory for a program, of states that may have tangents,
-  // or for a matrix on so many wires.
+  // Enlarge the scratch memory for a program (of states with tangents if `moves`), and
+  // for a matrix on some qubits.
   void fit(const Program& program, bool moves);
   void fit_matrix(std::size_t targets) {
     fit_gathered(gathered_numbers(targets, true));
@@ -75,17 +76,17 @@ class States {
   // as WorkCrew::run. Looks for signals before each part; throws Interrupted.
   void share(std::size_t parts, const std::function<RowWorker()>& make) const;
 
-  // Must be called when parameters change, before matrices of them are used again.
+  // Discards the cached matrices. Must be called when parameters change.
   void forget_matrices() { prepared_ = {}; }
 
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }
-  // How many rows an operation works on at a time.
+  // Returns how many rows an operation processes at a time.
   std::size_t lanes() const { return layout_.rows_in_lanes ? sweeps().lanes : 1; }
   const Sweeps& sweeps() const { return engine::sweeps(layout_.precision); }
 
-  // Returns state vector number i, which a first use allocates without setting it.
-  // Pointers into other vectors stay valid.
+  // Returns state vector i, which is allocated on first use, uninitialised. Pointers to
+  // other vectors stay valid.
   Amplitudes get(std::size_t i);
   void set_zero(const Amplitudes& state) const;        // all amplitudes 0
   void set_zero_state(const Amplitudes& state) const;  // |0...0>

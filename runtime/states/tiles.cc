@@ -1,4 +1,4 @@
-// states/tiles.cc: through large states a tile at a time, shared among threads.
+// states/tiles.cc: process large states a tile at a time, on several threads.
 #include "states/tiles.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace bellhop::engine {
 namespace {
 
-// Tiles are worked on in so many parts, each on one thread, whose sums are added in
-// order.
+// Tiles are processed in at most this many parts, each on one thread, whose sums are
+// added in order.
 constexpr std::size_t kMostParts = 64;
 
 std::size_t parts_of(std::size_t tiles) { return std::min(tiles, kMostParts); }
 
-// `make` makes what works on tile t, of part p: (t, p).
+// Calls work(tile, part) for each tile; `make` makes the work function of a thread.
 template <typename Make>
 void for_each_tile(std::size_t tiles, const States& states, Make&& make) {
   const std::size_t parts = parts_of(tiles), share = tiles / parts;
@@ -29,7 +29,7 @@ void for_each_tile(std::size_t tiles, const States& states, Make&& make) {
   });
 }
 
-// What threads share that go through a group.
+// The data that threads share while they process a group.
 struct Sweep {
   const Group& group;
   const Program program;
@@ -40,10 +40,10 @@ struct Sweep {
   Ket ket;
   std::span<const Amplitudes> bras;
   bool is_backward;
-  // Of bras and the group's parameters, for each part; none if they are not asked for.
+  // Derivatives for each part, bra and parameter of the group; empty if not needed.
   std::vector<double> derivatives;
 
-  // Amplitudes of a tile that lie side by side, and where such runs begin.
+  // The length of the contiguous pieces of a tile, and their offsets.
   std::size_t run = 1;
   std::vector<std::size_t> runs = {};
 
@@ -71,6 +71,7 @@ class TileWorker {
     }
   }
 
+  // Applies the group to a tile, forward or backward.
   void run(std::size_t tile, std::size_t part) {
     Layout layout = tiles_.layout();
     layout.outside = spread(tile, outer_);
@@ -106,7 +107,7 @@ class TileWorker {
   bool ket_moves() const { return sweep_.ket.moves(); }
   bool is_in_place() const { return sweep_.runs.size() == 1; }
 
-  // A copy, unless it lies in one piece.
+  // Returns a contiguous copy of a tile, or a view if the tile is contiguous.
   Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first) {
     if (is_in_place()) return engine::from(tiles_.layout(), from, first);
     const Amplitudes to = tiles_.get(number);
@@ -123,6 +124,7 @@ class TileWorker {
     return to;
   }
 
+  // Copies a tile back into the state, unless it was processed in place.
   void scatter(const Amplitudes& from, const Amplitudes& to, std::size_t first) const {
     if (is_in_place()) return;
     with_numbers(
@@ -151,6 +153,7 @@ class TileWorker {
   std::vector<Amplitudes> bras_;
 };
 
+// Collects the data for processing a group.
 Sweep sweep_of(const TiledProgram& program, const Group& group, const States& states,
                const Ket& ket) {
   Sweep sweep{group,
@@ -186,7 +189,7 @@ void go_through(Sweep& sweep, const States& states) {
   });
 }
 
-// The lowest bits, of which a tile of words is.
+// A tile for Pauli words, which consists of the lowest bits of the index.
 struct WordTile {
   explicit WordTile(const Layout& whole)
       : layout{std::min(whole.qubits, kTileBits), whole.rows_in_lanes, whole.precision},
@@ -197,7 +200,7 @@ struct WordTile {
   Amplitudes of(const Amplitudes& state, std::size_t tile) const {
     return from(layout, state, tile << layout.qubits);
   }
-  // The tile whose amplitudes a word brings to tile `tile`.
+  // Returns the tile whose amplitudes a word maps to `tile`.
   std::size_t partner(std::size_t tile, const PauliBits& word) const {
     return tile ^ (word.flips >> layout.qubits);
   }
