@@ -18,6 +18,11 @@ const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
 // comparisons: a published table may go meanwhile.
 const void* table_of(const XLA_FFI_CallFrame& frame);
 
+// The published table that has the program of the frame's attribute `program`; null
+// where the attribute or the table is missing. For handlers without a table among
+// their operands. For comparisons: the table may go meanwhile.
+const void* find_table_of_program(const XLA_FFI_CallFrame& frame);
+
 // Runs the body of a handler whose attributes name a callback: as handled, and so that
 // no device waits for another device on which the body fails.
 template <typename Body>

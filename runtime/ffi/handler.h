@@ -117,14 +117,16 @@ auto* bound(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
   return with_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
 }
 
+// For calls that name no table.
+inline const void* find_no_table(const XLA_FFI_CallFrame& /*frame*/) { return nullptr; }
+
 // The handler that a function is: its parameters are the binding. One that returns a
-// state is the handler that makes it when a call is compiled.
-template <auto kFunction>
+// state is the handler that makes it when a call is compiled. `kFindTable` returns the
+// table that a frame names, or null.
+template <auto kFunction, auto kFindTable = find_no_table>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
   static auto* const bound_function = bound(kFunction);
-  return jointly(
-      frame, [](const XLA_FFI_CallFrame&) { return nullptr; },
-      [&] { return bound_function->Call(frame); });
+  return jointly(frame, kFindTable, [&] { return bound_function->Call(frame); });
 }
 
 }  // namespace bellhop

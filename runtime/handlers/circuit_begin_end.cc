@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "callbacks/lookup.h"
 #include "circuit/session.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_ops.h"
@@ -49,8 +50,8 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
     Integer<"tree"> tree, Integer<"seeded"> seeded, Integer<"rows"> rows,
-    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
-    Text<"site"> site) {
+    Integer<"engine"> engine, Integer<"precision"> precision,
+    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     const Outcomes outcomes = outcomes_of(tree);
@@ -99,7 +100,7 @@ ffi::Error end(ffi::RunId run, HandleBuffer handle) {
 }
 
 const Target kCircuitBegin("bellhop_circuit_begin",
-                           profiled<handler<begin>, CircuitStep::kBegin>,
+                           profiled<handler<begin, find_table_of_program>, CircuitStep::kBegin>,
                            preparing<prepare_begin>);
 const Target kCircuitEnd("bellhop_circuit_end",
                          profiled<handler<end>, CircuitStep::kEnd>);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "callbacks/lookup.h"
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_ops.h"
@@ -37,8 +38,8 @@ struct RunState {
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
-    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
-    Text<"site"> site, Text<"names"> names, List<"code", std::int64_t> code,
+    Integer<"engine"> engine, Integer<"precision"> precision,
+    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site, Text<"names"> names, List<"code", std::int64_t> code,
     List<"constants", double> constants, Integer<"offset"> offset,
     List<"measurements", std::int64_t> measurements, Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
@@ -90,7 +91,7 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
 }
 
 const Target kCircuitRun("bellhop_circuit_run",
-                         profiled<handler<run>, CircuitStep::kWhole>,
+                         profiled<handler<run, find_table_of_program>, CircuitStep::kWhole>,
                          preparing<prepare_run>);
 
 }  // namespace
