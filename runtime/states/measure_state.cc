@@ -251,13 +251,13 @@ class Measurer {
           return probability(ket.real[k * lanes + lane], ket.imag[k * lanes + lane]);
         };
         if (is_in_order) {
-          for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = of(k);
+          for_each_sample(out.size, [&](std::size_t k) { probabilities[k] = of(k); });
           return;
         }
-        std::fill_n(probabilities, out.size, 0.0);
-        for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+        for_each_sample(out.size, [&](std::size_t k) { probabilities[k] = 0; });
+        for_each_sample(std::size_t{1} << qubits, [&](std::size_t k) {
           probabilities[outcome_of(k, wires, qubits)] += of(k);
-        }
+        });
       };
       with_numbers(states_.layout(), write, ket_);
     }
@@ -275,7 +275,14 @@ class Measurer {
       }
       samples_.push_back(draw(states_, ket_, lane, sampling_.shots.size(), *generator));
     }
-    if (sampling_.drawn != nullptr) *sampling_.drawn = samples_.back();
+    if (sampling_.drawn == nullptr) return;
+    const std::vector<std::uint32_t>& drawn = samples_.back();
+    sampling_.drawn->clear();
+    sampling_.drawn->reserve(drawn.size());
+    for_each_piece(drawn.size(), [&](std::size_t begin, std::size_t end) {
+      sampling_.drawn->insert(sampling_.drawn->end(), drawn.data() + begin,
+                              drawn.data() + end);
+    });
   }
 
   void write_drawn(std::size_t i) {
@@ -306,9 +313,9 @@ class Measurer {
       const Output out = output(i, lane);
       auto* const values = static_cast<std::complex<double>*>(out.data);
       const auto write = [&](auto ket) {
-        for (std::size_t k = 0; k < out.size; ++k) {
+        for_each_sample(out.size, [&](std::size_t k) {
           values[k] = {ket.real[k * lanes + lane], ket.imag[k * lanes + lane]};
-        }
+        });
       };
       with_numbers(states_.layout(), write, ket_);
     }

@@ -23,8 +23,10 @@ void for_each_tile(std::size_t tiles, const Helpers& helpers, Make&& make) {
   const std::size_t parts = parts_of(tiles), share = tiles / parts;
   const auto make_worker = [&]() -> RowWorker {
     return [share, work = make()](std::size_t part) {
-      check_signals();
-      for (std::size_t t = part * share; t < (part + 1) * share; ++t) work(t, part);
+      for (std::size_t t = part * share; t < (part + 1) * share; ++t) {
+        check_signals();
+        work(t, part);
+      }
     };
   };
   if (parts == 1) return make_worker()(0);
