@@ -21,6 +21,7 @@ from bellhop.circuits.gates.broadcasting import Rows
 from bellhop.circuits.gates.gridsynth import taking_computed_angles
 from bellhop.circuits.gates.rewrites import (
     is_piecewise,
+    keep_derivatives_of_matrices,
     named_in_errors,
     transform_name,
     with_folding_before_noise,
@@ -141,7 +142,9 @@ def call_on_tape(
     processes = tape.measurements
     transforms, is_folded = with_folding_before_noise(qnode.compile_pipeline)
     pipeline = CompilePipeline(list(map(taking_computed_angles, transforms)))
-    pipeline = CompilePipeline(list(map(_adding_arrays, pipeline)))
+    pipeline = CompilePipeline(
+        [keep_derivatives_of_matrices(_adding_arrays(each), qnode) for each in pipeline]
+    )
     for name in map(transform_name, qnode.compile_pipeline):
         if _TO_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(
