@@ -8,7 +8,7 @@ follow and have the derivative::
     QubitUnitary(U)    rotations of U0 = stop_gradient(U)    QubitUnitary(U U0^-1)
 
 With shots, devices take no matrix.  There the gates behind the rotations are Pauli rotations, whose
-angles are zero.  The derivative of their product is that of the matrix::
+angles are zero.  Their product has the derivative of the matrix::
 
     d(U U0^-1) = -i/2 (dt_1 P_1 + dt_2 P_2 + ...)    dt_k = 2 Re(i tr(P_k d(U U0^-1))) / 2^n
 """
@@ -41,6 +41,7 @@ def keep_derivatives(
     """
 
     def apply_with_derivatives(operations: Operations) -> Operations:
+        """Decompose operations, each computed matrix by itself."""
         if not any(map(_has_computed_matrix, operations)):
             return apply(operations)
         made: list[Any] = []
@@ -56,7 +57,7 @@ def keep_derivatives(
 
 
 def _has_computed_matrix(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a matrix that the program computes."""
+    """Return whether an operation is a matrix with a traced value."""
     is_matrix = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
     return is_matrix and op.batch_size is None
 
@@ -117,9 +118,10 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
     @pauli_angles.defjvp
     def _pauli_angles_jvp(primals: Any, tangents: Any) -> Any:
+        """Compute the tangents of the angles from the tangent of the matrix."""
         (matrix,), (tangent,) = primals, tangents
         product = tangent @ jnp.conj(only_once(matrix)).T
-        paulis = np.stack([_matrix_of(word) for word in words])
+        paulis = np.stack([_compute_word_matrix(word) for word in words])
         traces = jnp.einsum("kij,ji->k", paulis.astype(product.dtype), product)
         angles = jnp.real(2j * traces) / matrix.shape[0]
         return pauli_angles(matrix), angles.astype(jnp.real(matrix).dtype)
@@ -128,7 +130,7 @@ def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any
 
 
 @functools.cache
-def _matrix_of(word: str) -> np.ndarray:
+def _compute_word_matrix(word: str) -> np.ndarray:
     """Return the matrix of a Pauli word, identities included."""
     letters = {
         "I": np.eye(2),
