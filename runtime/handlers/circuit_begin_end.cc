@@ -99,9 +99,10 @@ ffi::Error end(ffi::RunId run, HandleBuffer handle) {
   return guarded(run, handle, [&] { end_session(read_handle(handle), run.run_id); });
 }
 
-const Target kCircuitBegin("bellhop_circuit_begin",
-                           profiled<handler<begin, find_table_of_program>, CircuitStep::kBegin>,
-                           preparing<prepare_begin>);
+const Target kCircuitBegin(
+    "bellhop_circuit_begin",
+    profiled<handler<begin, find_table_of_program>, CircuitStep::kBegin>,
+    preparing<prepare_begin>);
 const Target kCircuitEnd("bellhop_circuit_end",
                          profiled<handler<end>, CircuitStep::kEnd>);
 

@@ -39,7 +39,8 @@ ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
     Integer<"engine"> engine, Integer<"precision"> precision,
-    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site, Text<"names"> names, List<"code", std::int64_t> code,
+    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site,
+    Text<"names"> names, List<"code", std::int64_t> code,
     List<"constants", double> constants, Integer<"offset"> offset,
     List<"measurements", std::int64_t> measurements, Integer<"jacobian"> jacobian) {
   const std::string circuit = circuit_name(name, site);
@@ -90,9 +91,10 @@ ffi::Error run(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
   });
 }
 
-const Target kCircuitRun("bellhop_circuit_run",
-                         profiled<handler<run, find_table_of_program>, CircuitStep::kWhole>,
-                         preparing<prepare_run>);
+const Target kCircuitRun(
+    "bellhop_circuit_run",
+    profiled<handler<run, find_table_of_program>, CircuitStep::kWhole>,
+    preparing<prepare_run>);
 
 }  // namespace
 }  // namespace bellhop
