@@ -51,10 +51,10 @@ def time_circuit(qubits: int, rounds: int, *, is_alone: bool) -> dict[str, Any]:
     import jax
     import numpy as np
     import pennylane as qml
+    from bellhop.circuits.backends.arrays.mesh import partitioned_simulator, qubit_exchange
     from jax.sharding import Mesh
 
     import bellhop
-    from bellhop.circuits.backends.arrays.mesh import partitioned_simulator, qubit_exchange
     from bellhop.compiler import regions
 
     @qml.qnode(qml.device("default.qubit", wires=qubits))

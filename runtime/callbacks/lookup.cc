@@ -2,6 +2,7 @@
 #include "callbacks/lookup.h"
 
 #include <string>
+#include <string_view>
 
 namespace bellhop {
 namespace {
@@ -27,6 +28,17 @@ const void* find_table(const XLA_FFI_CallFrame& frame) {
   const CallbackTable* const table = program_call(frame).table;
   return table != nullptr ? table
                           : CallbackTable::find_published_table(program_key(frame));
+}
+
+const void* find_table_of_program(const XLA_FFI_CallFrame& frame) {
+  const XLA_FFI_Attrs& attributes = frame.attrs;
+  for (int64_t place = 0; place < attributes.size; ++place) {
+    const XLA_FFI_ByteSpan& name = *attributes.names[place];
+    if (std::string_view(name.ptr, name.len) != "program") continue;
+    // The instantiation of the handler has checked the attribute's type.
+    return CallbackTable::find_published_table(integer_attribute(frame, place));
+  }
+  return nullptr;
 }
 
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,

@@ -19,6 +19,12 @@ const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
 // table may be destroyed meanwhile, so the result is only good for comparisons.
 const void* find_table(const XLA_FFI_CallFrame& frame);
 
+// Returns the published table that has the program of the frame's attribute `program`, or
+// null if the attribute or the table is missing. For handlers without a table among
+// their operands. A published table may be destroyed meanwhile, so the result is only
+// good for comparisons.
+const void* find_table_of_program(const XLA_FFI_CallFrame& frame);
+
 // Runs the body of a handler whose attributes name a callback, as run_handler does. In
 // a joint run, an error does not fail the call, so that no device waits for another
 // (ffi/joint_runs.h).

@@ -126,15 +126,17 @@ auto* bind_function(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...))
   return bind_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
 }
 
+// For calls that name no table.
+inline const void* find_no_table(const XLA_FFI_CallFrame& /*frame*/) { return nullptr; }
+
 // The XLA handler that decodes a call and invokes `kFunction`. If `kFunction` returns a
 // state, it is the handler of the instantiate stage. In a joint run (ffi/joint_runs.h)
-// an error of the function does not fail the call.
-template <auto kFunction>
+// an error of the function does not fail the call. `kFindTable` returns the table that a
+// frame names, or null.
+template <auto kFunction, auto kFindTable = find_no_table>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
   static auto* const bound_handler = bind_function(kFunction);
-  return run_jointly(
-      frame, [](const XLA_FFI_CallFrame&) { return nullptr; },
-      [&] { return bound_handler->Call(frame); });
+  return run_jointly(frame, kFindTable, [&] { return bound_handler->Call(frame); });
 }
 
 }  // namespace bellhop

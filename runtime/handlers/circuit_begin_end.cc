@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "callbacks/lookup.h"
 #include "circuit/session.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_ops.h"
@@ -52,8 +53,8 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
     Integer<"tree"> tree, Integer<"seeded"> seeded, Integer<"rows"> rows,
-    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
-    Text<"site"> site) {
+    Integer<"engine"> engine, Integer<"precision"> precision,
+    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
     const Outcomes outcomes = parse_tree(tree);
@@ -113,7 +114,7 @@ ffi::Error end_handler(ffi::RunId run, HandleBuffer handle) {
 }
 
 const Target kCircuitBegin("bellhop_circuit_begin",
-                           profile_handler<handler<begin_handler>, CircuitStep::kBegin>,
+                           profile_handler<handler<begin_handler, find_table_of_program>, CircuitStep::kBegin>,
                            register_and_instantiate<prepare_begin>);
 const Target kCircuitEnd("bellhop_circuit_end",
                          profile_handler<handler<end_handler>, CircuitStep::kEnd>);

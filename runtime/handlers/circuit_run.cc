@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "callbacks/lookup.h"
 #include "gates/gate_table.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_ops.h"
@@ -44,8 +45,9 @@ struct RunState {
 ffi::ErrorOr<std::unique_ptr<RunState>> prepare_run(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"record"> record, Integer<"rows"> rows,
-    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
-    Text<"site"> site, Text<"names"> names, List<"code", std::int64_t> code,
+    Integer<"engine"> engine, Integer<"precision"> precision,
+    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site,
+    Text<"names"> names, List<"code", std::int64_t> code,
     List<"constants", double> constants, Integer<"offset"> offset,
     List<"preparation", std::int64_t> preparation,
     Integer<"preparation_offset"> preparation_offset,
@@ -120,7 +122,7 @@ ffi::Error run_handler(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
 }
 
 const Target kCircuitRun("bellhop_circuit_run",
-                         profile_handler<handler<run_handler>, CircuitStep::kWhole>,
+                         profile_handler<handler<run_handler, find_table_of_program>, CircuitStep::kWhole>,
                          register_and_instantiate<prepare_run>);
 
 }  // namespace

@@ -5,7 +5,9 @@
 // themselves.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <stdexcept>
 
 namespace bellhop {
@@ -36,6 +38,21 @@ void look_for_signals();
 inline void check_signals() {
   if (signals_are_due.load(std::memory_order_relaxed)) [[unlikely]]
     look_for_signals();
+}
+
+// Elements that a loop may go through between two calls of check_signals: some
+// milliseconds of work.
+inline constexpr std::size_t kBetweenChecks = std::size_t{1} << 18;
+
+// Calls body(begin, end) for pieces of [0, count), in order, and check_signals before
+// each piece. Loops over shots or amplitudes use it: 10^9 elements take seconds, even
+// to be zeroed. Throws Interrupted.
+template <typename Body>
+void for_each_piece(std::size_t count, const Body& body) {
+  for (std::size_t begin = 0; begin < count; begin += kBetweenChecks) {
+    check_signals();
+    body(begin, std::min(count, begin + kBetweenChecks));
+  }
 }
 
 // Looks up the main thread. Called once, with the GIL held. Throws nanobind's

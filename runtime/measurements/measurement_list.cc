@@ -6,6 +6,7 @@
 #include <array>
 
 #include "devices/wires.h"
+#include "interpreter/signals.h"
 #include "measurements/samples.h"
 #include "measurements/shadow_snapshots.h"
 
@@ -170,7 +171,11 @@ class Samples {
       throw CircuitError("samples: expected a positive number of shots, got 0.");
     const std::size_t columns = device_.qubits.size();
     device_.pool.expect_memory(Memory::kFree, {columns, 0, device_.shots});
-    device_.samples.resize(device_.shots * columns);
+    // In pieces, since the memory is cleared.
+    device_.samples.clear();
+    device_.samples.reserve(device_.shots * columns);
+    for_each_piece(device_.shots * columns,
+                   [&](std::size_t, std::size_t end) { device_.samples.resize(end); });
     DataView<double, 2> samples{
         device_.samples.data(), 0, {device_.shots, columns}, {columns, 1}};
     device_.plugin->Sample(samples);

@@ -36,16 +36,20 @@ class ShotNumbers {
   const std::uint32_t* numbers_ = nullptr;
 };
 
-// Calls body(i) for each of some samples, in order, and looks for signals now and then:
-// there may be 10^9 of them. Throws Interrupted.
+// Calls body(i) for each of some samples or amplitudes, in order, and looks for signals
+// now and then. Throws Interrupted.
 template <typename Body>
 void for_each_sample(std::size_t count, const Body& body) {
-  constexpr std::size_t kBetweenLooks = std::size_t{1} << 18;
-  for (std::size_t begin = 0; begin < count; begin += kBetweenLooks) {
-    check_signals();
-    const std::size_t end = std::min(count, begin + kBetweenLooks);
+  for_each_piece(count, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) body(i);
-  }
+  });
+}
+
+// Sets the bits of all shots to zero.
+inline void clear_bits(std::span<std::uint8_t> out) {
+  for_each_piece(out.size(), [&](std::size_t begin, std::size_t end) {
+    std::ranges::fill(out.subspan(begin, end - begin), std::uint8_t{0});
+  });
 }
 
 // Calls take(i, group) for each sample, in order.
@@ -65,7 +69,7 @@ template <typename Bit>
 void write_samples(const Measurement& measurement, std::size_t qubits,
                    const ShotNumbers& shots, const Bit& bit,
                    std::span<std::uint8_t> out) {
-  std::ranges::fill(out, std::uint8_t{0});
+  clear_bits(out);
   const auto& wires = measurement.wires;
   const std::size_t columns = wires.empty() ? qubits : wires.size();
   for_each_sample(shots.size(), [&](std::size_t i) {
@@ -78,8 +82,8 @@ void write_samples(const Measurement& measurement, std::size_t qubits,
 
 // Writes 1 for each of these shots, and 0 for the other shots of the circuit.
 inline void write_shots(const ShotNumbers& shots, std::span<std::uint8_t> out) {
-  std::ranges::fill(out, std::uint8_t{0});
-  for (std::size_t i = 0; i < shots.size(); ++i) out[shots[i]] = 1;
+  clear_bits(out);
+  for_each_sample(shots.size(), [&](std::size_t i) { out[shots[i]] = 1; });
 }
 
 // Writes how often each outcome came in each group of shots, as in the contract.

@@ -10,6 +10,7 @@
 
 #include "devices/checked_size.h"
 #include "devices/wires.h"
+#include "interpreter/signals.h"
 
 namespace bellhop {
 namespace {
@@ -53,6 +54,7 @@ class Snapshots {
     std::vector<double> row(device_.qubits.size());
     device_.plugin->SetDeviceShots(1);
     for (std::size_t shot = 0; shot < device_.shots; ++shot) {
+      check_signals();
       for (std::size_t i = 0; i < wires; ++i) {
         bases[i] = basis(shot * wires + i);
         rotate(device_, qubit(i), bases[i], false);

@@ -210,10 +210,10 @@ class Measurer {
           return write_parts(out.size,
                              [&](std::size_t k) { probabilities[k] = of(k); });
         }
-        std::fill_n(probabilities, out.size, 0.0);
-        for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+        for_each_sample(out.size, [&](std::size_t k) { probabilities[k] = 0; });
+        for_each_sample(std::size_t{1} << qubits, [&](std::size_t k) {
           probabilities[outcome_of(k, wires, qubits)] += of(k);
-        }
+        });
       };
       with_numbers(states_.layout(), write, ket_);
     }

@@ -92,8 +92,10 @@ void States::set_zero(const Amplitudes& state) const {
   with_numbers(
       layout_,
       [&](auto numbers) {
-        std::fill_n(numbers.real, size_, 0);
-        std::fill_n(numbers.imag, size_, 0);
+        for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+          std::fill(numbers.real + begin, numbers.real + end, 0);
+          std::fill(numbers.imag + begin, numbers.imag + end, 0);
+        });
       },
       state);
 }
@@ -108,8 +110,10 @@ void States::copy(const Amplitudes& from, const Amplitudes& to) const {
   with_numbers(
       layout_,
       [&](auto source, auto target) {
-        std::copy_n(source.real, size_, target.real);
-        std::copy_n(source.imag, size_, target.imag);
+        for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+          std::copy(source.real + begin, source.real + end, target.real + begin);
+          std::copy(source.imag + begin, source.imag + end, target.imag + begin);
+        });
       },
       from, to);
 }
@@ -118,10 +122,12 @@ void States::multiply(const Amplitudes& state, double factor) const {
   if (factor == 1) return;
   const auto multiply = [&]<typename Real>(AmplitudesOf<Real> numbers) {
     const auto by = static_cast<Real>(factor);
-    for (std::size_t i = 0; i < size_; ++i) {
-      numbers.real[i] *= by;
-      numbers.imag[i] *= by;
-    }
+    for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        numbers.real[i] *= by;
+        numbers.imag[i] *= by;
+      }
+    });
   };
   with_numbers(layout_, multiply, state);
 }

@@ -24,7 +24,10 @@ void for_each_tile(std::size_t tiles, const States& states, Make&& make) {
   const std::size_t parts = parts_of(tiles), share = tiles / parts;
   states.share(parts, [&]() -> RowWorker {
     return [share, work = make()](std::size_t part) {
-      for (std::size_t t = part * share; t < (part + 1) * share; ++t) work(t, part);
+      for (std::size_t t = part * share; t < (part + 1) * share; ++t) {
+        check_signals();
+        work(t, part);
+      }
     };
   });
 }

@@ -74,6 +74,7 @@ from bellhop_mlir.pipelines import (
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
+from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
@@ -160,6 +161,9 @@ def optimize(
         # The table also has the callbacks whose calls the passes have removed.
         options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
         options[ConvertCallbackToRuntime] = {"program": key}
+        if is_merged:
+            # The table of such a program is published, and no operand of circuits names the table.
+            options[ConvertQuantumToRuntime] = {"program": key}
         workers = Workers(concurrent) if concurrent > 1 and not delegates else None
         if workers is not None:
             starting = (str(i) for i, target in enumerate(targets) if target.can_start)

@@ -17,7 +17,7 @@ PARAMS = np.array([[0.1, 0.7], [-0.4, 0.2], [2.0, 0.0]])
 
 def begin(rows: int, *, record: int = 0, tree: int = 0) -> Any:
     numbers = {"qubits": 2, "shots": 0, "record": record, "tree": tree, "seeded": 0, "rows": rows}
-    numbers |= {"engine": 1, "precision": 64}
+    numbers |= {"engine": 1, "precision": 64, "program": 0}
     texts = {"library": LIBRARY, "factory": FACTORY, "kwargs": "{}", "name": "c", "site": "here:1"}
     numbers_64 = {name: np.int64(value) for name, value in numbers.items()}
     return call("bellhop_circuit_begin", HANDLE, **texts, **numbers_64)

@@ -26,6 +26,7 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gridsynth import taking_computed_angles
 from bellhop.circuits.passes.operation_transforms import (
     is_piecewise,
+    keep_derivatives_of_matrices,
     named_in_errors,
     transform_name,
     with_folding_before_noise,
@@ -141,7 +142,9 @@ def call_on_tape(
     processes = tape.measurements
     transforms, is_folded = with_folding_before_noise(qnode.compile_pipeline)
     pipeline = CompilePipeline(list(map(taking_computed_angles, transforms)))
-    pipeline = CompilePipeline(list(map(_adding_arrays, pipeline)))
+    pipeline = CompilePipeline(
+        [keep_derivatives_of_matrices(_adding_arrays(each), qnode) for each in pipeline]
+    )
     for name in map(transform_name, qnode.compile_pipeline):
         if _TO_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(
