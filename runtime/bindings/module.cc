@@ -85,19 +85,32 @@ std::vector<BufferView> buffers_of(nb::list arrays) {
   return buffers;
 }
 
+void call_native(const NativeFunction& function, std::span<const BufferView> in,
+                 std::span<const BufferView> out) {
+  std::vector<char*> data;
+  for (const auto views : {in, out}) {
+    for (const BufferView& view : views) {
+      const size_t operand = data.size();
+      if (operand == function.n_operands() ||
+          !function.fits(operand, view.dtype, view.dims, view.rank)) {
+        throw std::invalid_argument("arrays do not fit the native function");
+      }
+      data.push_back(static_cast<char*>(view.data));
+    }
+  }
+  if (data.size() != function.n_operands() || in.size() != function.n_arguments()) {
+    throw std::invalid_argument("arrays do not fit the native function");
+  }
+  nb::gil_scoped_release no_gil;
+  function.call(data.data(), Helpers{});
+}
+
 void call(Callback& callback, nb::list arguments, nb::list results) {
   const std::vector<BufferView> in = buffers_of(arguments);
   const std::vector<BufferView> out = buffers_of(results);
   CallTimer timer;
   timer.of(CallTimer::Part::kCall, callback.place, in, out);
-  if (callback.native != nullptr) {
-    if (!callback.native->fits(in, out)) {
-      throw std::invalid_argument("arrays do not fit the native function");
-    }
-    nb::gil_scoped_release no_gil;
-    callback.native->call(in, out, Helpers{});
-    return;
-  }
+  if (callback.native != nullptr) return call_native(*callback.native, in, out);
   PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
   timer.fails();
@@ -400,7 +413,7 @@ NB_MODULE(_runtime, m) {
                             "The callbacks of compiled programs, by program.")
       .def(nb::init<bool, std::optional<uint64_t>>(), "published"_a,
            "seed"_a = nb::none())
-      .def("reserve", &CallbackTable::reserve, "key"_a,
+      .def("reserve", &CallbackTable::reserve, "key"_a, "unique"_a = false,
            "Take the first key from this one on that no program has.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
       .def(

@@ -41,6 +41,14 @@ class CallbackTable {
   // The published table that has the program, or null. The table may go meanwhile.
   static const CallbackTable* find_published_table(int64_t key);
 
+  // The callback of a program with a unique key, where its table outlives all calls
+  // that the program makes: not in a published table. Null for other callbacks.
+  static const Callback* find_unique(int64_t key, int64_t index);
+
+  // Changes whenever a program with a unique key comes or goes. What find_unique has
+  // returned is valid until then.
+  static uint64_t generation() { return generation_.load(std::memory_order_acquire); }
+
   bool is_published() const { return published_; }
 
   // A call whose program asks for no argument.
@@ -48,8 +56,10 @@ class CallbackTable {
 
   RandomStream& random() { return random_; }
 
-  // Returns the first key from `wanted` on that no program has, and takes it.
-  int64_t reserve(int64_t wanted);
+  // Returns the first key from `wanted` on that no program of this table has, and takes
+  // it. Where `unique`, no program of the process has the key, and find_published finds
+  // it although the table is not published.
+  int64_t reserve(int64_t wanted, bool unique);
   void set_program(int64_t key,
                    const std::vector<std::shared_ptr<Callback>>& callbacks);
   // Only where none of its programs runs any more, and nobody looks at it; with the
@@ -99,6 +109,8 @@ class CallbackTable {
     return heads_[static_cast<uint64_t>(key) % kHeads];
   }
 
+  static inline std::atomic<uint64_t> generation_{1};
+
   bool published_;
   const ProgramCall call_{this, nullptr};
   RandomStream random_;
@@ -106,6 +118,7 @@ class CallbackTable {
   // published tables.
   mutable std::mutex changes_;
   std::unordered_set<int64_t> keys_;
+  bool has_unique_keys_ = false;
   Heads heads_ = {};
 };
 

@@ -4,18 +4,6 @@
 #include <string>
 
 namespace bellhop {
-namespace {
-
-// Attributes are sorted by name: index, program, python.
-int64_t callback_index(const XLA_FFI_CallFrame& frame) { return attribute(frame, 0); }
-int64_t program_key(const XLA_FFI_CallFrame& frame) { return attribute(frame, 1); }
-
-}  // namespace
-
-const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
-  return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
-}
-
 const void* table_of(const XLA_FFI_CallFrame& frame) {
   // The body of the handler makes an error of it.
   if (!has_handles(frame, 1)) return nullptr;

@@ -12,7 +12,17 @@
 namespace bellhop {
 
 // The call of the running program; nothing in it for one of a published table.
-const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
+inline const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
+  return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
+}
+
+// Attributes are sorted by name: index, program, python.
+inline int64_t callback_index(const XLA_FFI_CallFrame& frame) {
+  return attribute(frame, 0);
+}
+inline int64_t program_key(const XLA_FFI_CallFrame& frame) {
+  return attribute(frame, 1);
+}
 
 // The table of the running program, published or not; null where there is none. For
 // comparisons: a published table may go meanwhile.
