@@ -87,21 +87,37 @@ std::vector<BufferView> get_buffer_views(nb::list arrays) {
   return buffers;
 }
 
+// Calls a native function with arrays in the place of the program's buffers.
+void call_native(const NativeFunction& function, std::span<const BufferView> in,
+                 std::span<const BufferView> out) {
+  std::vector<char*> data;
+  for (const auto views : {in, out}) {
+    for (const BufferView& view : views) {
+      const size_t operand = data.size();
+      if (operand == function.n_operands() ||
+          !function.fits(operand, view.dtype, view.dims, view.rank)) {
+        throw std::invalid_argument(
+            "the arrays' types or shapes differ from the native function's "
+            "declaration");
+      }
+      data.push_back(static_cast<char*>(view.data));
+    }
+  }
+  if (data.size() != function.n_operands() || in.size() != function.n_arguments()) {
+    throw std::invalid_argument(
+        "the arrays' types or shapes differ from the native function's declaration");
+  }
+  nb::gil_scoped_release no_gil;
+  function.call(data.data(), Helpers{});
+}
+
 // Calls a callback with arrays in the place of the program's buffers.
 void call(Callback& callback, nb::list arguments, nb::list results) {
   const std::vector<BufferView> in = get_buffer_views(arguments);
   const std::vector<BufferView> out = get_buffer_views(results);
   CallTimer timer;
   timer.describe(CallTimer::Part::kCall, callback.call_site, in, out);
-  if (callback.native != nullptr) {
-    if (!callback.native->fits(in, out)) {
-      throw std::invalid_argument(
-          "the arrays' types or shapes differ from the native function's declaration");
-    }
-    nb::gil_scoped_release no_gil;
-    callback.native->call(in, out, Helpers{});
-    return;
-  }
+  if (callback.native != nullptr) return call_native(*callback.native, in, out);
   PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
   timer.mark_failed();
@@ -415,7 +431,7 @@ NB_MODULE(_runtime, m) {
                             "The callbacks of compiled programs, by program.")
       .def(nb::init<bool, std::optional<uint64_t>>(), "published"_a,
            "seed"_a = nb::none())
-      .def("reserve", &CallbackTable::reserve, "key"_a,
+      .def("reserve", &CallbackTable::reserve, "key"_a, "unique"_a = false,
            "Reserve the first free key from this one on; return it.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
       .def(

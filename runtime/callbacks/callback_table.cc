@@ -48,10 +48,23 @@ const CallbackTable* CallbackTable::find_published_table(int64_t key) {
   return published_table(key);
 }
 
-int64_t CallbackTable::reserve(int64_t wanted) {
+const Callback* CallbackTable::find_unique(int64_t key, int64_t index) {
+  std::shared_lock lock(published().mutex);
+  const CallbackTable* table = published_table(key);
+  if (table == nullptr || table->published_) return nullptr;
+  const auto* callback = table->find(key, index);
+  return callback == nullptr ? nullptr : callback->get();
+}
+
+int64_t CallbackTable::reserve(int64_t wanted, bool unique) {
   const std::lock_guard lock(changes_);
-  while (keys_.contains(wanted) || (published_ && !publish(wanted, this))) ++wanted;
+  unique = unique || published_;
+  while (keys_.contains(wanted) || (unique && !publish(wanted, this))) ++wanted;
   keys_.insert(wanted);
+  if (unique) {
+    has_unique_keys_ = true;
+    generation_.fetch_add(1);
+  }
   return wanted;
 }
 
@@ -68,9 +81,12 @@ void CallbackTable::set_program(
 
 void CallbackTable::clear() {
   const auto keys = std::exchange(keys_, {});
-  if (published_) {
+  if (std::exchange(has_unique_keys_, false)) {
     std::unique_lock lock(published().mutex);
-    for (const int64_t key : keys) published().tables.erase(key);
+    for (const int64_t key : keys) {
+      if (published_table(key) == this) published().tables.erase(key);
+    }
+    generation_.fetch_add(1);
   }
   for (auto& head : heads_) {
     // Deleting a program may run Python destructors, which may call this function

@@ -43,6 +43,14 @@ class CallbackTable {
   // destroyed meanwhile, so the result is only good for comparisons.
   static const CallbackTable* find_published_table(int64_t key);
 
+  // The callback of a program with a unique key, where its table outlives all calls
+  // that the program makes: not in a published table. Null for other callbacks.
+  static const Callback* find_unique(int64_t key, int64_t index);
+
+  // Changes whenever a program with a unique key comes or goes. What find_unique has
+  // returned is valid until then.
+  static uint64_t generation() { return generation_.load(std::memory_order_acquire); }
+
   bool is_published() const { return published_; }
 
   // The operand of programs that do not read the arguments of their call.
@@ -50,8 +58,10 @@ class CallbackTable {
 
   RandomStream& random() { return random_; }
 
-  // Reserves the first free key from `wanted` on, and returns it.
-  int64_t reserve(int64_t wanted);
+  // Reserves the first free key from `wanted` on, and returns it. If `unique`, no other
+  // program of the process has the key, and find_published finds it although the table
+  // is not published.
+  int64_t reserve(int64_t wanted, bool unique);
   // Adds the callbacks of a program whose key is reserved.
   void set_program(int64_t key,
                    const std::vector<std::shared_ptr<Callback>>& callbacks);
@@ -105,6 +115,8 @@ class CallbackTable {
     return heads_[static_cast<uint64_t>(key) % kHeads];
   }
 
+  static inline std::atomic<uint64_t> generation_{1};
+
   bool published_;
   const ProgramCall call_{this, nullptr};
   RandomStream random_;
@@ -112,6 +124,7 @@ class CallbackTable {
   // published tables.
   mutable std::mutex changes_;
   std::unordered_set<int64_t> keys_;
+  bool has_unique_keys_ = false;
   Heads heads_ = {};
 };
 

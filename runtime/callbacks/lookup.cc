@@ -5,23 +5,6 @@
 #include <string_view>
 
 namespace bellhop {
-namespace {
-
-// Attributes are sorted by name: index, program, python.
-int64_t callback_index(const XLA_FFI_CallFrame& frame) {
-  return integer_attribute(frame, 0);
-}
-int64_t program_key(const XLA_FFI_CallFrame& frame) {
-  return integer_attribute(frame, 1);
-}
-
-}  // namespace
-
-const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
-  return ProgramCall::from_operand(
-      static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
-}
-
 const void* find_table(const XLA_FFI_CallFrame& frame) {
   // The handler's body reports the error.
   if (!has_leading_handles(frame, 1)) return nullptr;

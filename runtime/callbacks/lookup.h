@@ -13,14 +13,25 @@ namespace bellhop {
 
 // Returns the call of the running program, from the first operand; kNoCall if the
 // program's table is published.
-const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
+inline const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
+  return ProgramCall::from_operand(
+      static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
+}
+
+// Attributes are sorted by name: index, program, python.
+inline int64_t callback_index(const XLA_FFI_CallFrame& frame) {
+  return integer_attribute(frame, 0);
+}
+inline int64_t program_key(const XLA_FFI_CallFrame& frame) {
+  return integer_attribute(frame, 1);
+}
 
 // Returns the table of the running program, published or not, or null. A published
 // table may be destroyed meanwhile, so the result is only good for comparisons.
 const void* find_table(const XLA_FFI_CallFrame& frame);
 
-// Returns the published table that has the program of the frame's attribute `program`, or
-// null if the attribute or the table is missing. For handlers without a table among
+// Returns the published table that has the program of the frame's attribute `program`,
+// or null if the attribute or the table is missing. For handlers without a table among
 // their operands. A published table may be destroyed meanwhile, so the result is only
 // good for comparisons.
 const void* find_table_of_program(const XLA_FFI_CallFrame& frame);

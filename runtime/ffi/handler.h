@@ -131,8 +131,8 @@ inline const void* find_no_table(const XLA_FFI_CallFrame& /*frame*/) { return nu
 
 // The XLA handler that decodes a call and invokes `kFunction`. If `kFunction` returns a
 // state, it is the handler of the instantiate stage. In a joint run (ffi/joint_runs.h)
-// an error of the function does not fail the call. `kFindTable` returns the table that a
-// frame names, or null.
+// an error of the function does not fail the call. `kFindTable` returns the table that
+// a frame names, or null.
 template <auto kFunction, auto kFindTable = find_no_table>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
   static auto* const bound_handler = bind_function(kFunction);

@@ -113,9 +113,10 @@ ffi::Error end_handler(ffi::RunId run, HandleBuffer handle) {
                      [&] { end_session(read_handle(handle), run.run_id); });
 }
 
-const Target kCircuitBegin("bellhop_circuit_begin",
-                           profile_handler<handler<begin_handler, find_table_of_program>, CircuitStep::kBegin>,
-                           register_and_instantiate<prepare_begin>);
+const Target kCircuitBegin(
+    "bellhop_circuit_begin",
+    profile_handler<handler<begin_handler, find_table_of_program>, CircuitStep::kBegin>,
+    register_and_instantiate<prepare_begin>);
 const Target kCircuitEnd("bellhop_circuit_end",
                          profile_handler<handler<end_handler>, CircuitStep::kEnd>);
 

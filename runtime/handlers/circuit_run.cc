@@ -121,9 +121,10 @@ ffi::Error run_handler(RunState* state, ffi::RunId id, ffi::ThreadPool pool,
   });
 }
 
-const Target kCircuitRun("bellhop_circuit_run",
-                         profile_handler<handler<run_handler, find_table_of_program>, CircuitStep::kWhole>,
-                         register_and_instantiate<prepare_run>);
+const Target kCircuitRun(
+    "bellhop_circuit_run",
+    profile_handler<handler<run_handler, find_table_of_program>, CircuitStep::kWhole>,
+    register_and_instantiate<prepare_run>);
 
 }  // namespace
 }  // namespace bellhop

@@ -83,4 +83,19 @@ class DefaultFloatingPointEnvironment {
   bool is_changed_ = false;
 };
 
+// Keeps this thread in the mode of another thread for its lifetime.
+class FloatingPointModeScope {
+ public:
+  explicit FloatingPointModeScope(const FloatingPointMode::Bits& mode)
+      : own_(FloatingPointMode::read()) {
+    FloatingPointMode::write(mode);
+  }
+  ~FloatingPointModeScope() { FloatingPointMode::write(own_); }
+  FloatingPointModeScope(const FloatingPointModeScope&) = delete;
+  FloatingPointModeScope& operator=(const FloatingPointModeScope&) = delete;
+
+ private:
+  const FloatingPointMode::Bits own_;
+};
+
 }  // namespace bellhop

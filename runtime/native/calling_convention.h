@@ -28,6 +28,8 @@ inline constexpr size_t kStackWords = 16;
 #endif
 inline constexpr size_t kFloatWords = kIntegerRegisters;
 inline constexpr size_t kStackBegin = kFloatWords + kFloatRegisters;
+// Functions of scalars with at most this many parameters have a loop of their own.
+inline constexpr size_t kMostScalars = 3;
 inline constexpr size_t kWords = kStackBegin + kStackWords;
 
 // How a parameter's word is loaded from memory.
@@ -67,17 +69,33 @@ struct ConstantWord {
   int64_t value;
 };
 
+class WordAssignment;
 struct Rows;
 using RunRows = void (*)(const Rows& rows);
 
-// How a function is called: which words are constants, which are loaded for each row,
-// and how the returned value is stored.
+// Calls a function of floating-point scalars of one type that returns this type. `data`
+// has the address of each parameter in the first row and of the result, `strides` the
+// bytes to the next row.
+using RunScalarRows = void (*)(void* address, char* const* data, const int64_t* strides,
+                               size_t rows);
+
+// The same for one row.
+using CallScalars = void (*)(void* address, char* const* data);
+
+// A call as the runtime makes it: which words are constants, which are loaded for each
+// row, and how the returned value is stored.
 struct NativeCall {
   std::vector<ConstantWord> constants;
   std::vector<LoadedWord> loads;
   Store store = Store::kNothing;
   size_t result = 0;  // index of the operand that receives the returned value
   RunRows run_rows = nullptr;
+  // Without words in memory; null for other signatures.
+  RunScalarRows run_scalar_rows = nullptr;
+  CallScalars call_scalars = nullptr;
+
+  // Sets the loops, once all words are known.
+  void choose_loops(const WordAssignment& words);
 
   // Calls `address` for `rows` rows. `data` has the address of each operand in the
   // first row, `strides` the bytes to the next row; null for one row.

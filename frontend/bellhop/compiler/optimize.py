@@ -48,6 +48,7 @@ from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.device_buffers import DeviceBuffers
 from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
 from bellhop.compiler.lowering_context import find_stamps
+from bellhop.compiler.native_target import NativeTarget
 from bellhop.compiler.program import Code, Program
 from bellhop.compiler.regions import Region, Transfer
 from bellhop.errors import CompileError
@@ -157,7 +158,9 @@ def optimize(
         optimized = _to_module_text(module, elides)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Two programs with the same text may call different functions, so they get different keys.
-        key = table.reserve(int.from_bytes(digest, "big"))
+        # Native calls do not take the table: their key must lead to it.
+        is_unique = any(isinstance(target, NativeTarget) for target in targets)
+        key = table.reserve(int.from_bytes(digest, "big"), unique=is_unique)
         # The table also has the callbacks whose calls the passes have removed.
         options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
         options[ConvertCallbackToRuntime] = {"program": key}
