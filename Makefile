@@ -194,6 +194,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.seams
 	.ci/validate-schemas $(BIN)/check-jsonschema
 	$(BIN)/clang-format --dry-run --Werror $(shell find runtime -name '*.cc' -o -name '*.h')
 	$(BIN)/python -m pytest -q tests/runtime/test_includes.py tests/test_one_name_one_thing.py tests/plain_english

@@ -30,12 +30,10 @@ from bellhop.base.source import (
     make_call_from_site,
 )
 from bellhop.base.static_arguments import StaticArguments
-from bellhop.circuits.backends.arrays.partitioned.recompute_in_backward import (
-    without_states_as_residuals,
-)
 from bellhop.compiler.deadlock_check import check_device_not_waiting
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError
+from bellhop.mesh.recompute_in_backward import recompute_partitioned_states
 from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state
 from bellhop_mlir.region_name import RegionName
 
@@ -173,7 +171,7 @@ def _make_region(
     choose_jit_platforms(_find_region_platform)
     # States of many devices would cross between the forward and the backward region.
     platform = target_platform(target)
-    call = function if state_axes is None else without_states_as_residuals(function)
+    call = function if state_axes is None else recompute_partitioned_states(function)
 
     def region(*args: Any, **kwargs: Any) -> Any:
         try:

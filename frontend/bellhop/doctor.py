@@ -190,14 +190,14 @@ def _check_circuits() -> Iterator[Finding]:
             continue
 
         @qml.qnode(device)
-        def circuit(angle: float) -> object:
+        def rotate(angle: float) -> object:
             qml.RX(angle, wires=0)
             return qml.expval(qml.Z(0))
 
         yield _try(
             f"circuit on {name}",
             type(device).__module__.partition(".")[0],
-            lambda: _expect(bellhop.qjit(circuit)(0.3), np.cos(0.3)),  # noqa: B023
+            lambda: _expect(bellhop.qjit(rotate)(0.3), np.cos(0.3)),  # noqa: B023
         )
 
 

@@ -74,9 +74,10 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
+        if circuit is None:
+            return adjoint(fn, lazy)(*args, **kwargs)
         dequeue_arguments(args, kwargs)
-        circuit.flush_active("adjoint")
-        return invert(circuit, lambda: fn(*args, **kwargs))
+        return invert(circuit.flush_active("adjoint"), lambda: fn(*args, **kwargs))
 
     return inverse
 
@@ -152,11 +153,14 @@ def ctrl(
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
         circuit = current_circuit()
+        if circuit is None:
+            whole = ctrl(op, control, control_values, work_wires, work_wire_type)
+            return whole(*args, **kwargs)
         dequeue_arguments(args, kwargs)
-        circuit.flush_active("ctrl")
-        circuit.apply(flips)
-        applied = apply_controlled(circuit, control, known, lambda: op(*args, **kwargs))
-        circuit.apply(flips)
+        recording = circuit.flush_active("ctrl")
+        recording.apply(flips)
+        applied = apply_controlled(recording, control, known, lambda: op(*args, **kwargs))
+        recording.apply(flips)
         return applied
 
     return controlled

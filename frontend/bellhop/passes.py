@@ -9,13 +9,14 @@ __all__ = [
     "cancel_inverses",
     "merge_loop_boundaries",
     "merge_rotations",
+    "pauli_twirling",
     "pipeline",
 ]
 
 # What `circuits` does while it traces a circuit that asks for it.
 CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES = "cancel-inverses", "merge-loop-boundaries"
-MERGE_ROTATIONS = "merge-rotations"
-_PASSES = (CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES, MERGE_ROTATIONS)
+MERGE_ROTATIONS, PAULI_TWIRLING = "merge-rotations", "pauli-twirling"
+_PASSES = (CANCEL_INVERSES, MERGE_LOOP_BOUNDARIES, MERGE_ROTATIONS, PAULI_TWIRLING)
 # Passes of Catalyst's that are transforms of PennyLane's.
 _TRANSFORMS = ("combine_global_phases", "diagonalize_measurements", "gridsynth")
 
@@ -251,6 +252,37 @@ def merge_loop_boundaries(qnode: Any) -> Any:
         Array(1., dtype=float64)
     """
     return apply_pass(MERGE_LOOP_BOUNDARIES)(qnode)
+
+
+def pauli_twirling(qnode: Any) -> Any:
+    """Apply random Paulis around each CNOT and CZ, which together change nothing.
+
+    The Paulis are drawn when the program runs: anew at each call, in each iteration of a loop and
+    in each row of a `vmap`. With ``qjit(seed=...)`` every call draws the same; a device with a seed
+    gives a sequence of draws. A noise model of ``qml.add_noise`` on ``default.mixed`` sees
+    the Paulis as gates. Without noise every call returns the same value.
+
+    Args:
+        qnode: the QNode.
+
+    Returns:
+        a QNode, whose circuits are twirled in compiled programs; elsewhere it is the same.
+
+    Source: J. J. Wallman and J. Emerson, Physical Review A 94, 052325 (2016).
+
+    Example:
+        >>> import bellhop, pennylane as qml
+        >>> @bellhop.qjit(seed=1)
+        ... @bellhop.passes.pauli_twirling
+        ... @qml.qnode(qml.device("lightning.qubit", wires=2))
+        ... def circuit(x):
+        ...     qml.RX(x, 0)
+        ...     qml.CNOT([0, 1])
+        ...     return qml.expval(qml.Z(1))
+        >>> round(float(circuit(0.4)), 6)
+        0.921061
+    """
+    return apply_pass(PAULI_TWIRLING)(qnode)
 
 
 def _transform_name(name: str) -> str:

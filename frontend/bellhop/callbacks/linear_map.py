@@ -9,7 +9,7 @@ Reverse mode transposes it to a call of ``bwd`` with the residuals and ``y_bar``
 evaluates it, by the ``jvp`` rule; without that rule it is an error.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ class LinearMap:
     saved: int
     result_avals: tuple[ShapedArray, ...]
     callback: tuple[str, ...] = ()
-    circuit_params: Any = field(default=None, repr=False)
+    circuit_params: Mapping[str, Any] | None = field(default=None, repr=False)
     as_matrix: "LinearMap | None" = field(default=None, repr=False)
     n_tangents: int = 0
 

@@ -72,4 +72,4 @@ def _queue_type() -> Any:
 def current_circuit_name() -> str | None:
     """Return the QNode that is traced here, for errors, or None."""
     circuit = current_circuit()
-    return circuit.where if getattr(circuit, "has_users_callbacks", True) and circuit else None
+    return circuit.where if circuit is not None and circuit.has_users_callbacks else None

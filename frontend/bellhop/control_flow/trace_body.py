@@ -3,7 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jax.tree_util import PyTreeDef
 from bellhop.base.flat_tree import FlatTree, describe_structure
 from bellhop.base.signature import as_array, uncalled_loop_hint
 from bellhop.base.types import Operand, PyTree
+from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit, current_gate_recorder
 
 Step = Callable[..., tuple[Any, Any]]
@@ -21,28 +22,6 @@ Step = Callable[..., tuple[Any, Any]]
 
 class Gates:
     """What a function returns that applied gates and has no value."""
-
-
-class Branches(NamedTuple):
-    """A conditional, of which one branch runs.
-
-    Attributes:
-        construct: what the user called, such as ``cond``; for errors.
-        index: the number of the branch that runs.
-        names: the names of the branches, for errors.
-        functions: the branches; each returns its result.
-    """
-
-    construct: str
-    index: Any
-    names: Sequence[str]
-    functions: Sequence[Callable[..., Any]]
-
-    def map_functions(
-        self, change: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> "Branches":
-        """Return the conditional of the changed branches."""
-        return self._replace(functions=list(map(change, self.functions)))
 
 
 _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}

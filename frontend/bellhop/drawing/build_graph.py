@@ -247,7 +247,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
         along: whether it is only the derivative along a tangent.
     """
     # With PennyLane, which draws nothing of a program without circuits.
-    from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import is_sweep
+    from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
     from bellhop.circuits.ir.device_spec import sized
 
     body, batch = params["body"], params["batch"]
@@ -255,7 +255,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     runner = "for the plugin" if body.obstacle else "for the engine"
     if along:
         runner = f"derivative along a tangent, {runner}"
-    elif any(map(is_sweep, iterate_equations(body.closed.jaxpr))):
+    elif any(CircuitEquation(eqn).is_sweep for eqn in iterate_equations(body.closed.jaxpr)):
         runner = f"derivative along a cotangent, {runner}"
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"

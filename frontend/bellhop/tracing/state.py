@@ -14,6 +14,7 @@ from bellhop.base.scoped_state import ScopedState
 
 if TYPE_CHECKING:
     from bellhop.base.devices import StateAxes
+    from bellhop.tracing.current_circuit import CurrentCircuit, GateRecorder
     from bellhop.tracing.options import CompileOptions
 
 # What JAX raises where Python needs the value of a tracer.
@@ -60,7 +61,7 @@ class TraceState:
     in_region: bool = False
     platform: str = ""
     state_axes: "StateAxes | None" = None
-    circuit: Any = None
+    circuit: "CurrentCircuit | None" = None
     mitigation: Any = None
     folding: Any = None
     obstacle: str = ""
@@ -124,17 +125,17 @@ def suspend_tracing() -> Iterator[None]:
         yield
 
 
-def current_circuit() -> Any:
+def current_circuit() -> "CurrentCircuit | None":
     """Return the circuit whose quantum function is being traced, or None."""
     return trace_state().circuit
 
 
-def current_gate_recorder() -> Any:
-    """Return what control flow with gates belongs to, or None outside of circuits."""
+def current_gate_recorder() -> "GateRecorder | None":
+    """Return the object that records control flow with gates, or None outside of circuits."""
     circuit = trace_state().circuit
     return None if circuit is None else circuit.for_control_flow()
 
 
-def circuit_scope(circuit: Any) -> contextlib.AbstractContextManager[None]:
+def circuit_scope(circuit: "CurrentCircuit") -> contextlib.AbstractContextManager[None]:
     """Make ``circuit`` the one that gates belong to."""
     return override_trace_state(circuit=circuit)

@@ -19,8 +19,10 @@ import pennylane as qml
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.passes.gate_evaluation import NOTHING_KEPT, evaluate
 from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.tracing_circuit import TracingCircuit, wires_of
+from bellhop.circuits.passes.tracing_circuit import TracingCircuit
+from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import Gates
+from bellhop.tracing.current_circuit import CurrentCircuit, RecordingCircuit
 
 
 class Applied(Gates):
@@ -32,7 +34,12 @@ class Applied(Gates):
         controls: the control wires and their values; None for an inverted function.
     """
 
-    def __init__(self, circuit: Any, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
+    def __init__(
+        self,
+        circuit: CurrentCircuit,
+        gates: GateJaxpr,
+        controls: tuple[Any, Any] | None,
+    ) -> None:
         self._circuit = circuit
         self._gates = gates
         self._controls = controls
@@ -63,7 +70,7 @@ class Applied(Gates):
         controls = [] if self._controls is None else list(self._controls[0])
         if any(isinstance(wire, jax.core.Tracer) for wire in controls):
             return qml.wires.Wires(self._circuit.labels())
-        wires = wires_of(self._gates.closed, self._circuit)
+        wires = UsedWires(self._gates.closed).all_or(self._circuit.labels())
         return qml.wires.Wires.all_wires([qml.wires.Wires(controls), wires])
 
 
@@ -93,14 +100,14 @@ class _Taking(Player):
         pass
 
 
-def invert(circuit: TracingCircuit, function: Callable[[], Any]) -> Applied:
+def invert(circuit: RecordingCircuit, function: Callable[[], Any]) -> Applied:
     """Apply the adjoint of a quantum function to a circuit."""
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     return _applied(circuit, tracing.gates_of(_without_result(function)), None)
 
 
 def control(
-    circuit: TracingCircuit, wires: Any, values: Any, function: Callable[[], Any]
+    circuit: RecordingCircuit, wires: Any, values: Any, function: Callable[[], Any]
 ) -> Applied:
     """Apply a quantum function to a circuit, with every operation controlled by wires."""
     controls = qml.wires.Wires(wires), values
@@ -109,7 +116,7 @@ def control(
 
 
 def _applied(
-    circuit: TracingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
+    circuit: RecordingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
 ) -> Applied:
     circuit.region(gates, controls)
     return Applied(circuit, gates, controls)

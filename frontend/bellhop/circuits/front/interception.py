@@ -1,9 +1,11 @@
 """Calls of QNodes inside our programs: trace the quantum function into a circuit."""
 
+import contextlib
 import copy
 import functools
 import inspect
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,13 +25,17 @@ from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.equations import iterate_equations
 from bellhop.base.source import definition_site, error_site, function_name
-from bellhop.circuits.backends.choose import Runner, run_by_python, runner_of
+from bellhop.circuits.backends.choose import choose_backend, run_by_python
 from bellhop.circuits.front.mid_circuit_measure import measuring_pauli_words
 from bellhop.circuits.front.quantum_function import QuantumFunction, RunOnce, TracedQuantumFunction
+from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.traced_controls import making_controlled
 from bellhop.circuits.gates.traced_powers import power_of_traced
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.ir.backend_registry import Runner
+from bellhop.circuits.ir.circuit import Circuit
+from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import (
     Unknown,
     for_loop_p,
@@ -40,14 +46,15 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.precision import without_precision_warnings
-from bellhop.circuits.ir.qnode_call import QNodeCall, check_number_of_shots
+from bellhop.circuits.ir.precision import is_double
+from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
 from bellhop.circuits.passes.noise_models import takes_noise_in_pieces
-from bellhop.circuits.passes.operation_transforms import global_folding
+from bellhop.circuits.passes.operation_transforms import adds_noise, global_folding, rewriting
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
+from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
@@ -64,6 +71,19 @@ def intercept_qnodes() -> None:
     patch_qnode_call(_in_programs)
 
 
+@contextlib.contextmanager
+def _without_precision_warnings() -> Iterator[None]:
+    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
+    if is_double():
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="Explicitly requested dtype", module="jax|pennylane|autoray"
+        )
+        yield
+
+
 def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +94,7 @@ def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-@without_precision_warnings()
+@_without_precision_warnings()
 def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Trace a call of a QNode.
 
@@ -89,8 +109,11 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     qnode = _with_transforms_of_function(qnode)
-    result = _call(qnode, args, kwargs, runner_of(qnode))
-    return _call(qnode, args, kwargs, None) if result is None else result
+    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
+    with _named_in_errors(where):
+        config = read_config(qnode, where)
+        result = _call(qnode, args, kwargs, config, choose_backend(qnode.device, config))
+        return _call(qnode, args, kwargs, config, None) if result is None else result
 
 
 def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
@@ -109,16 +132,16 @@ def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
     return changed
 
 
-def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> Any:
+def _call(
+    qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, runner: Runner | None
+) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _with_snapshots(qnode, debugger, args, kwargs)
     function, mitigation = RunOnce(qnode.func), trace_state().mitigation
-    where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
 
     def run() -> Any:
-        with _named_in_errors(where):
-            return _run(qnode, function, args, kwargs, where, runner)
+        return _run(qnode, function, args, kwargs, config, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
     with override_trace_state(unrolls=needs_tape(qnode) or runner is None):
@@ -126,24 +149,50 @@ def _call(qnode: qml.QNode, args: Any, kwargs: Any, runner: Runner | None) -> An
 
 
 def _run(
-    qnode: qml.QNode, function: RunOnce, args: Any, kwargs: Any, where: str, runner: Runner | None
+    qnode: qml.QNode,
+    function: RunOnce,
+    args: Any,
+    kwargs: Any,
+    config: CircuitConfig,
+    runner: Runner | None,
 ) -> Any:
-    check_number_of_shots(qnode, where)
-    if needs_tape(qnode) and not takes_noise_in_pieces(qnode):
+    where = config.where
+    if PAULI_TWIRLING in config.passes:
+        _prepare_twirling(qnode, config)
+    if needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape the user may look at what is no tracer.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
-    once, inputs = function.of(args, kwargs, computed, folds=global_folding())
+    once, inputs = function.of(
+        args, kwargs, computed, folds=global_folding(), change=rewriting(config)
+    )
     if needs_tape(qnode) and _allocates_alone(once.traced(where, inputs)):
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
-    traced_call = QNodeCall(qnode, once, inputs, where)
+    circuit = Circuit(once, inputs, config)
     if runner is None:
-        return run_by_python(traced_call)
-    result = runner(traced_call, _wire_map(qnode, once, inputs, where))
+        return run_by_python(circuit, qnode.device)
+    result = runner(circuit, qnode.device, _wire_map(qnode, once, inputs, where))
     if result is None and not _has_outcomes(once.traced(where, inputs)):
-        return run_by_python(traced_call)
+        return run_by_python(circuit, qnode.device)
     return result
+
+
+def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
+    """Offer the device's seed for random Paulis, and check that noise models will see them.
+
+    Raises:
+        CompileError: where noise is added on a tape, before Paulis are drawn.
+    """
+    if not config.shots.total:
+        offer_seed_of(qnode.device)
+    on_tape = needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device)
+    if on_tape and adds_noise(config.transforms):
+        raise CompileError(
+            f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
+            "is not supported. Let one qml.add_noise be the first transform of a QNode on "
+            "default.mixed that is not mitigated."
+        )
 
 
 def _has_outcomes(function: TracedQuantumFunction) -> bool:
@@ -190,7 +239,9 @@ def _allocates_alone(function: TracedQuantumFunction) -> bool:
     equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
     operations = itertools.chain.from_iterable(map(operations_of, equations))
     of_gates = operations_p, region_p, for_loop_p
-    return any(map(is_allocation, operations)) and all(e.primitive in of_gates for e in equations)
+    return any(map(Allocations.is_allocation, operations)) and all(
+        e.primitive in of_gates for e in equations
+    )
 
 
 def _used_wires(

@@ -37,7 +37,7 @@ def _of_circuit(compiled: type, tool: Tool) -> Tool:
     """Return a tool that takes compiled functions for the functions that they compile."""
 
     @functools.wraps(tool)
-    def of_circuit(qnode: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_tool(qnode: Any, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(qnode, compiled):
             return tool(qnode, *args, **kwargs)
         function: Any = qnode.user_function  # type: ignore[attr-defined]
@@ -50,7 +50,7 @@ def _of_circuit(compiled: type, tool: Tool) -> Tool:
             return specs_at_levels(tool, function, kwargs["level"])
         return tool(function, *args, **kwargs)
 
-    return of_circuit
+    return run_tool
 
 
 def _with_unrolled_loops(function: Tool) -> Tool:

@@ -19,12 +19,13 @@ import pennylane as qml
 from bellhop.base.source import user_site
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import CurrentCircuit
 from bellhop.tracing.measurement_tracer import as_outcome
 from bellhop.tracing.state import current_circuit, is_tracing
 
 
 def measure_wire(
-    circuit: Any,
+    circuit: CurrentCircuit | None,
     wires: Any,
     *,
     reset: bool,
@@ -58,9 +59,9 @@ def measure_wire(
         raise CompileError(
             f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
         )
-    circuit.flush_active("measure")
+    recording = circuit.flush_active("measure")
     kept = -1 if postselect is None else postselect
-    outcome = circuit.mid_measure(
+    outcome = recording.mid_measure(
         labels[0], reset=reset, postselect=kept, site=site, is_joint=is_joint
     )
     # In a tape, the outcome is PennyLane's own object for it.

@@ -24,11 +24,13 @@ from bellhop.base.flat_tree import split_leaves
 from bellhop.circuits.front.returned_measurements import hand_on
 from bellhop.circuits.gates.half_precision import not_in_half
 from bellhop.circuits.gates.traced_operators import TracedOperator
+from bellhop.circuits.ir.circuit import GateReceiver
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import CurrentCircuit
 from bellhop.tracing.state import circuit_scope
 
 
@@ -50,7 +52,10 @@ class TracedQuantumFunction:
 
 
 def _traced(
-    where: str, circuit: Any, function: Callable[..., Any], inputs: Sequence[Any]
+    where: str,
+    circuit: CurrentCircuit | None,
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
 ) -> TracedQuantumFunction:
     made: Any = None
 
@@ -114,7 +119,12 @@ class RunOnce:
         self._traced: dict[tuple[int, ...], list[TracedQuantumFunction]] = {}
 
     def of(
-        self, args: Any, kwargs: Any, computed: type = jax.Array, folds: int = 0
+        self,
+        args: Any,
+        kwargs: Any,
+        computed: type = jax.Array,
+        folds: int = 0,
+        change: Callable[..., Any] | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
         """Return the function of those leaves of its arguments that are computed, and these.
 
@@ -125,6 +135,7 @@ class RunOnce:
             kwargs: its arguments by name.
             computed: the type of what is computed.
             folds: how often it is folded.
+            change: changes the operations before a circuit gets them.
         """
         is_computed = lambda leaf: isinstance(leaf, computed)
         places, leaves, filled = split_leaves((args, kwargs), is_computed)
@@ -133,7 +144,7 @@ class RunOnce:
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
-        return QuantumFunction(self._traced.setdefault(places, []), run, folds), leaves
+        return QuantumFunction(self._traced.setdefault(places, []), run, folds, change), leaves
 
 
 class QuantumFunction:
@@ -143,17 +154,23 @@ class QuantumFunction:
         traced: what it was traced to, in a list as long as that is known.
         function: takes the arrays.
         folds: how often it is folded, for zero-noise extrapolation: ``U (U^-1 U)^folds``.
+        change: changes the operations before a circuit gets them.
     """
 
     def __init__(
-        self, traced: list[TracedQuantumFunction], function: Callable[..., Any], folds: int
+        self,
+        traced: list[TracedQuantumFunction],
+        function: Callable[..., Any],
+        folds: int,
+        change: Callable[..., Any] | None,
     ) -> None:
         self._traced = traced
         self._function = function
         self._folds = folds
+        self._change = change
 
     def traced(
-        self, where: str, inputs: Sequence[Any], circuit: Any = None
+        self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
         """Return what it was traced to.
 
@@ -167,17 +184,18 @@ class QuantumFunction:
         return self._traced[0]
 
     def play(
-        self, circuit: Any, inputs: Sequence[Any], player: Player | None = None
+        self, circuit: GateReceiver, inputs: Sequence[Any], player: Player | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of its result.
 
         Args:
             circuit: the circuit.
             inputs: the arrays.
-            player: plays them, if not as they are.
+            player: plays them, if not a player that only changes operations.
         """
         traced = self.traced(circuit.where, inputs, circuit)
-        player = player or Player()
+        if player is None:
+            player = Player() if self._change is None else Player(self._change)
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
             operands = player.interpret(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._folds)

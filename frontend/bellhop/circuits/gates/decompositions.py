@@ -17,9 +17,9 @@ import pennylane as qml
 
 from bellhop.circuits.gates.concretization_errors import ASKS_FOR_NUMBER
 from bellhop.circuits.gates.real_imag_inference import parts_of_number
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.gates.traced_powers import gates_of_computed_power
 from bellhop.circuits.ir.device_spec import GateSet
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 

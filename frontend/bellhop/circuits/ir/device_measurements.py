@@ -1,13 +1,15 @@
 """What a device measures at the end of a circuit: a class for each measurement of the runtime.
 
 Each says its code, as ``runtime/contract.toml`` has it, the shape of its result and how it is
-differentiated.  What users ask for is made of these (``statistics``, ``sampling``).
+differentiated.  Measurement code computes the results that users see from these (``answers.py``).
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
@@ -189,6 +191,16 @@ class Samples(Measurement):
     def _dtype(self) -> Any:
         return np.uint8
 
+    @staticmethod
+    def to_integers(bits: Any) -> Any:
+        """Return the integer whose binary digits are a row of bits, as an array ``[rows]``.
+
+        Args:
+            bits: array ``[rows, digits]``; the first digit is the most significant.
+        """
+        powers = 2 ** np.arange(bits.shape[1])[::-1]
+        return bits.astype(int) @ powers if bits.shape[1] else jnp.zeros(bits.shape[0], int)
+
 
 @dataclass(frozen=True)
 class Frequencies(Measurement):
@@ -211,6 +223,23 @@ class Frequencies(Measurement):
 
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return len(self.groups), 2 ** len(self.wires)
+
+    def sum_weights(self, bits: Any, signs: Any, weights: Any) -> Any:
+        """Sum the weights of the shots with each outcome, in each group of shots.
+
+        Args:
+            bits: array ``[shots, len(wires)]``, the outcomes of ``wires``.
+            signs: array ``[shots, len(signs)]``, the outcomes of ``signs``.
+            weights: array ``[shots]``.
+
+        Returns:
+            array ``[groups, 2**len(wires)]``.
+        """
+        outcome = Samples.to_integers(bits)
+        ones = jnp.sum(signs, axis=1)
+        signed = jnp.where(ones % 2 == 1, -weights, weights)
+        sums = jnp.zeros((len(self.groups), 2 ** bits.shape[1]), signed.dtype)
+        return sums.at[group_of_shot(self.groups), outcome].add(signed)
 
 
 @dataclass(frozen=True)
@@ -297,6 +326,25 @@ class SnapshotMeans(Snapshots):
     def _dtype(self) -> Any:
         return real_type()
 
+    def values_of_words(self, bits: Any, bases: Any) -> Any:
+        """Return the value of each Pauli word in each snapshot.
+
+        The value is 3 for each factor, times the sign of the factor's outcome, and zero if a
+        factor was measured in another basis.
+
+        Args:
+            bits: integer array ``[shots, wires]``, the outcomes.
+            bases: integer array ``[shots, wires]``: 0, 1, 2 for X, Y, Z.
+
+        Returns:
+            array ``[shots, words]``.
+        """
+        factors = np.array(self.words, int).reshape(-1, bits.shape[1])
+        is_identity = factors == 3
+        is_measured = jnp.all((bases[:, None] == factors) | is_identity, axis=2)
+        signs = jnp.prod(jnp.where(is_identity, 1, 3 * (1 - 2 * bits[:, None])), axis=2)
+        return jnp.where(is_measured, signs, 0)
+
 
 @dataclass(frozen=True)
 class ShotsOfRun(Measurement):
@@ -330,6 +378,26 @@ class Score(Measurement):
 
     def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return ()
+
+
+# What measurement code asks of one sample of all shots.
+SampleRequest = Frequencies | Samples | Snapshots
+
+
+def group_of_shot(groups: Sequence[int]) -> Any:
+    """Return the index of each shot's group.
+
+    The program computes the indices: as a constant, they would grow with the shots.
+
+    Args:
+        groups: the number of shots of each group.
+
+    Returns:
+        integer array ``[shots]``.
+    """
+    if len(groups) == 1:
+        return jnp.zeros(groups[0], int)
+    return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
 
 
 def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:

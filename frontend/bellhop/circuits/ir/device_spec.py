@@ -1,11 +1,12 @@
 """Quantum devices: what a PennyLane device means to the runtime."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pennylane as qml
-
-from bellhop.base.config import read_environment_engine
-from bellhop.tracing.state import current_options
+if TYPE_CHECKING:
+    import pennylane as qml
 
 # Whose circuits the engine has, however many qubits they have.
 DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
@@ -46,12 +47,6 @@ class DeviceSpec:
 def sized(name: str, qubits: int) -> str:
     """Return a device and how many qubits it has, for pictures."""
     return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
-
-
-def engine_may_run() -> bool:
-    """Tell whether the engine may run circuits, by the program or else the environment."""
-    options = current_options()
-    return ((options and options.engine) or read_environment_engine()) != "plugin"
 
 
 # State preparations go through functions of the plugin's own and are in no list.

@@ -1,72 +1,176 @@
-"""What a QNode's ``diff_method`` and ``gradient_kwargs`` are called, and which there are."""
+"""The derivative methods, and what each entry of ``gradient_kwargs`` does in a program.
 
+Every option that PennyLane documents for a gradient method stands in a table: it is supported,
+has no effect and is warned of, or would change the result and is an error that says how::
+
+    gradient_kwargs={"shifts": [(0.1,)]}       supported by "parameter-shift"
+    gradient_kwargs={"broadcast": True}        a warning
+    gradient_kwargs={"n": 2}                   an error for "finite-diff"
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pennylane as qml
-
-from bellhop.base.finite_diff_step import finite_diff_step
-from bellhop.circuits.ir.gradient_options import (
-    ADJOINT,
-    BEST,
-    FINITE_DIFFERENCES,
-    HADAMARD,
-    PARAMETER_SHIFT,
-    SPSA,
-    read_options,
-)
-from bellhop.circuits.ir.precision import bits_of_states
+from bellhop.base.source import warn_user
 from bellhop.errors import CompileError
 
+ADJOINT = "adjoint"
+PARAMETER_SHIFT = "parameter-shift"
+FINITE_DIFFERENCES = "finite-diff"
+SPSA = "spsa"
+# The circuit of such a QNode is tapes, of which PennyLane makes other tapes.
+HADAMARD = "hadamard"
+BEST = "best"
+BACKPROP = "backprop"
 BY_DIFFERENCES = (FINITE_DIFFERENCES, SPSA)
-# What users do not choose: by how likely samples were, from the same samples.
+# Users do not choose this method: the likelihood of samples, from the same samples.
 LIKELIHOOD_RATIO = "likelihood-ratio"
+
 DIFFERENCES_OF_DIFFERENCES = (
     "it is differentiated twice, and finite differences of finite differences are mostly rounding "
     "errors. Use diff_method='best' or 'parameter-shift'."
 )
-_METHODS = {
-    "best": BEST,
-    "adjoint": ADJOINT,
-    "device": ADJOINT,
-    "parameter-shift": PARAMETER_SHIFT,
-    "finite-diff": FINITE_DIFFERENCES,
-    "spsa": SPSA,
-    "hadamard": HADAMARD,
-    qml.gradients.param_shift: PARAMETER_SHIFT,
-    qml.gradients.finite_diff: FINITE_DIFFERENCES,
-    qml.gradients.spsa_grad: SPSA,
-    qml.gradients.hadamard_grad: HADAMARD,
+
+
+@dataclass(frozen=True)
+class Supported:
+    """An option that does what PennyLane documents.
+
+    Attributes:
+        default: its value where the QNode has none.
+    """
+
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """An option that changes no result, with the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An option that would change the result in PennyLane.
+
+    Attributes:
+        effect: what it would change, after "it would".
+        remedy: what the user can do.
+        neutral: the value with which it changes nothing.
+    """
+
+    effect: str
+    remedy: str
+    neutral: Any = None
+
+
+_ARGNUM = Refused(
+    "set the derivatives by all other parameters to zero",
+    "Use bellhop.grad(..., argnums=...), or jax.lax.stop_gradient.",
+)
+_F0 = Ignored("a program runs the unshifted circuit itself")
+_N = Refused(
+    "return the n-th derivative in place of the first",
+    "Differentiate n times, with diff_method='parameter-shift'.",
+    neutral=1,
+)
+_VALIDATE_PARAMS = Ignored("every parameter that has a derivative is shifted")
+
+# By the method's name. The step is None here: that of PennyLane or of single precision.
+_OPTIONS: dict[str, dict[str, Supported | Ignored | Refused]] = {
+    PARAMETER_SHIFT: {
+        "shifts": Supported(),
+        "argnum": _ARGNUM,
+        "gradient_recipes": Refused(
+            "replace the shift rules of the gates",
+            "Use shifts, which choose where each rule takes its values.",
+        ),
+        "fallback_fn": Ignored(
+            "each gate is differentiated by its own shift rule, and one without is an error"
+        ),
+        "f0": _F0,
+        "broadcast": Ignored("it says how shifted circuits are run, and a program runs them all"),
+    },
+    FINITE_DIFFERENCES: {
+        "h": Supported(),
+        "approx_order": Supported(1),
+        "strategy": Supported("forward"),
+        "argnum": _ARGNUM,
+        "n": _N,
+        "f0": _F0,
+        "validate_params": _VALIDATE_PARAMS,
+    },
+    SPSA: {
+        "h": Supported(),
+        "approx_order": Supported(2),
+        "strategy": Supported("center"),
+        "num_directions": Supported(1),
+        "sampler_rng": Supported(),
+        "argnum": _ARGNUM,
+        "n": _N,
+        "f0": _F0,
+        "validate_params": _VALIDATE_PARAMS,
+        "sampler": Refused(
+            "draw other directions by a Python function",
+            "Leave it out: directions are of ones and minus ones, drawn in the program.",
+        ),
+    },
+    HADAMARD: {
+        "aux_wire": Supported(),
+        "device_wires": Supported(),
+        "mode": Supported("standard"),
+        "argnum": _ARGNUM,
+    },
+    # The options of other methods, which these do not read.
+    BEST: {},
+    ADJOINT: {},
+    BACKPROP: {},
 }
+_PULSE_OPTIONS = ("num_split_times", "sampler_seed", "use_broadcasting", "atol")
+_ALL_OPTIONS = frozenset((*(name for each in _OPTIONS.values() for name in each), *_PULSE_OPTIONS))
 
 
-def method_of(qnode: qml.QNode) -> str:
-    """Return the method of a QNode: one of the names above, or what else was asked for."""
-    return _METHODS.get(qnode.diff_method, str(qnode.diff_method))
-
-
-def options_of(qnode: qml.QNode, where: str) -> dict[str, Any]:
-    """Return the options of a QNode's method, with defaults for what it leaves out.
+def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str, Any]:
+    """Return the options of a method with their defaults; warn of what has no effect.
 
     Args:
-        qnode: the QNode.
-        where: the QNode and its line, for errors.
+        given: the QNode's ``gradient_kwargs``.
+        method: one of the names above; options of another method are not looked at, since the
+            derivative itself is an error that names the method.
+        where: the QNode and its line, for messages.
 
     Raises:
-        CompileError: for options that are not supported, or that PennyLane does not have.
+        CompileError: for options that are not supported.
     """
-    method = method_of(qnode)
-    options = read_options(qnode.gradient_kwargs or {}, method, where)
-    if "h" in options and options["h"] is None:
-        step = finite_diff_step(f"float{bits_of_states(qnode.device)}")
-        # PennyLane's, in double precision.
-        options["h"] = max(1e-5, step) if method == SPSA else step
-    if options.get("shifts") is not None:
-        options["shifts"] = tuple(tuple(map(float, np.ravel(each))) for each in options["shifts"])
-    seed = options.get("sampler_rng")
-    if not isinstance(seed, int | None):
-        raise CompileError(
-            f"{where}: the sampler_rng of its gradient_kwargs is a {type(seed).__name__}, which "
-            "each run would go on with. Give a seed, an integer, or none."
-        )
+    known = _OPTIONS.get(method)
+    if known is None:
+        return dict(given)
+    options = {name: each.default for name, each in known.items() if isinstance(each, Supported)}
+    for name, value in given.items():
+        found = known.get(name)
+        if not known and name in _ALL_OPTIONS:
+            found = Ignored("this method does not read it")
+        if found is None:
+            supported = ", ".join(options) if options else "no options"
+            raise CompileError(
+                f"{where}: the gradient_kwargs have an unknown option {name}, expected "
+                f"{supported} for diff_method='{method}'. Leave it out."
+            )
+        if value is None:
+            continue
+        if isinstance(found, Supported):
+            options[name] = value
+        elif isinstance(found, Ignored):
+            warn_user(
+                f"{where}: the option {name} of its gradient_kwargs has no effect with "
+                f"diff_method='{method}': {found.reason}. Leave it out."
+            )
+        elif found.neutral is None or value != found.neutral:
+            effect, remedy = found.effect, found.remedy
+            raise CompileError(
+                f"{where}: the option {name} of its gradient_kwargs is not supported by bellhop "
+                f"for diff_method='{method}': it would {effect}. {remedy}"
+            )
     return options

@@ -117,6 +117,18 @@ class GateJaxpr:
     operands: Sequence[Any]
     tree: Any = None
 
+    @classmethod
+    def trace(cls, function: Callable[..., Any], *args: Any) -> "GateJaxpr":
+        """Trace a quantum function whose results are arrays.
+
+        Args:
+            function: the quantum function; what it closes over becomes operands.
+            args: its arguments, arrays.
+        """
+        closed, types = make_flat_jaxpr(function, *args)
+        jaxpr = convert_constvars_jaxpr(closed)
+        return cls(ClosedJaxpr(jaxpr, ()), closed.consts, types.tree)
+
 
 class Unknown:
     """Stands for an operand."""
@@ -134,13 +146,6 @@ def operations_of(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequenc
     values = [Unknown() for _ in eqn.invars] if values is None else values
     made: Sequence[Any] = eqn.params["operator"].with_values(values)
     return made
-
-
-def traced(function: Callable[..., Any], *args: Any) -> GateJaxpr:
-    """Trace a function whose result are arrays; what it closes over becomes operands."""
-    closed, types = make_flat_jaxpr(function, *args)
-    jaxpr = convert_constvars_jaxpr(closed)
-    return GateJaxpr(ClosedJaxpr(jaxpr, ()), closed.consts, types.tree)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,6 @@ import jax.numpy as jnp
 from bellhop.circuits.ir.tangents import undifferentiable
 
 
-def likelihood_ratio(p: Any, obstacle: str) -> Any:
-    """Return a probability divided by its value: one, whose derivative is that of the logarithm.
-
-    Args:
-        p: the probability.
-        obstacle: why there is no second derivative.
-    """
-    return 1 + zero_over(p, p, obstacle)
-
-
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def zero_over(value: Any, divisor: Any, obstacle: str) -> Any:
     """Return zero, whose derivative is that of a value, divided by something."""

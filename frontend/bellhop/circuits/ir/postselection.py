@@ -9,18 +9,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.errors import CompileError
-
-
-def drops_shots(qnode: qml.QNode) -> bool:
-    """Tell whether shots whose postselection fails are dropped, and not drawn again."""
-    mode = qnode.execute_kwargs.get("postselect_mode")
-    return mode in ("hw-like", "pad-invalid-samples") and bool(qnode.shots.total_shots)
 
 
 def possible(total: Any) -> Any:

@@ -7,18 +7,19 @@ which are single where JAX's 64-bit types are off; what lies between converts
 precision, and its results are as precise as the numbers that it is made of.
 """
 
-import contextlib
+from __future__ import annotations
+
 import functools
-import warnings
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pennylane as qml
 
 from bellhop.tracing.state import current_options
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 def real_type() -> np.dtype:
@@ -62,19 +63,6 @@ class Precision:
     def of(self, result: Any) -> Any:
         """Return the result of a measurement, a pytree of arrays, in this precision."""
         return in_single(result) if self.is_single else result
-
-
-@contextlib.contextmanager
-def without_precision_warnings() -> Iterator[None]:
-    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
-    if is_double():
-        yield
-        return
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Explicitly requested dtype", module="jax|pennylane|autoray"
-        )
-        yield
 
 
 def in_single(result: Any) -> Any:

@@ -10,27 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.base.types import PyTree
+from bellhop.circuits.ir.config import Shots
 from bellhop.circuits.ir.postselection import filled
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
-
-
-@dataclasses.dataclass(frozen=True)
-class Shots:
-    """How many shots a circuit has.
-
-    Attributes:
-        copies: the shots of each copy of the results; empty without shots.
-        is_vector: whether the user asked for several copies of the results.
-    """
-
-    copies: tuple[int, ...]
-    is_vector: bool
-
-    @property
-    def total(self) -> int:
-        """The number of all shots; 0 without."""
-        return sum(self.copies)
 
 
 @dataclasses.dataclass

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.callbacks.pure_callback import PureCallback
-from bellhop.circuits.ir.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.errors import CircuitError
 from bellhop.tracing.state import trace_state
@@ -70,6 +70,17 @@ class DrawCheck(BuiltinFunction):
         return np.ones(np.shape(totals), bool)
 
 
+def check_draw(values: Any, total: Any, where: str) -> Any:
+    """Return values that are drawn, or raise an error at run time if probabilities are NaN.
+
+    Args:
+        values: pytree of arrays, which are drawn.
+        total: real scalar, the sum of the probabilities.
+        where: the QNode, for errors.
+    """
+    return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
+
+
 class Faults:
     """What may be wrong with the operations of a circuit, each at a place in the program.
 
@@ -103,7 +114,9 @@ class Faults:
         if not any(map(is_dynamic, labels)):
             return fault
         number = self._place(_at(what, site))
-        wires = jnp.stack([as_int32(jnp.asarray(self._wires.of(label))) for label in labels])
+        wires = jnp.stack(
+            [WireMap.as_int32(jnp.asarray(self._wires.of(label))) for label in labels]
+        )
         is_out = (wires < 0) | (wires >= len(self._wires))
         is_twice = jnp.sum(wires[:, None] == wires, axis=1) > 1
         place = jnp.where(jnp.any(is_out), number, -number)

@@ -5,7 +5,7 @@ samples (``sampling``).  For a circuit that runs once for each combination of ou
 summed over its runs, weighted by probability, before the function is applied.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +34,16 @@ class Statistic:
     is_of_shots: bool = False
     is_measured: bool = True
 
+    @classmethod
+    def from_moments(cls, mean: Any, square: Any) -> "Statistic":
+        """Return the statistic of a variance.
+
+        Args:
+            mean: array, the mean of an observable.
+            square: array, the mean of the observable's square.
+        """
+        return cls((mean, square), lambda moments: moments[1] - moments[0] ** 2)
+
     def changed(self, change: Callable[[Any], Any]) -> "Statistic":
         """Return the same, each array of its values changed by a function."""
         return replace(self, values=jax.tree.map(change, self.values))
@@ -43,21 +53,17 @@ class Statistic:
         return replace(self, finish=lambda values: in_single(self.finish(values)))
 
 
-# Functions of all answers of a circuit: one returns a value, the other a statistic.
+# Functions of all values that a circuit computed: one returns a value, the other a statistic.
 Take = Callable[[Any], Any]
 Make = Callable[[Any], Statistic]
 
 
-def of_moments(mean: Any, square: Any) -> Statistic:
-    """Return the statistic of a variance, from the mean and the mean of the square."""
-    return Statistic((mean, square), lambda moments: moments[1] - moments[0] ** 2)
+class ExactValues(ABC):
+    """The exact values of a circuit: all are asked for first, and then computed by ``compute``.
 
-
-class ExactValues:
-    """The exact values of a circuit: all are asked for first, and then computed by ``answers``.
-
-    Each method asks for one value, and returns what takes it from the answers.  Where a circuit
-    has several runs, the values of each have its probability as a factor.
+    Each method asks for one value, and returns a function that takes the result of ``compute`` and
+    returns the value.  Where a circuit has several runs, the values of each have its probability
+    as a factor.
 
     Attributes:
         where: the QNode, for errors.
@@ -90,8 +96,8 @@ class ExactValues:
         """Ask for the state of the circuit: a vector, which no mixture has, or a matrix."""
 
     @abstractmethod
-    def answers(self) -> Any:
-        """Compute what was asked for."""
+    def compute(self) -> Any:
+        """Compute all values that were asked for."""
 
 
 def unsupported(where: str, what: str, instead: str) -> CompileError:

@@ -14,14 +14,8 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.precision import real_type
 from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import DifferentiableCompileError
-
-
-def is_given(tangent: Any) -> bool:
-    """Tell whether a tangent is an array with elements, not a symbolic zero."""
-    return type(tangent) is not ad.Zero and tangent.size > 0
 
 
 def symbolic_zero(value: Any) -> Any:
@@ -42,16 +36,6 @@ def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[boo
         next(rest) if yes else symbolic_zero(result)
         for result, yes in zip(results, moved, strict=True)
     ]
-
-
-def with_amplitudes_last(operands: Any) -> Any:
-    """Return operands, or their tangents, whose amplitudes are the last of the parameters.
-
-    Args:
-        operands: a named tuple with ``params`` and ``amplitudes``.
-    """
-    params = jnp.concatenate([operands.params, operands.amplitudes])
-    return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))
 
 
 def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

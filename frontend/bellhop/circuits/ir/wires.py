@@ -18,14 +18,6 @@ def is_dynamic(value: object) -> TypeGuard[Any]:
     return isinstance(value, jax.core.Tracer)
 
 
-def as_int32(wire: Any) -> Any:
-    """Return a wire that the program computes in 32 bits; one out of range stays so."""
-    here, there = jnp.iinfo(wire.dtype), jnp.iinfo(jnp.int32)
-    low, high = max(int(here.min), there.min), min(int(here.max), there.max)
-    clipped = jax.lax.clamp(jnp.asarray(low, wire.dtype), wire, jnp.asarray(high, wire.dtype))
-    return clipped.astype(jnp.int32)
-
-
 class WireMap:
     """Wire labels as the numbers of qubits.
 
@@ -98,6 +90,16 @@ class WireMap:
             return process
         lent = {label: self._lent[label] for label in process.wires if label in self._lent}
         return process.map_wires(lent) if lent else process
+
+    @staticmethod
+    def as_int32(qubit: Any) -> Any:
+        """Return a traced qubit, an integer scalar, in 32 bits; one out of range stays so."""
+        here, there = jnp.iinfo(qubit.dtype), jnp.iinfo(jnp.int32)
+        low, high = max(int(here.min), there.min), min(int(here.max), there.max)
+        clipped = jax.lax.clamp(
+            jnp.asarray(low, qubit.dtype), qubit, jnp.asarray(high, qubit.dtype)
+        )
+        return clipped.astype(jnp.int32)
 
     def of(self, wire: Wire) -> Any:
         """Return the qubit of a wire, whether the program computes it or not."""

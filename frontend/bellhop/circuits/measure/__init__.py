@@ -1,12 +1,15 @@
-"""Measurements and observables: what the runtime is asked for, and what is made of its answers.
+"""Measurement processes and observables of PennyLane: the results of circuits.
 
-Of its files::
+``measure_results`` (``measurement_registry.py``) takes what a quantum function returns and an
+object that answers questions about the circuit (``Answers`` in ``circuits/ir/answers.py``).  It
+returns a ``Statistic`` for each measurement; no code here sees a circuit.
 
-    process, processes, samples, shadows        a class for each kind of PennyLane's processes
-    measurements, sampling                      what these ask for, without shots and with
-    statistics                                  what they make of the answers
-    observables, pauli_words, computed_wires    observables, in the form that is asked for
-    device_measurements, observable_code        what a device measures, and the runtime's code
-    process_results                             arrays of what PennyLane's own devices return
-    returned_measurements                       measurements among what Python's functions return
+The files::
+
+    measurement_base, measurement_registry      the class of each kind of PennyLane's processes
+    samples, shadows                            processes that return a value for each shot
+    sampling                                    which samples processes share, with shots
+    device_values                               exact values that a device measures, without shots
+    observables, pauli_words, dynamic_wires     observables as sums of products that devices take
+    result_types                                the results that PennyLane's own devices return
 """

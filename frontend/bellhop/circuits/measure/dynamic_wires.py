@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 import pennylane as qml
 
+from bellhop.circuits.ir.answers import MeasurementSite
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.wires import WireMap, is_dynamic
+from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # An observable on computed wires is a sum of so many terms at most.
@@ -24,35 +25,43 @@ _MOST_TERMS = 4096
 
 
 def on_known_wires(
-    observable: qml.operation.Operator, process: qml.measurements.MeasurementProcess, circuit: Any
+    observable: qml.operation.Operator,
+    process: qml.measurements.MeasurementProcess,
+    site: MeasurementSite,
 ) -> Any:
     """Return an observable on known wires.
 
     Args:
-        observable: PennyLane's.
-        process: what measures it, for errors.
-        circuit: the circuit, at its end, where the computed wires are checked.
+        observable: PennyLane's, some of whose wires may be traced.
+        process: the process that measures the observable, for errors.
+        site: the end of the circuit, where the traced wires are checked.
+
+    Returns:
+        PennyLane's observable that has the same expectation value and variance.
 
     Raises:
         CompileError: for an observable on so many computed wires that the sum is too long.
     """
     with qml.QueuingManager.stop_recording():
-        return _on_known(observable, process, circuit)
+        return _on_known(observable, process, site)
 
 
 def probabilities_on_known_wires(
-    circuit: Any, process: qml.measurements.MeasurementProcess
+    site: MeasurementSite, process: qml.measurements.MeasurementProcess
 ) -> Callable[[Any], Any]:
-    """Return what makes the probabilities on computed wires of those on all wires.
+    """Return a function from the probabilities of all wires to those of traced wires.
 
     Args:
-        circuit: the circuit, at its end, where the computed wires are checked.
-        process: PennyLane's ``probs`` of wires, some of them computed.
+        site: the end of the circuit, where the traced wires are checked.
+        process: PennyLane's ``probs`` of wires, some of them traced.
+
+    Returns:
+        takes an array ``[2**all wires]`` and returns an array ``[2**wires of the process]``.
     """
     with qml.QueuingManager.stop_recording():
-        circuit.check_wires(process.wires, process)
-    wires = list(map(circuit.wires.of, process.wires))
-    n = len(circuit.wires)
+        site.check_wires(process.wires, process)
+    wires = list(map(site.wires.of, process.wires))
+    n = len(site.wires)
     states = jnp.arange(2**n)
     outcomes = sum(
         ((states >> (n - 1 - wire)) & 1) << place for place, wire in enumerate(reversed(wires))
@@ -61,11 +70,13 @@ def probabilities_on_known_wires(
 
 
 def _on_known(
-    observable: qml.operation.Operator, process: qml.measurements.MeasurementProcess, circuit: Any
+    observable: qml.operation.Operator,
+    process: qml.measurements.MeasurementProcess,
+    site: MeasurementSite,
 ) -> Any:
     if not any(map(is_dynamic, observable.wires)):
         return observable
-    known = lambda part: _on_known(part, process, circuit)
+    known = lambda part: _on_known(part, process, site)
     if isinstance(observable, qml.ops.LinearCombination):
         coefficients, terms = observable.terms()
         return qml.ops.LinearCombination(coefficients, list(map(known, terms)))
@@ -76,11 +87,11 @@ def _on_known(
     scalar, factors = _factors(observable)
     if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
         raise CompileError(
-            f"{circuit.where}: a product of sums stands on a wire that is "
+            f"{site.where}: a product of sums stands on a wire that is "
             "computed in the program, which is not supported by bellhop. Use a sum "
             "of products of Pauli operators."
         )
-    terms = _sum_over_places(factors, process, circuit)
+    terms = _sum_over_places(factors, process, site)
     return terms if scalar is None else qml.s_prod(scalar, terms)
 
 
@@ -100,23 +111,23 @@ def _factors(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 
 
 def _sum_over_places(
-    factors: list[Any], process: qml.measurements.MeasurementProcess, circuit: Any
+    factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
     """Return a product of observables as a sum of products, one for all places of its wires."""
-    wires: WireMap = circuit.wires
+    wires = site.wires
     all_wires = [wire for factor in factors for wire in factor.wires]
     if len(set(map(id, all_wires))) < len(all_wires):
         raise CompileError(
-            f"{circuit.where}: a product of observables stands twice on a wire that is computed "
+            f"{site.where}: a product of observables stands twice on a wire that is computed "
             "in the program. Use what these two are together."
         )
-    circuit.check_wires(all_wires, process)
+    site.check_wires(all_wires, process)
     computed = [wire for wire in all_wires if is_dynamic(wire)]
     known = {wire for wire in all_wires if not is_dynamic(wire)}
     free = [label for label in wires.labels if label not in known]
     if math.perm(len(free), len(computed)) > _MOST_TERMS:
         raise CompileError(
-            f"{circuit.where}: an observable stands on {len(computed)} wires that are computed "
+            f"{site.where}: an observable stands on {len(computed)} wires that are computed "
             f"in the program, of {len(wires)}, which is a sum of more than {_MOST_TERMS} terms. "
             "Bring these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
         )

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, unsupported
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import on_known_wires
@@ -25,41 +26,50 @@ class Process:
     """A measurement process at the end of a circuit.
 
     Args:
-        name: what users call it.
+        name: the name that users call, for errors.
         process: PennyLane's.
-        circuit: at its end.
+        answers: answers what the process asks of the circuit.
     """
 
     def __init__(
-        self, name: str, process: qml.measurements.MeasurementProcess, circuit: Any
+        self, name: str, process: qml.measurements.MeasurementProcess, answers: Answers
     ) -> None:
         self.process = process
         self._name = name
-        self._circuit = circuit
-        self._wires = circuit.wires
-        self._where = circuit.where
+        self._answers = answers
+        self._wires = answers.wires
+        self._where = answers.where
 
     def without_shots(self, asked: ExactValues) -> Make:
-        """Ask for exact values; return what makes the result of the answers."""
-        with self._circuit.at(self.process):
+        """Ask for exact values.
+
+        Args:
+            asked: the exact values of the circuit, to which those of this process are added.
+
+        Returns:
+            a function of the computed values that returns the statistic.
+        """
+        with self._answers.at(self.process):
             if self.process.mv is None:
                 return self._exact(asked)
-            statistic = self._of_outcomes(self.outcomes())
+            statistic = self._of_outcomes(self._outcomes())
         weight = asked.weight()
-        return lambda answers: statistic.changed(lambda value: weight(answers) * value)
+        return lambda values: statistic.changed(lambda value: weight(values) * value)
 
     def with_shots(self, rounds: Rounds) -> Make:
-        """Ask for rounds of samples; return what makes the result of the answers."""
-        with self._circuit.at(self.process):
+        """Ask for samples.
+
+        Args:
+            rounds: the rounds of samples, to which those of this process are added.
+
+        Returns:
+            a function of the sampled values that returns the statistic.
+        """
+        with self._answers.at(self.process):
             if self.process.mv is None:
                 return self._sampled(rounds)
-            statistic = self._sampled_outcomes(self.outcomes())
+            statistic = self._sampled_outcomes(self._outcomes())
         return lambda _: statistic
-
-    def check_wires(self) -> None:
-        """Check its wires, those that the program computes when it runs."""
-        if self.process.mv is None:
-            self._circuit.check_wires(self.process.wires, self.process)
 
     def _exact(self, asked: ExactValues) -> Make:
         raise self._unsupported(
@@ -78,28 +88,10 @@ class Process:
         raise self._needs_shots()
 
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
-        return self._of_outcomes(outcomes).changed(self._circuit.mean_of_groups)
+        return self._of_outcomes(outcomes).changed(self._answers.mean_of_groups)
 
-    def outcomes(self) -> Sequence[Any]:
-        """Return the mid-circuit outcomes that it is over.
-
-        Raises:
-            CompileError: where they were not made by ``bellhop.measure`` in this circuit.
-        """
-        several = isinstance(self.process.mv, list)
-        outcomes = self.process.mv if several else [self.process.mv]
-        for value in outcomes:
-            if not is_dynamic(value) or value.shape:
-                raise CompileError(
-                    f"{self._where}: {self._name} of {value!r}, which is not the outcome of a "
-                    "mid-circuit measurement. Measure with bellhop.measure."
-                )
-        if not self._circuit.has_mid_circuit:
-            raise CompileError(
-                f"{self._where}: {self._name} of a number, and no wire was measured before whose "
-                "outcome it could be. Return the number itself, or give an observable."
-            )
-        return outcomes
+    def _outcomes(self) -> Sequence[Any]:
+        return checked_outcomes(self.process, self._name, self._answers)
 
     def _needs_shots(self) -> CompileError:
         return CompileError(
@@ -117,8 +109,8 @@ class Process:
         return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
 
     def _on_known_wires(self) -> Any:
-        """Return the same, on wires that are known while the circuit is traced."""
-        return on_known_wires(self._observable(), self.process, self._circuit)
+        """Return the observable on wires that are known while the circuit is traced."""
+        return on_known_wires(self._observable(), self.process, self._answers)
 
     def _labels(self) -> tuple[Any, ...]:
         """Return its wires, all where it names none."""
@@ -128,6 +120,38 @@ class Process:
         """Return its wires, or all where the program computes some of them."""
         labels = self._labels()
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
+
+
+def checked_outcomes(
+    process: qml.measurements.MeasurementProcess, name: str, site: MeasurementSite
+) -> Sequence[Any]:
+    """Return the mid-circuit outcomes that a process measures.
+
+    Args:
+        process: PennyLane's, whose ``mv`` is one outcome or a list of outcomes.
+        name: the name that users call, for errors.
+        site: the end of the circuit.
+
+    Returns:
+        boolean or integer scalars, all traced.
+
+    Raises:
+        CompileError: where they were not made by ``bellhop.measure`` in this circuit.
+    """
+    several = isinstance(process.mv, list)
+    outcomes = process.mv if several else [process.mv]
+    for value in outcomes:
+        if not is_dynamic(value) or value.shape:
+            raise CompileError(
+                f"{site.where}: {name} of {value!r}, which is not the outcome of a "
+                "mid-circuit measurement. Measure with bellhop.measure."
+            )
+    if not site.has_mid_circuit:
+        raise CompileError(
+            f"{site.where}: {name} of a number, and no wire was measured before whose "
+            "outcome it could be. Return the number itself, or give an observable."
+        )
+    return outcomes
 
 
 def as_index(outcomes: Sequence[Any]) -> Any:

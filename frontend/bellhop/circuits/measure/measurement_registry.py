@@ -15,12 +15,18 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import check_state_fits
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, of_moments
+from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.dynamic_wires import probabilities_on_known_wires
-from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
+from bellhop.circuits.measure.measurement_base import (
+    Process,
+    as_index,
+    as_number,
+    checked_outcomes,
+)
 from bellhop.circuits.measure.observables import terms_of
 from bellhop.circuits.measure.samples import Counts, Sample
 from bellhop.circuits.measure.sampling import (
@@ -33,6 +39,7 @@ from bellhop.circuits.measure.sampling import (
     rotated_as_in_pennylane,
 )
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
+from bellhop.circuits.measure.user_measurements import UserSampleProcess
 
 mp = qml.measurements
 
@@ -42,7 +49,7 @@ class ExpvalProcess(Process):
 
     def _exact(self, asked: ExactValues) -> Make:
         take = asked.expval(self._on_known_wires())
-        return lambda answers: Statistic(take(answers))
+        return lambda values: Statistic(take(values))
 
     def _sampled(self, rounds: Rounds) -> Make:
         """Estimate it term by term, each in the basis that it needs."""
@@ -50,7 +57,7 @@ class ExpvalProcess(Process):
             (jnp.real(c), product_mean(list(map(diagonalized, factors)), rounds, self._wires))
             for c, factors in terms_of(self._on_known_wires(), self._where)
         ]
-        return lambda answers: Statistic(sum(c * mean(answers) for c, mean in means))
+        return lambda values: Statistic(sum(c * mean(values) for c, mean in means))
 
     def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         return Statistic(as_number(outcomes[0]).astype(float))
@@ -67,11 +74,13 @@ class VarProcess(Process):
         coefficient, diagonals = as_diagonals(self._on_known_wires(), self._where)
         mean, square = (product_mean(diagonals, rounds, self._wires, power=p) for p in (1, 2))
         scale = jnp.real(coefficient)
-        return lambda answers: of_moments(scale * mean(answers), scale**2 * square(answers))
+        return lambda values: Statistic.from_moments(
+            scale * mean(values), scale**2 * square(values)
+        )
 
     def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         value = as_number(outcomes[0]).astype(float)
-        return of_moments(value, value**2)
+        return Statistic.from_moments(value, value**2)
 
 
 class Probabilities(Process):
@@ -83,7 +92,7 @@ class Probabilities(Process):
         diagonals = self._rotated()
         gates = [gate for diagonal in diagonals for gate in diagonal.gates]
         take = asked.probabilities(self.process.obs.wires, gates)
-        return lambda answers: Statistic(take(answers))
+        return lambda values: Statistic(take(values))
 
     def _sampled(self, rounds: Rounds) -> Make:
         if self.process.obs is None:
@@ -92,7 +101,7 @@ class Probabilities(Process):
             return self._of_wires(take, jax.vmap)
         qubits = list(map(self._wires, self.process.obs.wires))
         take = rounds.frequencies(self._rotated(), qubits)
-        return lambda answers: Statistic(take(answers))
+        return lambda values: Statistic(take(values))
 
     def _rotated(self) -> list[Diagonal]:
         """Return the factors of its observable, and one for wires with identities alone."""
@@ -104,9 +113,9 @@ class Probabilities(Process):
     def _of_wires(self, take: Callable[[Any], Any], of_groups: Callable[..., Any]) -> Make:
         """Return what makes the result of the probabilities of known wires."""
         if not any(map(is_dynamic, self.process.wires)):
-            return lambda answers: Statistic(take(answers))
-        add_up = of_groups(probabilities_on_known_wires(self._circuit, self.process))
-        return lambda answers: Statistic(add_up(take(answers)))
+            return lambda values: Statistic(take(values))
+        add_up = of_groups(probabilities_on_known_wires(self._answers, self.process))
+        return lambda values: Statistic(add_up(take(values)))
 
     def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         return Statistic(jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float))
@@ -122,7 +131,7 @@ class OfState(Process):
         order = qml.wires.Wires(range(len(self._wires)))
         # Of the class: results outlive the circuit, whose tracers this has.
         of = type(self)._of
-        return lambda answers: Statistic(take(answers), lambda state: of(process, state, order))
+        return lambda values: Statistic(take(values), lambda state: of(process, state, order))
 
     @classmethod
     def _of(cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
@@ -147,7 +156,7 @@ class OfDensityMatrix(Process):
         check_state_fits(len(qubits), self._where, axes=2)
         take = asked.density_matrix(qubits, self._name)
         finish = functools.partial(type(self)._of_matrix, self.process)
-        return lambda answers: Statistic(take(answers), finish)
+        return lambda values: Statistic(take(values), finish)
 
     @staticmethod
     def _of_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
@@ -174,15 +183,13 @@ class Classical(Process):
 
     def with_shots(self, rounds: Rounds) -> Make:
         """Return what makes a statistic of it, for each shot or each group of these."""
-        circuit, value = self._circuit, self.process
-        if circuit.is_one_shot:
-            values = circuit.of_each_shot(value)
+        answers, value = self._answers, self.process
+        if answers.is_one_shot:
+            values = answers.of_each_shot(value)
         else:
-            values = jnp.broadcast_to(value, (len(circuit.groups), *value.shape))
-        return lambda _: Statistic(values, is_of_shots=circuit.is_one_shot, is_measured=False)
-
-    def check_wires(self) -> None:
-        """It has none."""
+            values = jnp.broadcast_to(value, (len(answers.groups), *value.shape))
+        is_of_shots = answers.is_one_shot
+        return lambda _: Statistic(values, is_of_shots=is_of_shots, is_measured=False)
 
 
 # By PennyLane's class: what users call it, and ours; without a name, the name is the class's own.
@@ -199,31 +206,70 @@ _CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.MutualInfoMP: ("mutual_info", OfDensityMatrix),
     mp.ClassicalShadowMP: ("classical_shadow", ClassicalShadow),
     mp.ShadowExpvalMP: ("shadow_expval", ShadowExpval),
+    mp.SampleMeasurement: ("", UserSampleProcess),
     mp.StateMeasurement: ("", OfState),
     mp.MeasurementProcess: ("", Process),
 }
 
 
-def as_process(leaf: object, circuit: Any) -> Process:
-    """Return the object that says all about what a quantum function returns, at its end."""
-    if not is_measurement(leaf):
-        return Classical("", jnp.asarray(leaf), circuit)
-    name, kind = next(_CLASSES[base] for base in type(leaf).__mro__ if base in _CLASSES)
-    return kind(name or type(leaf).__name__, leaf, circuit)
+def measure_results(
+    leaves: Sequence[Any], answers: Answers, exact: ExactValues | None = None
+) -> list[Statistic]:
+    """Measure what a quantum function returns, when all gates have been applied.
 
+    Args:
+        leaves: PennyLane's measurement processes, and numbers or arrays.
+        answers: answers what measurements ask of the circuit.
+        exact: the exact values of the circuit, for a circuit without shots.
 
-def exact_statistics(asked: ExactValues, processes: Sequence[Process]) -> list[Statistic]:
-    """Measure without shots."""
+    Returns:
+        a statistic for each leaf.
+
+    Raises:
+        CompileError: for a measurement that is not supported, or that needs shots.
+    """
+    processes = [_as_process(leaf, answers) for leaf in leaves]
     with qml.QueuingManager.stop_recording():
-        makers = [process.without_shots(asked) for process in processes]
-        answers = asked.answers()
-        return [make(answers) for make in makers]
-
-
-def sampled_statistics(circuit: Any, processes: Sequence[Process]) -> list[Statistic]:
-    """Measure a circuit with shots, at its end."""
-    with qml.QueuingManager.stop_recording():
-        rounds = Rounds(circuit.groups)
+        if exact is not None:
+            makers = [process.without_shots(exact) for process in processes]
+            computed = exact.compute()
+            return [make(computed) for make in makers]
+        rounds = Rounds(answers.groups)
         makers = [process.with_shots(rounds) for process in processes]
-        answers = rounds.answers(circuit)
-    return [make(answers) for make in makers]
+        sampled = rounds.sample(answers)
+    return [make(sampled) for make in makers]
+
+
+def needs_snapshots(leaf: object) -> bool:
+    """Return whether what a quantum function returns is a classical shadow, or is made of one."""
+    return is_measurement(leaf) and issubclass(_find_class(leaf)[1], ClassicalShadow | ShadowExpval)
+
+
+def find_outcomes(
+    process: qml.measurements.MeasurementProcess, site: MeasurementSite
+) -> Sequence[Any]:
+    """Return the mid-circuit outcomes that a process measures.
+
+    Args:
+        process: PennyLane's, whose ``mv`` is not None.
+        site: the end of the circuit.
+
+    Raises:
+        CompileError: if the outcomes are not those of mid-circuit measurements in this circuit.
+    """
+    return checked_outcomes(process, _find_class(process)[0], site)
+
+
+def _as_process(leaf: object, answers: Answers) -> Process:
+    """Return the measurement of what a quantum function returns."""
+    if not is_measurement(leaf):
+        return Classical("", jnp.asarray(leaf), answers)
+    name, kind = _find_class(leaf)
+    return kind(name, leaf, answers)
+
+
+def _find_class(process: object) -> tuple[str, type[Process]]:
+    """Return the name that users call for a process of PennyLane's, and our class for it."""
+    kinds = type(process).__mro__
+    name, kind = next(_CLASSES[base] for base in kinds if base in _CLASSES)
+    return name or type(process).__name__, kind

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.device_measurements import Samples
 from bellhop.circuits.ir.precision import is_double
 from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
 from bellhop.circuits.ir.wires import is_dynamic
@@ -18,7 +19,6 @@ from bellhop.circuits.measure.sampling import (
     all_eigenvalues,
     as_diagonals,
     computational,
-    packed,
 )
 
 # A frequency in single precision, times so many shots, rounds to the right integer.
@@ -34,12 +34,12 @@ class _OfShots(Process):
             return self._of_wires(rounds)
         coefficient, diagonals = as_diagonals(self._observable(), self._where)
         take = rounds.outcomes(diagonals)
-        return lambda answers: self._of_eigenvalues(coefficient, diagonals, take(answers))
+        return lambda values: self._of_eigenvalues(coefficient, diagonals, take(values))
 
     def _of_wires(self, rounds: Rounds) -> Make:
         labels = self._labels()
         if any(map(is_dynamic, labels)):
-            self._circuit.check_wires(labels, self.process)
+            self._answers.check_wires(labels, self.process)
             columns = jnp.stack([jnp.asarray(self._wires.of(label)) for label in labels])
         else:
             columns = self._columns(labels)
@@ -47,8 +47,8 @@ class _OfShots(Process):
             take = rounds.outcomes([computational(self._known_labels())])
         else:
             # There is one outcome, of which no device need be asked.
-            take = lambda _: self._circuit.of_each_shot(jnp.zeros(0, np.uint8))
-        return lambda answers: self._of_bits(_select_columns(take(answers), columns))
+            take = lambda _: self._answers.of_each_shot(jnp.zeros(0, np.uint8))
+        return lambda values: self._of_bits(_select_columns(take(values), columns))
 
     def _columns(self, labels: Sequence[Any]) -> Any:
         return np.array([self._wires(label) for label in labels], int)
@@ -81,7 +81,7 @@ class Sample(_OfShots):
     ) -> Statistic:
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
-            outcome = packed(bits[:, self._columns(diagonal.wires)])
+            outcome = Samples.to_integers(bits[:, self._columns(diagonal.wires)])
             values = values * jnp.asarray(diagonal.eigenvalues)[outcome]
         return self._of_type(values, float)
 
@@ -92,7 +92,7 @@ class Sample(_OfShots):
     def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
         several = isinstance(self.process.mv, list)
         value = as_number(jnp.stack(outcomes) if several else outcomes[0])
-        return Statistic(self._circuit.of_each_shot(value), is_of_shots=True)
+        return Statistic(self._answers.of_each_shot(value), is_of_shots=True)
 
 
 class Counts(_OfShots):
@@ -113,20 +113,20 @@ class Counts(_OfShots):
 
     def _has_exact_frequencies(self) -> bool:
         """Return whether frequencies, times the shots of a group, are counts of its shots."""
-        circuit = self._circuit
-        if circuit.drops_shots or circuit.runs_alone:
+        answers = self._answers
+        if answers.drops_shots or answers.runs_alone:
             return False
-        return is_double() or sum(circuit.groups) < _MOST_SHOTS_IN_SINGLE
+        return is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
 
     def _of_bits(self, bits: Any) -> Statistic:
-        return _counts(packed(bits), np.arange(2 ** bits.shape[1]))
+        return _counts(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
 
     def _of_eigenvalues(
         self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
     ) -> Statistic:
         eigenvalues = self._known_eigenvalues(coefficient, diagonals)
         columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _counts(packed(bits[:, columns]), eigenvalues)
+        return _counts(Samples.to_integers(bits[:, columns]), eigenvalues)
 
     def _known_eigenvalues(self, coefficient: Operand, diagonals: Sequence[Diagonal]) -> np.ndarray:
         """Return the eigenvalue of each outcome, which must be known while tracing.
@@ -147,7 +147,7 @@ class Counts(_OfShots):
                 "of an expression of outcomes, whose values are not known beforehand",
                 "Use qml.sample of it, or qml.counts of the outcomes.",
             )
-        index = self._circuit.of_each_shot(as_index(outcomes))
+        index = self._answers.of_each_shot(as_index(outcomes))
         return _counts(index, np.arange(2 ** len(outcomes)))
 
 

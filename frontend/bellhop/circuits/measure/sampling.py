@@ -14,9 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import (
     CountedFrequencies,
     Frequencies,
+    SampleRequest,
     Samples,
     Snapshots,
 )
@@ -24,9 +26,8 @@ from bellhop.circuits.ir.statistics import unsupported
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, terms_of
 
-Asked = Frequencies | Samples | Snapshots
-# By round; those of snapshots come last, by number.
-Answers = Sequence[dict[Any, Any]]
+# For each round, the result of each request; the last dict has those of snapshots, by index.
+SampledValues = Sequence[dict[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -160,43 +161,45 @@ class Rounds:
 
     def __init__(self, groups: tuple[int, ...]) -> None:
         self._groups = groups
-        self._rounds: list[tuple[Basis, list[Asked]]] = []
+        self._rounds: list[tuple[Basis, list[SampleRequest]]] = []
         self._snapshots: list[Snapshots] = []
 
     def frequencies(
         self, diagonals: Sequence[Diagonal], wires: Sequence[int], signs: Sequence[int] = ()
-    ) -> Callable[[Answers], Any]:
-        """Ask how often outcomes come, in each group; return what takes it from the answers."""
+    ) -> Callable[[SampledValues], Any]:
+        """Ask how often outcomes come, in each group; return what takes it from the values."""
         return self._ask(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
 
     def counts(
         self, diagonals: Sequence[Diagonal], wires: Sequence[int]
-    ) -> Callable[[Answers], Any]:
+    ) -> Callable[[SampledValues], Any]:
         """Request how many shots of each group have each outcome of some qubits.
 
         Returns:
-            a function from the answers to integers of shape [groups, 2**len(wires)].
+            a function from the sampled values to integers of shape [groups, 2**len(wires)].
         """
         take = self._ask(diagonals, CountedFrequencies(tuple(wires), (), self._groups))
         sizes = np.array(self._groups)[:, None]
-        return lambda answers: jnp.round(take(answers) * sizes).astype(int)
+        return lambda values: jnp.round(take(values) * sizes).astype(int)
 
-    def outcomes(self, diagonals: Sequence[Diagonal]) -> Callable[[Answers], Any]:
+    def outcomes(self, diagonals: Sequence[Diagonal]) -> Callable[[SampledValues], Any]:
         """Ask for the outcomes of all qubits, a row for each shot."""
         return self._ask(diagonals, Samples())
 
-    def snapshots(self, what: Snapshots) -> Callable[[Answers], Any]:
+    def snapshots(self, what: Snapshots) -> Callable[[SampledValues], Any]:
         """Ask for samples whose basis is another one for each shot."""
         self._snapshots.append(what)
         place = len(self._snapshots) - 1
-        return lambda answers: answers[-1][place]
+        return lambda values: values[-1][place]
 
-    def _ask(self, diagonals: Sequence[Diagonal], what: Asked) -> Callable[[Answers], Any]:
+    def _ask(
+        self, diagonals: Sequence[Diagonal], what: SampleRequest
+    ) -> Callable[[SampledValues], Any]:
         number = self._round_of(diagonals)
         _, asked = self._rounds[number]
         if what not in asked:
             asked.append(what)
-        return lambda answers: answers[number][what]
+        return lambda values: values[number][what]
 
     def _round_of(self, diagonals: Sequence[Diagonal]) -> int:
         """Return the number of a round in whose basis all of these are measured."""
@@ -208,29 +211,37 @@ class Rounds:
         self._rounds.append((basis, []))
         return len(self._rounds) - 1
 
-    def answers(self, circuit: Any) -> Answers:
-        """Sample a circuit at its end; ``circuit.sample`` answers what is asked of a round."""
-        answers = []
-        # They need the circuit as it is, and the last basis is not undone.
-        snapshots = dict(enumerate(circuit.sample(self._snapshots))) if self._snapshots else {}
+    def sample(self, answers: Answers) -> SampledValues:
+        """Sample all rounds, each in its basis.
+
+        Args:
+            answers: draws the samples, when all gates of the circuit have been applied.
+
+        Returns:
+            the values that the functions take which ``frequencies``, ``outcomes`` and
+            ``snapshots`` returned.
+        """
+        values = []
+        # Snapshots need the state as it is, and the last basis is not undone.
+        snapshots = dict(enumerate(answers.sample(self._snapshots))) if self._snapshots else {}
         for number, (basis, asked) in enumerate(self._rounds):
-            circuit.apply(basis.gates)
-            answers.append(dict(zip(asked, circuit.sample(asked), strict=True)))
+            answers.apply(basis.gates)
+            values.append(dict(zip(asked, answers.sample(asked), strict=True)))
             if number + 1 < len(self._rounds):
-                circuit.apply([qml.adjoint(gate) for gate in reversed(basis.gates)])
-        return [*answers, snapshots]
+                answers.apply([qml.adjoint(gate) for gate in reversed(basis.gates)])
+        return [*values, snapshots]
 
 
 def product_mean(
     diagonals: Sequence[Diagonal], rounds: Rounds, wires: WireMap, *, power: int = 1
-) -> Callable[[Answers], Any]:
+) -> Callable[[SampledValues], Any]:
     """Ask for the mean of a power of a product of diagonal factors, for each group of shots."""
     others = [diagonal for diagonal in diagonals if not _is_sign(diagonal)]
     of_signs = [wire for diagonal in diagonals if _is_sign(diagonal) for wire in diagonal.wires]
     columns = [wires(wire) for diagonal in others for wire in diagonal.wires]
     take = rounds.frequencies(diagonals, columns, list(map(wires, of_signs)) if power % 2 else [])
     eigenvalues = all_eigenvalues(others) ** power
-    return lambda answers: take(answers) @ jnp.asarray(eigenvalues)
+    return lambda values: take(values) @ jnp.asarray(eigenvalues)
 
 
 def _is_sign(diagonal: Diagonal) -> bool:
@@ -239,41 +250,9 @@ def _is_sign(diagonal: Diagonal) -> bool:
     return is_known and np.array_equal(eigenvalues, [1.0, -1.0])
 
 
-def packed(bits: Any) -> Any:
-    """Return the number that each row of bits is."""
-    powers = 2 ** np.arange(bits.shape[1])[::-1]
-    return bits.astype(int) @ powers if bits.shape[1] else jnp.zeros(bits.shape[0], int)
-
-
 def all_eigenvalues(diagonals: Sequence[Diagonal]) -> Any:
     """Return the eigenvalues of a product, one an outcome."""
     values: Any = np.ones(1)
     for diagonal in diagonals:
         values = qml.math.kron(values, diagonal.eigenvalues)
     return values
-
-
-def group_of_shot(groups: Sequence[int]) -> Any:
-    """Return for each shot the number of its group, given the sizes of these.
-
-    It is computed in the program, whose constants would grow with the shots.
-    """
-    if len(groups) == 1:
-        return jnp.zeros(groups[0], int)
-    return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
-
-
-def frequencies(bits: Any, signs: Any, groups: Sequence[int], weights: Any) -> Any:
-    """Return the sum of the weights of the shots in each group that had an outcome, for each.
-
-    Args:
-        bits: of the outcomes, a row for each shot.
-        signs: bits of which each changes the sign, a row for each shot.
-        groups: the sizes of these.
-        weights: one for each shot.
-    """
-    outcome = packed(bits)
-    ones = jnp.sum(signs, axis=1)
-    signed = jnp.where(ones % 2 == 1, -weights, weights)
-    sums = jnp.zeros((len(groups), 2 ** bits.shape[1]), signed.dtype)
-    return sums.at[group_of_shot(groups), outcome].add(signed)

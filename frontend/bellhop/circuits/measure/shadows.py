@@ -34,7 +34,7 @@ class _OfSnapshots(Process):
             CompileError: where the circuit runs for each shot, and a seed tells the bases of all.
         """
         seed = user_seed(self.process)
-        if self._circuit.runs_alone and seed is not None:
+        if self._answers.runs_alone and seed is not None:
             raise self._unsupported(
                 "with a seed of its own after mid-circuit measurements on this device",
                 "Leave the seed out and give it to qjit(seed=...), or use default.qubit.",
@@ -42,7 +42,7 @@ class _OfSnapshots(Process):
         return {
             "wires": tuple(map(self._wires, self._labels())),
             "seed": seed,
-            "copies": self._circuit.groups,
+            "copies": self._answers.groups,
         }
 
 
@@ -51,8 +51,8 @@ class ClassicalShadow(_OfSnapshots):
 
     def _sampled(self, rounds: Rounds) -> Make:
         take = rounds.snapshots(Snapshots(**self._snapshots()))
-        return lambda answers: Statistic(
-            take(answers).astype(jnp.int8), _bits_first, is_of_shots=True
+        return lambda values: Statistic(
+            take(values).astype(jnp.int8), _bits_first, is_of_shots=True
         )
 
 
@@ -66,7 +66,7 @@ class ShadowExpval(_OfSnapshots):
         terms = [term for words in of_each for term in words]
         ends = np.cumsum([len(words) for words in of_each])
         k = self.process.k
-        groups = tuple(itertools.chain.from_iterable(map(self._parts, self._circuit.groups)))
+        groups = tuple(itertools.chain.from_iterable(map(self._parts, self._answers.groups)))
         words = tuple(map(self._factors, terms))
         take = rounds.snapshots(SnapshotMeans(**self._snapshots(), groups=groups, words=words))
         coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
@@ -76,8 +76,8 @@ class ShadowExpval(_OfSnapshots):
             sums = [jnp.sum(part) for part in jnp.split(medians, ends[:-1])]
             return jnp.squeeze(jnp.stack(sums))
 
-        return lambda answers: Statistic(
-            (take(answers) * coefficients).reshape(-1, k, len(terms)), finish
+        return lambda values: Statistic(
+            (take(values) * coefficients).reshape(-1, k, len(terms)), finish
         )
 
     def _parts(self, shots: int) -> list[int]:
@@ -86,7 +86,7 @@ class ShadowExpval(_OfSnapshots):
         size = -(-shots // k)
         last = shots - (k - 1) * size
         if last < 1:
-            alone = ", of which each runs alone" if self._circuit.runs_alone else ""
+            alone = ", of which each runs alone" if self._answers.runs_alone else ""
             raise self._unsupported(
                 f"with k={k} and {shots} shots{alone}", "Use k=1, or another number of shots."
             )
@@ -101,30 +101,15 @@ def _bits_first(snapshots: Any) -> Any:
     return jnp.moveaxis(snapshots, 1, 0)
 
 
-def values_of_words(bits: Any, bases: Any, words: Sequence[Sequence[int]]) -> Any:
-    """Return the values of Pauli words in snapshots: 3 for each factor, times the sign of its bit.
+def to_bases(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
+    """Return gates that rotate wires from bases that are traced to the computational basis.
 
     Args:
-        bits: the outcomes, a row for each shot.
-        bases: 0, 1, 2 for X, Y, Z, likewise.
-        words: of each a factor for each wire: 0, 1, 2 for X, Y, Z and 3 for the identity.
+        bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.
+        wires: the wires' labels.
 
     Returns:
-        numbers ``[shots, words]``; zero where a factor was not measured.
-    """
-    factors = np.array(words, int).reshape(-1, bits.shape[1])
-    is_identity = factors == 3
-    is_measured = jnp.all((bases[:, None] == factors) | is_identity, axis=2)
-    signs = jnp.prod(jnp.where(is_identity, 1, 3 * (1 - 2 * bits[:, None])), axis=2)
-    return jnp.where(is_measured, signs, 0)
-
-
-def to_bases(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
-    """Return what brings bases of wires, which the program computes, to the computational one.
-
-    Args:
-        bases: 0, 1, 2 for X, Y, Z, for each wire.
-        wires: their labels.
+        PennyLane operations, two for each wire.
     """
     quarter = jnp.asarray(np.pi / 2, real_type())
     return [

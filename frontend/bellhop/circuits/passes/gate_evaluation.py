@@ -29,7 +29,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
@@ -124,7 +124,7 @@ class _Evaluation(GateInterpreter):
 
     def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         made = eqn.params["operator"].with_values(self._known(operands))
-        allocating = next(filter(is_allocation, made), None)
+        allocating = next(filter(Allocations.is_allocation, made), None)
         if allocating is not None:
             raise refused_allocation(self.where, allocating)
 

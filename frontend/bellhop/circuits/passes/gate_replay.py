@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pennylane as qml
@@ -16,8 +16,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree, Wire
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.half_precision import not_in_half
-from bellhop.circuits.ir.allocation import is_allocation
 from bellhop.circuits.ir.gate_jaxpr import (
     MOST_GATES,
     ForLoop,
@@ -28,7 +28,8 @@ from bellhop.circuits.ir.gate_jaxpr import (
 )
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_evaluation import evaluate
-from bellhop.control_flow.trace_body import Branches
+from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit
 
 # Takes what plays, and returns the body of a circuit's loop.
@@ -54,9 +55,9 @@ class Player(GateInterpreter):
     change: Change = as_they_are
 
     @property
-    def circuit(self) -> Any:
+    def circuit(self) -> PlayedCircuit:
         """The current circuit."""
-        return current_circuit()
+        return cast(PlayedCircuit, current_circuit())
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations."""
@@ -68,7 +69,9 @@ class Player(GateInterpreter):
         for op, new in zip(operations, made, strict=True):
             if new is not op:
                 self.place(new, self.site_of(op))
-        for are_allocations, group in itertools.groupby(self.change(made), is_allocation):
+        for are_allocations, group in itertools.groupby(
+            self.change(made), Allocations.is_allocation
+        ):
             if are_allocations:
                 for op in group:
                     self.allocate(op)

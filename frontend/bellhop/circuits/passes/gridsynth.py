@@ -13,7 +13,7 @@ and a loop of the program applies as many as there are.
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,11 @@ from bellhop._pennylane.patches.rs_decomposition import decompose_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
 from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.control_flow.trace_body import Branches
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import current_circuit, is_tracing
 
 # What the algorithm gives; their places are the codes of the loop.
@@ -60,10 +60,12 @@ def rs_decomposition(
     """Decompose as ``qml.ops.rs_decomposition``, by angles too that the program computes."""
     if not is_tracing():
         return decompose_value(op, epsilon, is_qjit, **options)
-    if not isinstance(op, qml.RZ | qml.PhaseShift) or not is_dynamic(op.data[0]):
+    circuit = current_circuit()
+    is_computed = isinstance(op, qml.RZ | qml.PhaseShift) and is_dynamic(op.data[0])
+    if circuit is None or not is_computed:
         return decompose_value(op, epsilon, **options)
     qml.QueuingManager.remove(op)
-    return [_found_by_program(op, epsilon, options), qml.GlobalPhase(0.0)]
+    return [_found_by_program(circuit, op, epsilon, options), qml.GlobalPhase(0.0)]
 
 
 def with_gridsynth(
@@ -93,13 +95,26 @@ def _decomposed(op: qml.operation.Operator, epsilon: float, options: dict[str, A
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
-    if not is_dynamic(rotation.data[0]):
+    circuit = current_circuit()
+    if circuit is None or not is_dynamic(rotation.data[0]):
         return list(decompose_value(rotation, epsilon, **options))
-    return [_found_by_program(rotation, epsilon, options)]
+    return [_found_by_program(circuit, rotation, epsilon, options)]
 
 
-def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) -> ControlFlow:
-    """Return a rotation, its global phase included, whose gates the program finds and applies."""
+def _found_by_program(
+    circuit: CurrentCircuit, rotation: Any, epsilon: float, options: dict[str, Any]
+) -> ControlFlow:
+    """Return an operation whose gates the program finds from the angle of a rotation.
+
+    Args:
+        circuit: the current circuit.
+        rotation: RZ or PhaseShift of a traced angle.
+        epsilon: the error of the decomposition.
+        options: of PennyLane's ``rs_decomposition``.
+
+    Returns:
+        the operation, which applies the rotation's global phase too.
+    """
     (angle,) = rotation.data
     if angle.shape:
         raise CompileError(
@@ -119,20 +134,20 @@ def _found_by_program(rotation: Any, epsilon: float, options: dict[str, Any]) ->
 
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), real_type())))
 
-    def play(circuit: Any) -> None:
+    def play(recorder: GateRecorder) -> None:
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
 
         def body(carried: PyTree, iteration: Operand) -> Any:
-            circuit.branch(Branches("gridsynth", codes[iteration], _NAMES, branches))
+            recorder.branch(Branches("gridsynth", codes[iteration], _NAMES, branches))
             return carried
 
-        circuit.for_loop(jnp.asarray(count, int), body, ())
+        recorder.for_loop(jnp.asarray(count, int), body, ())
         qml.GlobalPhase(phase)
 
-    operation, _ = current_circuit().as_operation(play)
-    return operation
+    operation, _ = circuit.as_operation(play)
+    return cast(ControlFlow, operation)
 
 
 def taking_computed_angles(transform: Any) -> Any:

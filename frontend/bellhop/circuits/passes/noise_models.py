@@ -18,7 +18,8 @@ from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
 from bellhop.circuits.gates.decompositions import decomposition_of
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.operation_transforms import is_piecewise, transform_name
 from bellhop.errors import CompileError
@@ -123,22 +124,22 @@ class NoiseOfModel:
             ) from error
 
 
-def noise_of(qnode: qml.QNode, where: str) -> NoiseOfModel | None:
-    """Return the noise that ``qml.add_noise`` adds to a QNode piece by piece, if it does."""
-    first = next(iter(qnode.compile_pipeline), None)
+def noise_of(config: CircuitConfig) -> NoiseOfModel | None:
+    """Return the noise that ``qml.add_noise``, the first transform, adds piece by piece, if any."""
+    first = next(iter(config.transforms), None)
     if first is None or transform_name(first) != "add_noise":
         return None
-    return NoiseOfModel(where, *first.args, **first.kwargs)
+    return NoiseOfModel(config.where, *first.args, **first.kwargs)
 
 
-def takes_noise_in_pieces(qnode: qml.QNode) -> bool:
-    """Tell whether noise is added to a QNode piece by piece, as on ``default.mixed``.
+def takes_noise_in_pieces(config: CircuitConfig, device: qml.devices.Device) -> bool:
+    """Return whether noise is added piece by piece to circuits of a device, ``default.mixed``.
 
     What comes before noise decides how much there is, and a circuit is folded as a whole.
     """
-    transforms = list(qnode.compile_pipeline)
+    transforms = list(config.transforms)
     is_noise_first = bool(transforms) and transform_name(transforms[0]) == "add_noise"
-    is_mixed = type(qnode.device) is qml.devices.DefaultMixed
+    is_mixed = type(device) is qml.devices.DefaultMixed
     is_whole = all(map(is_piecewise, transforms[1:])) and trace_state().folding is None
     return is_mixed and is_noise_first and is_whole
 

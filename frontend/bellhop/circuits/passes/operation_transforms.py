@@ -10,7 +10,9 @@ import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
 from bellhop.circuits.gates.matrix_derivatives import keep_derivatives
-from bellhop.passes import pass_names
+from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.passes.pauli_twirling import twirl
+from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
 
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
@@ -32,30 +34,45 @@ Operations = Sequence[Any]
 Rewrite = Callable[[Operations], Operations]
 
 
-def rewriting(qnode: qml.QNode) -> Rewrite:
-    """Return what changes the operations of a QNode, all of whose transforms are piecewise.
+def rewriting(config: CircuitConfig) -> Rewrite:
+    """Return the function that changes operations as the piecewise transforms of a QNode do.
 
-    What adds noise is left out: circuits do that themselves.
+    Noise models are left out: circuits add noise themselves.
     """
+    has_shots = bool(config.shots.total)
     rewrites = [
-        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, qnode)
-        for transform in qnode.compile_pipeline
+        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, has_shots)
+        for transform in config.transforms
         if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
     ]
+    if PAULI_TWIRLING in config.passes and not adds_noise(config.transforms):
+        rewrites.append(functools.partial(twirl, names_paulis=False))
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
         rewrites.append(lambda ops: _fold_each(ops, folding.times))
     return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
 
 
-def passes_by_transforms(qnode: qml.QNode) -> tuple[str, ...]:
-    """Return the passes that a QNode asks for by ``qml.transform(pass_name=...)``.
+def before_noise(config: CircuitConfig) -> Rewrite:
+    """Return the function that changes operations before a noise model sees them."""
+    if PAULI_TWIRLING in config.passes:
+        return functools.partial(twirl, names_paulis=True)
+    return lambda operations: operations
+
+
+def adds_noise(transforms: Sequence[BoundTransform]) -> bool:
+    """Return whether a noise model of ``qml.add_noise`` is among transforms."""
+    return any(transform_name(transform) in _ADDS_NOISE for transform in transforms)
+
+
+def passes_by_transforms(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:
+    """Return the names of the passes among transforms, ``qml.transform(pass_name=...)``.
 
     Raises:
         ValueError: for a pass, or an option of one, that there is not.
     """
     passes: list[str] = []
-    for transform in filter(_is_pass, qnode.compile_pipeline):
+    for transform in filter(_is_pass, transforms):
         passes += pass_names("qml.transform", {transform.pass_name: transform.kwargs})
     return tuple(passes)
 
@@ -106,24 +123,24 @@ def is_piecewise(transform: Any) -> bool:
 _DECOMPOSES_MATRICES = ("decompose", "unitary_to_rot")
 
 
-def _rewrite_of(transform: Any, qnode: qml.QNode) -> Rewrite:
+def _rewrite_of(transform: Any, has_shots: bool) -> Rewrite:
     """Return what a piecewise transform does to operations, with right derivatives of matrices."""
     apply, name = _transformed(transform), transform_name(transform)
     if name not in _DECOMPOSES_MATRICES:
         return apply
-    return keep_derivatives(apply, name, has_shots=bool(qnode.shots.total_shots))
+    return keep_derivatives(apply, name, has_shots=has_shots)
 
 
-def keep_derivatives_of_matrices(transform: Any, qnode: qml.QNode) -> Any:
+def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
     """Return a transform of tapes that is differentiable where matrices are computed.
 
     Args:
         transform: of the QNode.
-        qnode: whose shots count.
+        has_shots: whether the circuit has shots.
     """
     if transform_name(transform) not in _DECOMPOSES_MATRICES:
         return transform
-    rewrite = _rewrite_of(transform, qnode)
+    rewrite = _rewrite_of(transform, has_shots)
 
     @functools.wraps(transform.tape_transform)
     def decompose(tape: Any, *_: Any, **__: Any) -> Any:

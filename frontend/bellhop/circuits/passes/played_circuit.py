@@ -9,25 +9,25 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from pennylane import Identity
 
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.allocation import Allocations
+from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED
-from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.tracing_circuit import (
     ControlFlowOnTape,
     as_operation,
     collected_elsewhere,
 )
-from bellhop.control_flow.trace_body import Branches
+from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
 class PlayedCircuit(ABC):
@@ -39,20 +39,25 @@ class PlayedCircuit(ABC):
         rows: the row of the batches of parameters.
 
     Attributes:
+        has_mid_circuit: whether a wire was measured in the middle so far.
         precision: finds the precision of the results, by the numbers in the circuit.
-        method: how it is run, where it measures in the middle, see ``QNodeCall.chosen_method``.
+        method: how it is run, where it measures in the middle, see ``Circuit.chosen_method``.
         outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
         drops_shots: whether a run may drop shots, so that frequencies do not give counts.
+        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
+            transforms execute tapes in theirs.
     """
 
     method: str | None = None
     outcomes_are_operations: bool = False
     drops_shots: bool = False
+    has_users_callbacks: bool = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
         self.wires = wires
         self.where = where
         self.rows = rows
+        self.has_mid_circuit = False
         self.precision = Precision()
         self.allocations = Allocations(wires, where)
         # By their numbers, which others get when they are gone: they may hold what is traced.
@@ -71,6 +76,17 @@ class PlayedCircuit(ABC):
     @property
     def goes_through_nests(self) -> bool:
         """Whether the gates of loops of loops may be given to ``apply_straight``."""
+        return False
+
+    def apply_straight(self, operations: list[Any]) -> bool:
+        """Apply the gates of a loop of loops without loops, if the circuit can and they are few.
+
+        Args:
+            operations: all operations, in order.
+
+        Returns:
+            whether they were applied.
+        """
         return False
 
     def labels(self) -> Sequence[Any]:
@@ -167,12 +183,19 @@ class PlayedCircuit(ABC):
         """Return false: it has no queue."""
         return False
 
-    def flush_active(self, construct: str) -> None:
-        """Refuse a construct of the user's, whose gates are no part of the jaxpr."""
+    def flush_active(self, construct: str) -> NoReturn:
+        """Raise an error for a construct of the user's, whose gates are no part of the jaxpr.
+
+        Args:
+            construct: the function that the user called, for errors.
+
+        Raises:
+            CompileError: always.
+        """
         raise collected_elsewhere(self.where, construct)
 
-    def for_control_flow(self) -> Any:
-        """Return what puts control flow on the queue of PennyLane's that collects operations."""
+    def for_control_flow(self) -> GateRecorder:
+        """Return an object that puts control flow on PennyLane's queue of operations."""
         return ControlFlowOnTape(self)
 
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:

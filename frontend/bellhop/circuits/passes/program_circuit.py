@@ -18,16 +18,17 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.concretization_errors import naming
 from bellhop.circuits.gates.gate_check import check_is_gate
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
 from bellhop.control_flow.for_loop import run_for_loop
-from bellhop.control_flow.trace_body import Branches, run_chosen_branch
+from bellhop.control_flow.trace_body import run_chosen_branch
 from bellhop.control_flow.while_loop import run_while_loop
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches
 
 
 class ProgramCircuit(PlayedCircuit):
@@ -43,7 +44,6 @@ class ProgramCircuit(PlayedCircuit):
         fault: the first fault of such wires so far.
         n_outcomes: how many mid-circuit outcomes a run has at most, without those that are
             postselected.
-        has_mid_circuit: whether it measures in the middle.
         applies_observables: whether the matrices of observables among the gates are applied.
         count: is given the gates.
     """
@@ -57,7 +57,6 @@ class ProgramCircuit(PlayedCircuit):
         self._faults = faults
         self.fault = faults.none()
         self.n_outcomes = 0
-        self.has_mid_circuit = False
         self._n_outcomes_of_part = 0
         self.count: Callable[[Sequence[Any]], None] = lambda gates: None
 

@@ -15,8 +15,8 @@ from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
-from bellhop.control_flow.trace_body import Branches
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
 class TapeCircuit(PlayedCircuit):
@@ -32,11 +32,7 @@ class TapeCircuit(PlayedCircuit):
 
     Attributes:
         steps: so far, in order: operations, or what stands for some.
-        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
-            transforms execute tapes in theirs.
     """
-
-    has_users_callbacks = True
 
     def __init__(
         self,
@@ -92,6 +88,7 @@ class TapeCircuit(PlayedCircuit):
         del site
         if self._knows_wires:
             raise self._refused("a measure")
+        self.has_mid_circuit = True
         outcome = qml.ops.MidMeasure(
             wires=qml.wires.Wires([label]),
             reset=reset,
@@ -100,6 +97,6 @@ class TapeCircuit(PlayedCircuit):
         )
         return qml.ops.MeasurementValue([outcome])
 
-    def for_control_flow(self) -> Any:
-        """Return this, which refuses it: no operation stands for it on a tape."""
+    def for_control_flow(self) -> GateRecorder:
+        """Return this circuit, which refuses control flow: no operation stands for it."""
         return self

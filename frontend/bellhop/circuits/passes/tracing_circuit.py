@@ -20,35 +20,33 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, get_opaque_trace_state
+from jax.extend.core import get_opaque_trace_state
 from pennylane.operation import Operator
 from pennylane.queuing import AnnotatedQueue, QueuingManager, process_queue
 from pennylane.tape import QuantumScript
-from pennylane.wires import Wires
 
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
+from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_operators import TracedOperator, without_functions
-from bellhop.circuits.ir.allocation import is_allocation
 from bellhop.circuits.ir.gate_jaxpr import (
     GateJaxpr,
-    Unknown,
     for_loop_p,
     operations_p,
     outcome_p,
     region_p,
-    traced,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.tape_control_flow import ControlFlow
 from bellhop.circuits.passes.gate_evaluation import (
     evaluate,
     refused_allocation,
     refused_measurement,
 )
 from bellhop.circuits.passes.used_wires import UsedWires
-from bellhop.control_flow.trace_body import Branches, trace_branches, trace_step
+from bellhop.control_flow.trace_body import trace_branches, trace_step
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import circuit_scope
 
 
@@ -116,8 +114,16 @@ class TracingCircuit:
         is_inverted: whether the function is to be inverted.
     """
 
+    has_users_callbacks = True
+    outcomes_are_operations = False
+
     def __init__(
-        self, where: str, circuit: Any, *, is_whole: bool = False, is_inverted: bool = False
+        self,
+        where: str,
+        circuit: CurrentCircuit | None,
+        *,
+        is_whole: bool = False,
+        is_inverted: bool = False,
     ) -> None:
         self.where = where
         self._circuit = circuit
@@ -141,7 +147,7 @@ class TracingCircuit:
             with circuit_scope(self), self.queue():
                 return function(*args)
 
-        return traced(run, *args)
+        return GateJaxpr.trace(run, *args)
 
     @contextmanager
     def queue(self) -> Iterator[None]:
@@ -168,13 +174,24 @@ class TracingCircuit:
         """Tell whether this circuit's queue gets the operations that are made now."""
         return self._queue is not None and QueuingManager.active_context() is self._queue
 
-    def flush_active(self, construct: str) -> None:
-        """Apply the operations that are queued so far, before a construct such as a loop."""
+    def flush_active(self, construct: str) -> "TracingCircuit":
+        """Apply the operations that are queued so far, before a construct such as a loop.
+
+        Args:
+            construct: the function that the user called, for errors.
+
+        Returns:
+            this circuit, which records the construct.
+
+        Raises:
+            CompileError: if something else collects the operations that are made now.
+        """
         if self._queue is None or not self.is_collecting():
             raise collected_elsewhere(self.where, construct)
         operations = self._flush(self._queue)
         self._queue.take_out(operations)
         self._flushed.update({id(op): op for op in operations})
+        return self
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append an equation for operations."""
@@ -212,7 +229,7 @@ class TracingCircuit:
         def iteration(number: Any, *leaves: Operand) -> Any:
             return step(jax.tree.unflatten(tree, leaves), number)[0]
 
-        gates = traced(iteration, jnp.asarray(0), *leaves)
+        gates = GateJaxpr.trace(iteration, jnp.asarray(0), *leaves)
         is_known = isinstance(n_iterations, int)
         last = for_loop_p.bind(
             *gates.operands,
@@ -254,19 +271,19 @@ class TracingCircuit:
         return run
 
     def mid_measure(
-        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
         """Append an equation for a measurement, also of several wires; return its outcome."""
         if not self._is_whole:
             raise refused_measurement(self.where, site)
-        options = {"reset": reset, "postselect": postselect, "site": site}
         if self._circuit is not None and self._circuit.outcomes_are_operations:
-            return self._circuit.mid_measure(label, **options)
+            return self._circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
         wire, operands = TracedOperator.of([label])
-        [outcome] = outcome_p.bind(*operands, operator=wire, is_joint=is_joint, **options)
+        options = {"reset": reset, "postselect": postselect, "site": site, "is_joint": is_joint}
+        [outcome] = outcome_p.bind(*operands, operator=wire, **options)
         return outcome
 
-    def for_control_flow(self) -> Any:
+    def for_control_flow(self) -> GateRecorder:
         """Return the object whose ``for_loop``, ``while_loop`` and ``branch`` are to be called.
 
         That is this circuit.  While a queue of PennyLane's collects operations that this circuit
@@ -275,7 +292,7 @@ class TracingCircuit:
         """
         return self if self.is_collecting() else ControlFlowOnTape(self)
 
-    def as_operation(self, play: Callable[[Any], Any]) -> Any:
+    def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Return what ``as_operation`` does."""
         return as_operation(self, play)
 
@@ -289,7 +306,7 @@ class TracingCircuit:
                 "qml.apply of each of its operations."
             )
         self._check_numbers(operations)
-        allocating = next(filter(is_allocation, operations), None)
+        allocating = next(filter(Allocations.is_allocation, operations), None)
         if allocating is not None and not self._is_whole:
             raise refused_allocation(self.where, allocating)
         if operations:
@@ -352,26 +369,24 @@ def collected_elsewhere(where: str, construct: str) -> CompileError:
     )
 
 
-def as_operation(circuit: Any, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-    """Return control flow as an operation, and its values.
+def as_operation(
+    circuit: CurrentCircuit, play: Callable[[TracingCircuit], Any]
+) -> tuple[ControlFlow, Any]:
+    """Trace control flow into one operation.
 
     Args:
-        circuit: the one that gets the operation later.
-        play: applies it to a circuit, and returns its values.
+        circuit: the circuit that gets the operation later.
+        play: applies the control flow to a circuit, and returns its values.
+
+    Returns:
+        the operation, and the values.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     gates = tracing.gates_of(lambda: play(tracing))
     evaluated = evaluate(gates.closed, gates.operands, circuit.where)
-    wires = wires_of(gates.closed, circuit)
+    wires = UsedWires(gates.closed).all_or(circuit.labels())
     operation = ControlFlow(gates.closed, gates.operands, evaluated.kept, wires)
     return operation, jax.tree.unflatten(gates.tree, evaluated.results)
-
-
-def wires_of(closed: ClosedJaxpr, circuit: Any) -> Wires:
-    """Return the wires of all operations in a jaxpr; all of a circuit's, if some are traced."""
-    wires = UsedWires(closed).of()
-    are_known = not any(isinstance(wire, Unknown) for wire in wires)
-    return Wires(wires if are_known else circuit.labels())
 
 
 class ControlFlowOnTape:
@@ -383,7 +398,7 @@ class ControlFlowOnTape:
         circuit: the circuit.
     """
 
-    def __init__(self, circuit: Any) -> None:
+    def __init__(self, circuit: CurrentCircuit) -> None:
         self._circuit = circuit
 
     def for_loop(

@@ -13,7 +13,8 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.constant_eval import evaluate_constant, evaluate_or_none
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.allocation import number_needed
+from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
@@ -21,7 +22,6 @@ from bellhop.circuits.ir.gate_jaxpr import (
     WhileLoop,
     operations_of,
 )
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import is_dynamic
 
 
@@ -58,10 +58,20 @@ class UsedWires(GateInterpreter):
         allocated = qml.wires.DynamicWire
         return list(dict.fromkeys(_known(w) for w in named if not isinstance(w, allocated)))
 
+    def all_or(self, labels: Sequence[Any]) -> qml.wires.Wires:
+        """Return the wires, or other wires if some are not known.
+
+        Args:
+            labels: the wires of the circuit, which are returned if an operation's wire is traced.
+        """
+        wires = self.of()
+        are_known = not any(isinstance(wire, Unknown) for wire in wires)
+        return qml.wires.Wires(wires if are_known else labels)
+
     @property
     def n_allocated(self) -> int:
         """How many wires are allocated beside these."""
-        return number_needed(self._applied)
+        return Allocations.count_needed(self._applied)
 
     def _take(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Take note of wires; return the results, None for those that are not known."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.shift_rules import difference_terms, random_directions
-from bellhop.circuits.ir.diff_method import DIFFERENCES_OF_DIFFERENCES
-from bellhop.circuits.ir.gradient_options import SPSA
+from bellhop.circuits.ir.diff_method import DIFFERENCES_OF_DIFFERENCES, SPSA
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.tangents import split, undifferentiable
 from bellhop.errors import DifferentiableCompileError

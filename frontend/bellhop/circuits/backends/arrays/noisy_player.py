@@ -13,7 +13,7 @@ wire 0::
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import jax
 import pennylane as qml
@@ -24,9 +24,9 @@ from jax.extend.core.primitives import cond_p, scan_p, while_p
 from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.passes.gate_replay import Body, Player, as_they_are
 from bellhop.circuits.passes.noise_models import NoiseOfModel, is_same
 from bellhop.circuits.passes.operation_transforms import Rewrite
@@ -69,6 +69,11 @@ class NoisyPlayer(Player):
     noise: NoiseOfModel
     behind: Rewrite
     seen: _Seen = field(default_factory=_Seen)
+
+    @property
+    def circuit(self) -> SimulatedCircuit:
+        """The current circuit."""
+        return cast(SimulatedCircuit, super().circuit)
 
     def emit(self, operations: list[Any]) -> None:
         """Apply operations with noise around them, in order."""

@@ -12,7 +12,6 @@ import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.source import definition_site, function_name, set_function_name
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
 from bellhop.circuits.backends.arrays.finite_differences import with_differences
@@ -30,25 +29,25 @@ from bellhop.circuits.backends.arrays.shots import ShotsOfBranch, draw_branches
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
+from bellhop.circuits.ir.config import Shots
+from bellhop.circuits.ir.device_measurements import group_of_shot
 from bellhop.circuits.ir.device_spec import sized
-from bellhop.circuits.ir.diff_method import BY_DIFFERENCES, method_of, options_of
-from bellhop.circuits.ir.postselection import drops_shots, possible
+from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
+from bellhop.circuits.ir.postselection import possible
 from bellhop.circuits.ir.precision import is_double, real_type
-from bellhop.circuits.ir.qnode_call import SINGLE_BRANCH, QNodeCall
-from bellhop.circuits.ir.results import Results, Shots
-from bellhop.circuits.ir.runtime_checks import DrawCheck, Faults, checked
+from bellhop.circuits.ir.results import Results
+from bellhop.circuits.ir.runtime_checks import Faults, check_draw
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.sampling import group_of_shot
-from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.noise_models import noise_of
-from bellhop.circuits.passes.operation_transforms import rewriting
+from bellhop.circuits.passes.operation_transforms import before_noise, rewriting
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_like
-from bellhop.tracing.state import current_options, trace_state
+from bellhop.tracing.state import trace_state
 
 # Each device has as many qubits as the matrices that meet the state, or more.
 _FEWEST_LOCAL = PureSimulator.most_at_once
@@ -85,12 +84,17 @@ def simulator_of_amplitudes(n_qubits: int, where: str) -> Any:
     return functools.partial(PartitionedSimulator, devices=DeviceWires.of(over))
 
 
-def run_traced(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode as a part of the program, as on ``default.qubit``.
+def run_traced(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Trace a circuit as a part of the program, as on ``default.qubit``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
     runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
     falls to one of these runs, which draws its samples.
+
+    Args:
+        call: the circuit.
+        device: its device.
+        wires: its wires.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
@@ -98,10 +102,10 @@ def run_traced(call: QNodeCall, wires: WireMap) -> Any:
     Raises:
         CompileError: where its state does not fit into memory.
     """
-    method, options = method_of(call.qnode), options_of(call.qnode, call.where)
+    method, options = call.config.diff_method, call.config.read_diff_options()
     if method not in BY_DIFFERENCES:
-        return _run(call, wires)
-    function = lambda *inputs: _run(replace(call, inputs=inputs), wires)
+        return _run(call, device, wires)
+    function = lambda *inputs: _run(replace(call, inputs=inputs), device, wires)
     return with_differences(function, call.inputs, method, options, call.where)
 
 
@@ -148,15 +152,15 @@ class _TracedRun(NamedTuple):
 
 
 def _traced(
-    call: QNodeCall,
+    call: Circuit,
     simulator: Simulator,
     rows: Rows,
     faults: Faults,
     nothing_drawn: Drawn,
     box: tuple[str, ...],
 ) -> _TracedRun:
-    qnode, shots = call.qnode, call.shots
-    noise = noise_of(qnode, call.where)
+    config, shots = call.config, call.shots
+    noise = noise_of(config)
     found: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: Drawn, row: Operand, *inputs: Operand) -> Any:
@@ -165,42 +169,42 @@ def _traced(
         here = ShotsOfBranch(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.at(row), faults, outcomes, on_branch, box)
-        player, measured = Player(rewriting(qnode)), circuit.statistics
+        player, measured = None, circuit.statistics
         if noise is not None:
-            player = NoisyPlayer(noise=noise, behind=rewriting(qnode))
+            player = NoisyPlayer(change=before_noise(config), noise=noise, behind=rewriting(config))
             measured = functools.partial(player.statistics, circuit)
         leaves, out_tree = call.function.play(circuit, simulator.given(inputs), player)
         method = circuit.method = call.chosen_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
-        statistics = measured(leaves, diff_method=method_of(qnode), is_single=is_single)
+        statistics = measured(leaves, diff_method=config.diff_method, is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
         found = results, method, circuit.postselects, circuit.uncounted
         values = results.values()
-        if _asked_precision() == "single" and not results.precision.is_single:
+        if config.precision == "single" and not results.precision.is_single:
             # As of the engine: amplitudes are in single precision, and what is summed over is not.
             values = [_in_type(value, np.float32, real_type()) for value in values]
         return [circuit.weight(), circuit.fault, *values]
 
     # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
     with jax.default_matmul_precision("highest"):
-        closed = jax.make_jaxpr(set_function_name(qnode.func, run))(
+        closed = jax.make_jaxpr(call.name_in_errors(run))(
             jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
         )
     return _TracedRun(closed, *found)
 
 
-def _run(call: QNodeCall, wires: WireMap) -> Any:
-    qnode, inputs, where, shots = call.qnode, call.inputs, call.where, call.shots
-    kind = _simulator_of(qnode.device, len(wires), where)
-    simulator_of = functools.partial(kind, qnode.device, wires, where)
-    asked = _asked_precision()
+def _run(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    config, inputs, where, shots = call.config, call.inputs, call.where, call.shots
+    kind = _simulator_of(device, len(wires), where)
+    simulator_of = functools.partial(kind, device, wires, where)
+    asked = config.precision
     simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
     simulator.check_fits()
     rows, all_faults = Rows(where), Faults(wires, where)
     obstacle = call.obstacle or f"{simulator.name} has no engine"
-    name = function_name(qnode.func)
+    name = config.name
     box = name, sized(simulator.name, len(wires)), f"in the program: {obstacle}"
-    add_note(f"{name} ({definition_site(qnode.func)}) is in the program: {obstacle}")
+    add_note(f"{name} ({config.site}) is in the program: {obstacle}")
     nothing_drawn = Drawn.nothing(shots)
     traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
     if traced.results.precision.is_single and asked is None and is_double():
@@ -217,13 +221,13 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
     _check_outcomes(n_outcomes, simulator)
     is_random = shots.total or method == SINGLE_BRANCH
     if is_random:
-        offer_seed_of(qnode.device)
+        offer_seed_of(device)
 
     def drawn_by(total: Operand, values: Any) -> Any:
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
-        return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
+        return check_draw(values, total, where)
 
     def of_row(row: Operand) -> Any:
         key = random_key(row, *inputs) if is_random else nothing_drawn.key
@@ -256,7 +260,7 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         # one; only of those that were chosen are results means.
         total = possible(sum_of_weights) if postselects else jnp.ones(())
         is_accepted: Any = None
-        drops = postselects and drops_shots(qnode)
+        drops = postselects and config.drops_shots
         if method == SINGLE_BRANCH:
             branch, is_accepted = draw_branches(key, weights, 1, drops=drops)
             branch, is_accepted = branch[0], is_accepted[0]
@@ -274,11 +278,6 @@ def _run(call: QNodeCall, wires: WireMap) -> Any:
         )
 
     return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=method is not None))
-
-
-def _asked_precision() -> str | None:
-    options = current_options()
-    return options.precision if options else None
 
 
 def _sum(one: Any, other: Any) -> Any:

@@ -20,11 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.circuits.backends.arrays.simulator_base import Simulator, draw
-from bellhop.circuits.ir.device_measurements import Frequencies, SnapshotMeans, Snapshots
-from bellhop.circuits.ir.likelihood_ratio import likelihood_ratio
+from bellhop.circuits.ir.device_measurements import (
+    Frequencies,
+    SampleRequest,
+    SnapshotMeans,
+    Snapshots,
+    group_of_shot,
+)
+from bellhop.circuits.ir.likelihood_ratio import zero_over
 from bellhop.circuits.ir.postselection import possible
-from bellhop.circuits.measure.sampling import Asked, frequencies, group_of_shot
-from bellhop.circuits.measure.shadows import values_of_words
 
 _TWICE = (
     "the samples of a device in the program are differentiated twice; their likelihood tells the "
@@ -51,7 +55,7 @@ class ShotsOfBranch:
     n_accepted: Any
     _rounds: int = 0
 
-    def sample(self, simulator: Simulator, state: Any, asked: Sequence[Asked]) -> list[Any]:
+    def sample(self, simulator: Simulator, state: Any, asked: Sequence[SampleRequest]) -> list[Any]:
         """Return what is asked of one round of samples of the state of this branch."""
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
@@ -90,7 +94,7 @@ class ShotsOfBranch:
 
     def _frequencies(self, bits: Any, weights: Any, what: Frequencies) -> Any:
         outcomes, signs = (bits[:, np.array(each, int)] for each in (what.wires, what.signs))
-        sums = frequencies(outcomes, signs, self.groups, weights)
+        sums = what.sum_weights(outcomes, signs, weights)
         return sums / self.n_accepted[:, None]
 
     def _snapshots(self, simulator: Simulator, state: Any, key: Any, what: Snapshots) -> Any:
@@ -103,7 +107,7 @@ class ShotsOfBranch:
         bits, probabilities = snapshots_of(simulator, state, key, what.wires, jnp.asarray(bases))
         if not isinstance(what, SnapshotMeans):
             return jnp.stack([bits, bases], axis=1)
-        values = values_of_words(bits, bases, what.words)
+        values = what.values_of_words(bits, bases)
         values *= self._weights(probabilities)[:, None]
         sums = jnp.zeros((len(what.groups), values.shape[1]), values.dtype)
         sums = sums.at[group_of_shot(what.groups)].add(values)
@@ -116,7 +120,7 @@ class ShotsOfBranch:
     def _weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
         safe = lambda p: jnp.where(self.is_here & (p > 0), p, 1.0)
-        ratio = lambda p: likelihood_ratio(p, _TWICE)
+        ratio = lambda p: 1 + zero_over(p, p, _TWICE)
         weights = jnp.where(self.is_here, ratio(safe(probability)), 0.0)
         return weights / ratio(jnp.where(self.total > 0, self.total, 1.0))
 

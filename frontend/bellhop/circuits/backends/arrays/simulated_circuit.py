@@ -27,19 +27,15 @@ from bellhop.circuits.gates.decompositions import (
     rotation_of,
 )
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.device_measurements import SampleRequest
 from bellhop.circuits.ir.diff_method import ADJOINT, BEST, BY_DIFFERENCES, HADAMARD, PARAMETER_SHIFT
 from bellhop.circuits.ir.memory import held
 from bellhop.circuits.ir.randomness import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, Take, of_moments
+from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, Take
 from bellhop.circuits.ir.tangents import undifferentiable
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.measure.measurement_registry import (
-    as_process,
-    exact_statistics,
-    sampled_statistics,
-)
-from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.measure.measurement_registry import measure_results
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.control_flow.for_loop import run_for_loop, run_scan
 from bellhop.control_flow.trace_body import TracedStep
@@ -187,7 +183,6 @@ class SimulatedCircuit(ProgramCircuit):
             diff_method: that of the QNode.
             is_single: whether only one branch, drawn at random, is run.
         """
-        processes = [as_process(leaf, self) for leaf in leaves]
         with qml.QueuingManager.stop_recording():
             if self.n_outcomes:
                 self._leave_other_branches()
@@ -196,11 +191,11 @@ class SimulatedCircuit(ProgramCircuit):
             mark = lambda x: held(x, qubits, self.simulator.sides, shots, self.where, self._box)
             self.state = jax.tree.map(mark, self.state)
         if self._shots is None:
-            statistics = exact_statistics(_StateValues(self, is_single=is_single), processes)
+            statistics = measure_results(leaves, self, _StateValues(self, is_single=is_single))
         else:
             statistics = [
                 s.changed(self._shots.here) if s.is_of_shots else s
-                for s in sampled_statistics(self, processes)
+                for s in measure_results(leaves, self)
             ]
         obstacle = self._obstacle(diff_method, is_single=is_single)
         return [self._guarded(statistic, obstacle, is_single) for statistic in statistics]
@@ -240,7 +235,7 @@ class SimulatedCircuit(ProgramCircuit):
         """The shots of each group, of which there is a mean."""
         return () if self._shots is None else self._shots.groups
 
-    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+    def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Return what is asked of one round of samples."""
         assert self._shots is not None
         return self._shots.sample(self.simulator, self.state, asked)
@@ -282,7 +277,7 @@ class _StateValues(ExactValues):
         return lambda _: self._moments(observable, has_square=False)[0]
 
     def variance(self, observable: Any) -> Make:
-        return lambda _: of_moments(*self._moments(observable))
+        return lambda _: Statistic.from_moments(*self._moments(observable))
 
     def _moments(self, observable: Any, **options: Any) -> Any:
         return self._simulator.moments(self._circuit.state, observable, **options)
@@ -307,5 +302,5 @@ class _StateValues(ExactValues):
         )
         return lambda _: state
 
-    def answers(self) -> None:
+    def compute(self) -> None:
         pass

@@ -14,7 +14,7 @@ from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MOST_WIRES
 from bellhop.circuits.backends.arrays.matrices.scan_matrices import LoopedRun, is_looped
 from bellhop.circuits.gates.concretization_errors import naming
 from bellhop.circuits.ir.memory import check_state_fits
-from bellhop.circuits.ir.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 
 # A matrix has one qubit for so many of the state.
 _QUBITS_FOR_EACH = 4
@@ -236,7 +236,7 @@ def brought_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
     """
     n, base = state.ndim, state.shape[0]
     wires = [jnp.asarray(qubit) if is_dynamic(qubit) else jnp.int32(qubit) for qubit in qubits]
-    chosen = jnp.stack(list(map(as_int32, wires)))
+    chosen = jnp.stack(list(map(WireMap.as_int32, wires)))
     rank = jnp.arange(n).at[chosen].set(jnp.arange(len(qubits)) - len(qubits))
     weights = base ** (n - 1 - jnp.argsort(rank))
     digits = jnp.arange(state.size)[:, None] // base ** np.arange(n)[::-1] % base

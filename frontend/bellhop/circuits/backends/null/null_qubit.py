@@ -21,15 +21,13 @@ import pennylane as qml
 from bellhop.base.types import Operand
 from bellhop.callbacks.io_callback import io_callback
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.qnode_call import QNodeCall
 from bellhop.circuits.ir.runtime_checks import Faults
 from bellhop.circuits.ir.statistics import unsupported
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.measurement_registry import as_process
+from bellhop.circuits.measure.measurement_registry import find_outcomes
 from bellhop.circuits.measure.result_types import result_of
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import rewriting
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.errors import CompileError
 
@@ -96,8 +94,13 @@ class ResourceTracker:
         io_callback(end, ordered=True)()
 
 
-def run_null(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode on ``null.qubit``.
+def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Trace a circuit on ``null.qubit``.
+
+    Args:
+        call: the circuit.
+        device: its device.
+        wires: its wires.
 
     Returns:
         constants in place of the measurements, in the structure that the quantum function
@@ -106,8 +109,8 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
     Raises:
         CompileError: for what other devices would refuse too, and for an option of the device.
     """
-    qnode, where, shots = call.qnode, call.where, call.shots
-    options = qnode.device.device_kwargs
+    where, shots = call.where, call.shots
+    options = device.device_kwargs
     for option, value in options.items():
         if value and option not in ("track_resources", "resources_filename"):
             raise CompileError(
@@ -124,15 +127,16 @@ def run_null(call: QNodeCall, wires: WireMap) -> Any:
         if tracker is not None:
             circuit.count = tracker.count
             tracker.begin()
-        leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
+        leaves, tree = call.function.play(circuit, inputs)
         circuit.method = call.chosen_method(circuit, leaves)
         for leaf in leaves:
-            as_process(leaf, circuit).check_wires()
+            if is_measurement(leaf) and leaf.mv is None:
+                circuit.check_wires(leaf.wires, leaf)
         if tracker is not None:
             tracker.end(list(filter(is_measurement, leaves)))
 
         def copy(of_copy: int | None) -> Any:
-            constants = [_constant(leaf, circuit, qnode.device, of_copy) for leaf in leaves]
+            constants = [_constant(leaf, circuit, device, of_copy) for leaf in leaves]
             return jax.tree.unflatten(tree, constants)
 
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
@@ -148,7 +152,7 @@ def _constant(leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None
         return jnp.broadcast_to(value, (shots, *value.shape)) if circuit.is_one_shot else value
     with circuit.at(leaf), qml.QueuingManager.stop_recording():
         if leaf.mv is not None:
-            leaf = _on_as_many_wires(leaf, len(as_process(leaf, circuit).outcomes()))
+            leaf = _on_as_many_wires(leaf, len(find_outcomes(leaf, circuit)))
         n_wires = len(leaf.wires) or len(circuit.wires)
         if isinstance(leaf, _OF_OUTCOMES) and n_wires > _MOST_QUBITS:
             what = f"{leaf} with a result of 2**{n_wires} numbers"

@@ -40,14 +40,14 @@ from bellhop.circuits.gates.decompositions import (
     decomposition_of,
 )
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.device_measurements import Frequencies, Snapshots
+from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, Snapshots
 from bellhop.circuits.ir.runtime_checks import Faults
 from bellhop.circuits.ir.tangents import undifferentiable
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.measure.sampling import Asked, frequencies
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
-from bellhop.control_flow.trace_body import Branches, run_chosen_branch
+from bellhop.control_flow.trace_body import run_chosen_branch
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches
 
 # A conditional is looked at for each combination of the outcomes that decide it.
 _MOST_OUTCOMES = 8
@@ -356,7 +356,7 @@ class CliffordCircuit(ProgramCircuit):
 
     # The end.
 
-    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+    def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Return what is asked of one round of samples."""
         qubits: set[int] = set()
         for what in asked:
@@ -382,7 +382,7 @@ class CliffordCircuit(ProgramCircuit):
         sizes = np.array(self.groups)
         ones = jnp.ones(sizes.sum())
         return [
-            frequencies(bits(what.wires), bits(what.signs), self.groups, ones) / sizes[:, None]
+            what.sum_weights(bits(what.wires), bits(what.signs), ones) / sizes[:, None]
             if isinstance(what, Frequencies)
             else bits(range(len(self.wires)))
             for what in asked

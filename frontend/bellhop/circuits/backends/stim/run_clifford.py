@@ -22,19 +22,18 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.jaxpr_interpreter import interpret_with
-from bellhop.base.source import set_function_name
 from bellhop.circuits.backends.stim.clifford_circuit import CliffordCircuit
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.qnode_call import SINGLE_BRANCH, QNodeCall
 from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.runtime_checks import Faults
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.measure.measurement_registry import as_process, sampled_statistics
-from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import rewriting
+from bellhop.circuits.measure.measurement_registry import (
+    measure_results,
+    needs_snapshots,
+)
 from bellhop.errors import CompileError
 
 
@@ -54,8 +53,13 @@ class _TracedShot(NamedTuple):
     results: Results
 
 
-def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode on ``default.clifford`` with shots.
+def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
+    """Trace a circuit on ``default.clifford`` with shots.
+
+    Args:
+        call: the circuit.
+        device: its PennyLane device, whose generator seeds the samples.
+        wires: its wires.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned; None where
@@ -64,8 +68,8 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
     Raises:
         CompileError: for what is no Clifford circuit.
     """
-    qnode, where = call.qnode, call.where
-    offer_seed_of(qnode.device)
+    where = call.where
+    offer_seed_of(device)
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
         key = random_key(row, *inputs)
@@ -87,14 +91,14 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
                     key=key,
                     repeats=repeats,
                 )
-                leaves, tree = call.function.play(circuit, inputs, Player(rewriting(qnode)))
+                leaves, tree = call.function.play(circuit, inputs)
                 results = _measured(call, circuit, leaves, tree)
                 if circuit.needs_tapes:
                     return []
                 made = circuit, leaves, results
                 return [circuit.packed, circuit.fault, *results.values()]
 
-            closed = jax.make_jaxpr(set_function_name(qnode.func, run))(record)
+            closed = jax.make_jaxpr(call.name_in_errors(run))(record)
             return None if made is None else _TracedShot(closed, *made)
 
         once = traced(1, True)
@@ -121,9 +125,7 @@ def run_clifford(call: QNodeCall, wires: WireMap) -> Any:
     return call.results_of_rows(run_row)
 
 
-def _measured(
-    call: QNodeCall, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any
-) -> Results:
+def _measured(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any) -> Results:
     """Measure a circuit at its end; return its results."""
     circuit.method = call.chosen_method(circuit, leaves)
     if circuit.method == SINGLE_BRANCH:
@@ -132,9 +134,8 @@ def _measured(
             "bellhop. Give none: each shot has outcomes of its own."
         )
     circuit.is_at_end = True
-    processes = [as_process(leaf, circuit) for leaf in leaves]
-    circuit.needs_tapes = any(isinstance(p, ClassicalShadow | ShadowExpval) for p in processes)
-    statistics = [] if circuit.needs_tapes else sampled_statistics(circuit, processes)
+    circuit.needs_tapes = any(map(needs_snapshots, leaves))
+    statistics = [] if circuit.needs_tapes else measure_results(leaves, circuit)
     if circuit.packed is None:
         circuit.sample([])
     return Results(statistics, tree, call.shots, circuit.precision, call.where)

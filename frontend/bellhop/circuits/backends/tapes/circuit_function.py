@@ -19,8 +19,9 @@ from pennylane.exceptions import AllocationError
 from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.backends.tapes.template import Template
-from bellhop.circuits.ir.allocation import is_allocation
-from bellhop.circuits.ir.diff_method import BY_DIFFERENCES, method_of
+from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
 from bellhop.circuits.ir.precision import is_in_single_precision
 from bellhop.circuits.measure.result_types import ProcessResult
 from bellhop.errors import CompileError
@@ -39,7 +40,8 @@ class CircuitFunction:
     """The function of operands that a program calls: a QNode's circuit, as its device gets it.
 
     Attributes:
-        qnode: the QNode.
+        config: how the circuit is to be run.
+        device: the PennyLane device that executes the tapes.
         where: its name and line, for errors.
         template: its tape without what the program computes.
         operands: the types of those that stand in the template.
@@ -50,7 +52,8 @@ class CircuitFunction:
         method: PennyLane's ``diff_method``, where there is one.
     """
 
-    qnode: qml.QNode = field(compare=False)
+    config: CircuitConfig = field(compare=False)
+    device: Any = field(compare=False)
     where: str
     template: Template
     operands: tuple[jax.ShapeDtypeStruct, ...]
@@ -62,12 +65,7 @@ class CircuitFunction:
 
     @property
     def __name__(self) -> str:
-        return str(self.qnode.func.__name__)
-
-    @property
-    def device(self) -> Any:
-        """The device."""
-        return self.qnode.device
+        return str(self.config.function.__name__)
 
     def example(self) -> qml.tape.QuantumScript:
         """Return a tape of numbers that are as good as others."""
@@ -77,7 +75,7 @@ class CircuitFunction:
 
     def check_allocations(self) -> None:
         """Refuse a circuit that allocates what it cannot have."""
-        if not any(is_allocation(part.made) for part in self.template.parts):
+        if not any(Allocations.is_allocation(part.made) for part in self.template.parts):
             return
         try:
             self.example()
@@ -178,8 +176,8 @@ class CircuitFunction:
 
     def _gradient_kwargs(self) -> dict[str, Any]:
         """Return the options of the QNode's method."""
-        given = self.qnode.gradient_kwargs or {}
-        if is_in_single_precision(self.device) and method_of(self.qnode) in BY_DIFFERENCES:
+        given = dict(self.config.gradient_kwargs)
+        if is_in_single_precision(self.device) and self.config.diff_method in BY_DIFFERENCES:
             # Over PennyLane's own step there is little but rounding.
             return {"h": finite_diff_step(np.complex64), **given}
         return given
@@ -202,7 +200,7 @@ class CircuitFunction:
         return drawn
 
     def _executed(self, tapes: Sequence[Any], **options: Any) -> Any:
-        given = self.qnode.execute_kwargs
+        given = self.config.execute_kwargs
         options |= {name: given[name] for name in _OPTIONS if name in given}
         return qml.execute(
             tapes,

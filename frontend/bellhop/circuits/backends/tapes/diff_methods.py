@@ -32,7 +32,7 @@ def method_of_order(circuit: CircuitFunction, order: int, by: Collection[int]) -
                 f"device {circuit.device.name} cannot be asked for",
                 "Differentiate a QNode that returns expval, var and probs alone.",
             )
-    asked = circuit.qnode.diff_method
+    asked = circuit.config.pennylane_diff_method
     if asked is None:
         raise _error(circuit, "it is differentiated, and its diff_method is None", "Set another.")
     if asked == "backprop":
@@ -88,7 +88,7 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
             "do not",
             "Measure qml.expval of the observable and of its square.",
         )
-    mode = (circuit.qnode.gradient_kwargs or {}).get("mode", "standard")
+    mode = circuit.config.gradient_kwargs.get("mode", "standard")
     if order > 1 and "direct" not in mode:
         raise _error(
             circuit,

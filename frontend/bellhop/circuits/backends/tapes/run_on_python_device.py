@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pennylane as qml
 
 from bellhop.base.types import Operand, to_structs
 from bellhop.circuits.backends.tapes.circuit_function import CircuitFunction
@@ -13,17 +14,19 @@ from bellhop.circuits.backends.tapes.device_call import call_circuit
 from bellhop.circuits.backends.tapes.template import Template
 from bellhop.circuits.backends.tapes.template_circuit import TemplateCircuit
 from bellhop.circuits.ir.broadcasting import TracedRow
+from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import check_state_fits
-from bellhop.circuits.ir.qnode_call import QNodeCall
 from bellhop.circuits.ir.seeds import offer_seed_of, random_key
 from bellhop.circuits.measure.result_types import result_of
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import rewriting
 
 
-def run_on_python_device(call: QNodeCall) -> Any:
-    """Trace a call of a QNode whose device is called by the program.
+def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
+    """Trace a circuit whose device is called by the program.
+
+    Args:
+        call: the circuit.
+        device: its device.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
@@ -31,34 +34,32 @@ def run_on_python_device(call: QNodeCall) -> Any:
     Raises:
         CompileError: for what no tape can hold; names the QNode.
     """
-    qnode, where, shots = call.qnode, call.where, call.shots
+    config, where, shots = call.config, call.where, call.shots
     if shots.total:
-        offer_seed_of(qnode.device)
+        offer_seed_of(device)
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        recorded = TemplateCircuit(where, rows, qnode.device.wires)
-        leaves, tree = call.function.play(recorded, inputs, Player(rewriting(qnode)))
+        recorded = TemplateCircuit(where, rows, device.wires)
+        leaves, tree = call.function.play(recorded, inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(
             tuple(recorded.steps),
             tuple(map(recorded.measured, processes)),
-            qnode.shots,
-            qnode.device.wires,
+            qml.measurements.Shots(shots.copies if shots.is_vector else shots.total or None),
+            device.wires,
         )
         operands = list(recorded.operands.values())
-        if hasattr(qnode.device, "c_dtype"):
-            amplitude = np.dtype(qnode.device.c_dtype).itemsize
+        if hasattr(device, "c_dtype"):
+            amplitude = np.dtype(device.c_dtype).itemsize
             check_state_fits(template.n_wires, where, amplitude=amplitude)
         groups = shots.copies or (None,)
         results = [
-            [
-                result_of(process, qnode.device, template.n_wires, group, where)
-                for process in processes
-            ]
+            [result_of(process, device, template.n_wires, group, where) for process in processes]
             for group in groups
         ]
         function = CircuitFunction(
-            qnode,
+            config,
+            device,
             where,
             template,
             tuple(to_structs(operands)),

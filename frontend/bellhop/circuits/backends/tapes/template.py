@@ -14,8 +14,8 @@ import pennylane as qml
 from pennylane.devices.preprocess import device_resolve_dynamic_wires
 from pennylane.wires import DynamicWire
 
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.traced_operators import TracedOperator
-from bellhop.circuits.ir.allocation import is_allocation, number_needed
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CircuitError
 
@@ -105,7 +105,7 @@ class Template:
         operations = _chosen(self.steps, values, free)
         measurements = [each.with_values(values, free) for each in self.measured]
         tape = qml.tape.QuantumScript(operations, measurements, shots=self.shots)
-        if not any(map(is_allocation, tape.operations)):
+        if not any(map(Allocations.is_allocation, tape.operations)):
             return tape
         # Resets are the last resort, where the device has no wire left that nobody has used.
         (resolved,), _ = device_resolve_dynamic_wires(
@@ -126,7 +126,7 @@ class Template:
         operations = [part.made for part in self.parts]
         used = [*operations, *(each.made for each in self.measured)]
         named = {wire for each in used for wire in each.wires if not isinstance(wire, DynamicWire)}
-        return len(named) + number_needed(operations)
+        return len(named) + Allocations.count_needed(operations)
 
 
 class ConditionalOperation(qml.ops.Conditional):

@@ -11,14 +11,15 @@ import pennylane as qml
 from bellhop.base.types import Wire
 from bellhop.circuits.backends.tapes.template import Choice, Step, TemplatePart, with_computed_wires
 from bellhop.circuits.gates.decompositions import decomposition_of
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
-from bellhop.control_flow.trace_body import Branches, trace_branches
+from bellhop.control_flow.trace_body import trace_branches
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches
 
 
 class TemplateCircuit(TapeCircuit):

@@ -143,7 +143,10 @@ def call_on_tape(
     transforms, is_folded = with_folding_before_noise(qnode.compile_pipeline)
     pipeline = CompilePipeline(list(map(taking_computed_angles, transforms)))
     pipeline = CompilePipeline(
-        [keep_derivatives_of_matrices(_adding_arrays(each), qnode) for each in pipeline]
+        [
+            keep_derivatives_of_matrices(_adding_arrays(each), has_shots=bool(qnode.shots))
+            for each in pipeline
+        ]
     )
     for name in map(transform_name, qnode.compile_pipeline):
         if _TO_NUMPY.get(name, lambda _: False)(tape):

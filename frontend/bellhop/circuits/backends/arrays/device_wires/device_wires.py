@@ -21,15 +21,9 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from bellhop.base.devices import StateAxes
 from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import PlacedExchange, permuted
-
-_AXIS = "bellhop_wire_"
+from bellhop.mesh.wire_axes import WIRE_AXIS_PREFIX, is_wire_axis
 
 WHOLE = PartitionSpec()
-
-
-def is_axis_of_wires(name: Any) -> bool:
-    """Tell whether the axis of a mesh stands for a wire."""
-    return isinstance(name, str) and name.startswith(_AXIS)
 
 
 @dataclass(frozen=True)
@@ -52,15 +46,15 @@ class DeviceWires:
         for name, size in over.mesh.shape.items():
             if name in over.axes:
                 n_wires = size.bit_length() - 1
-                first = sum(map(is_axis_of_wires, names))
-                names += [f"{_AXIS}{first + wire}" for wire in range(n_wires)]
+                first = sum(map(is_wire_axis, names))
+                names += [f"{WIRE_AXIS_PREFIX}{first + wire}" for wire in range(n_wires)]
                 sizes += [2] * n_wires
             else:
                 names.append(name)
                 sizes.append(size)
         kinds = (AxisType.Auto,) * len(names)
         mesh = Mesh(over.mesh.devices.reshape(sizes), tuple(names), axis_types=kinds)
-        return cls(mesh, tuple(filter(is_axis_of_wires, names)))
+        return cls(mesh, tuple(filter(is_wire_axis, names)))
 
     @property
     def partitioned(self) -> PartitionSpec:

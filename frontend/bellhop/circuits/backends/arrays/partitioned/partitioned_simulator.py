@@ -40,7 +40,7 @@ from bellhop.circuits.backends.arrays.partitioned.shard_kernels import (
 from bellhop.circuits.backends.arrays.pauli_sums import Word
 from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator, on_qubits
 from bellhop.circuits.ir.memory import check_parts_fit
-from bellhop.circuits.ir.wires import WireMap, as_int32, is_dynamic
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.shadows import to_bases
 from bellhop.errors import CompileError
 
@@ -258,7 +258,7 @@ class PartitionedSimulator(PureSimulator):
                 "Decompose it into gates of fewer wires, or use fewer devices."
             )
         place_of = jnp.asarray(np.argsort(state.order), jnp.int32)
-        places = place_of[jnp.stack([as_int32(jnp.asarray(qubit)) for qubit in qubits])]
+        places = place_of[jnp.stack([WireMap.as_int32(jnp.asarray(qubit)) for qubit in qubits])]
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
         def after(op: Any, part: Any, places: Operand) -> Any:

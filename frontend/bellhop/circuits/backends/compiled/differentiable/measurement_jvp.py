@@ -25,7 +25,7 @@ from bellhop.circuits.backends.compiled.differentiable.observable_derivatives im
 from bellhop.circuits.backends.compiled.differentiable.score_function import TWICE
 from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tangents import is_given, symbolic_zero, with_amplitudes_last
+from bellhop.circuits.ir.tangents import symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 
 _TWICE_WITH_SHOTS = (
@@ -57,11 +57,11 @@ class MeasurementJvp(NamedTuple):
         """Return it: where amplitudes have a tangent, they are the last parameters."""
         of, moved = (MeasureOperands.named(names, each) for each in (primals, tangents))
         n_params = of.params.shape[-1]
-        if is_given(moved.amplitudes):
+        if _is_given(moved.amplitudes):
             assert measuring.differentiation.by_amplitudes is not None
             measuring = replace(measuring, differentiation=measuring.differentiation.by_amplitudes)
             moved = moved._replace(params=ad.instantiate_zeros(moved.params))
-            of, moved = map(with_amplitudes_last, (of, moved))
+            of, moved = map(_with_amplitudes_last, (of, moved))
         return cls(of, moved, measuring, n_params)
 
     @classmethod
@@ -104,7 +104,7 @@ class MeasurementJvp(NamedTuple):
     def given(self) -> dict[str, Any]:
         """The tangents other than zero, by name; the handle has none."""
         _, *tangents = self.tangents._asdict().items()
-        return {name: dot for name, dot in tangents if dot is not None and is_given(dot)}
+        return {name: dot for name, dot in tangents if dot is not None and _is_given(dot)}
 
     @property
     def moves(self) -> bool:
@@ -264,3 +264,18 @@ def _asked(
     """
     same = MeasureOperands.named(names, values)._replace(**others)
     return same.bind(measure_p, measuring=measuring, query=query)
+
+
+def _is_given(tangent: Any) -> bool:
+    """Tell whether a tangent is an array with elements, not a symbolic zero."""
+    return type(tangent) is not ad.Zero and tangent.size > 0
+
+
+def _with_amplitudes_last(operands: Any) -> Any:
+    """Return operands, or their tangents, whose amplitudes are the last of the parameters.
+
+    Args:
+        operands: a named tuple with ``params`` and ``amplitudes``.
+    """
+    params = jnp.concatenate([operands.params, operands.amplitudes])
+    return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))

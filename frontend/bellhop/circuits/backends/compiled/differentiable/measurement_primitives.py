@@ -40,6 +40,9 @@ derivative_p = Primitive("quantum_derivative")
 
 _ALL_STEPS = -1
 
+# Up to here, a matrix of an observable is differentiated through its Pauli words.
+MOST_MATRIX_WIRES = 4
+
 
 class Query(enum.Enum):
     """What is asked of a measured state; the attribute of ``quantum.measure``.
@@ -105,6 +108,10 @@ class MeasureOperands(NamedTuple):
         """Return those that there are, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
+    def with_values(self, values: Sequence[Any]) -> "MeasureOperands":
+        """Return operands with other values in place of those that there are, in their order."""
+        return self.named(tuple(self.given()), values)
+
     def bind(self, primitive: Primitive, **static: Any) -> list[Any]:
         """Bind one of the primitives here."""
         given = self.given()
@@ -141,6 +148,16 @@ class Measuring:
     def are_means(self) -> bool:
         """Whether it is expectation values, and nothing else."""
         return all(isinstance(measurement, Expval) for measurement in self.measurements)
+
+    @property
+    def has_large_matrices(self) -> bool:
+        """Whether there are matrices on too many wires for a derivative by their entries."""
+        return any(
+            factor.is_matrix and len(factor.wires) > MOST_MATRIX_WIRES
+            for measurement in self.measurements
+            for term, _ in measurement.observable()
+            for factor in term
+        )
 
     def means(self) -> "Measuring":
         """Return the same with the expectation value for each variance."""

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    MOST_MATRIX_WIRES,
+)
 from bellhop.circuits.ir.device_measurements import Expval, Measurement, Var
 from bellhop.circuits.ir.observable_encoding import FactorOnQubits, Product
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.measure.pauli_words import matrix_of_word, words_of_length
 from bellhop.errors import DifferentiableCompileError
-
-# Up to here, a matrix of an observable is differentiated through its Pauli words.
-_MATRIX_WIRES = 4
 
 
 class Change(NamedTuple):
@@ -67,15 +67,6 @@ def changes_by_data(
                 yield change
             else:
                 yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
-
-
-def has_large_matrices(measurement: Measurement) -> bool:
-    """Tell whether there are matrices on too many wires for a derivative."""
-    return any(
-        factor.is_matrix and len(factor.wires) > _MATRIX_WIRES
-        for term, _ in measurement.observable()
-        for factor in term
-    )
 
 
 def _of_second_moment(
@@ -134,10 +125,10 @@ def _in_pauli_words(term: Product, matrices_dot: Any) -> Iterator[tuple[Product,
         if not factor.is_matrix:
             continue
         wires, start = factor.wires, factor.start
-        if len(wires) > _MATRIX_WIRES:
+        if len(wires) > MOST_MATRIX_WIRES:
             raise DifferentiableCompileError(
                 f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
-                f"which is done up to {_MATRIX_WIRES}. Write it as a sum of Pauli words."
+                f"which is done up to {MOST_MATRIX_WIRES}. Write it as a sum of Pauli words."
             )
         size = 4 ** len(wires)
         entries = matrices_dot[start : start + 2 * size].reshape(size, 2)

@@ -24,15 +24,8 @@ from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop.base.equations import find_dependents, has_tangent, iterate_equations
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import TwoForms
-from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    MeasureOperands,
-    measure_p,
-)
-from bellhop.circuits.backends.compiled.differentiable.observable_derivatives import (
-    has_large_matrices,
-)
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import gates_p
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcomes_in_loops
 from bellhop.circuits.gates.nonunitary import may_change_norm
@@ -43,7 +36,6 @@ from bellhop.circuits.ir.diff_method import (
     BEST,
     LIKELIHOOD_RATIO,
     PARAMETER_SHIFT,
-    method_of,
 )
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.wires import WireMap
@@ -65,13 +57,13 @@ def missing_derivatives(traced: TracedCall) -> str:
 
 
 def _missing(eqn: JaxprEqn, circuit: Jaxpr) -> str:
-    params = eqn.params
-    if eqn.primitive is gates_p:
+    params, of_circuit = eqn.params, CircuitEquation(eqn)
+    if of_circuit.is_gates:
         is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_computed=True)
         return "" if is_whole else "it has a matrix that is computed or not unitary"
-    if eqn.primitive is not measure_p:
+    measuring = of_circuit.measuring
+    if measuring is None:
         return ""
-    measuring = params["measuring"]
     if measuring.differentiation.method == LIKELIHOOD_RATIO:
         return _missing_of_shots(eqn)
     if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
@@ -83,20 +75,20 @@ def _missing(eqn: JaxprEqn, circuit: Jaxpr) -> str:
 
 
 def _missing_of_shots(eqn: JaxprEqn) -> str:
-    if not all(each.in_engine for each in eqn.params["measuring"].measurements):
+    if not all(each.in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
     # The session of a circuit keeps such derivatives of one measurement alone.
-    if MeasureOperands.of(eqn).perturbation is not None:
+    if CircuitEquation(eqn).operands.perturbation is not None:
         return "it has shots, and a loop of gates whose length is computed"
     return ""
 
 
-def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> MeasureOperands:
+def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> Any:
     """Return which operands of a measurement move with inputs of a circuit."""
-    given = MeasureOperands.of(eqn).given()
+    operands = CircuitEquation(eqn).operands
     debug_info = circuit.debug_info._replace(result_paths=None)
-    asked = circuit.replace(outvars=list(given.values()), debug_info=debug_info)
-    return MeasureOperands.named(tuple(given), find_dependents(asked, inputs, has_tangent)[0])
+    asked = circuit.replace(outvars=list(operands.given().values()), debug_info=debug_info)
+    return operands.with_values(find_dependents(asked, inputs, has_tangent)[0])
 
 
 def _has(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
@@ -106,27 +98,30 @@ def _has(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
 
 
 def _lacks(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
-    if eqn.primitive is gates_p:
+    of_circuit = CircuitEquation(eqn)
+    if of_circuit.is_gates:
         return bool(eqn.params["obstacle"])
-    if eqn.primitive is not measure_p:
+    measuring = of_circuit.measuring
+    if measuring is None:
         return False
-    measuring, moving = eqn.params["measuring"], _moving(eqn, circuit, inputs)
+    moving = _moving(eqn, circuit, inputs)
     first = last = measuring.differentiation
     if moving.amplitudes:
         last = first.by_amplitudes
     is_first_only = any(each.obstacle for each in measuring.measurements)
     return bool(
         last.obstacle
-        or (moving.matrices and any(map(has_large_matrices, measuring.measurements)))
+        or (moving.matrices and measuring.has_large_matrices)
         or (order > 1 and (is_first_only or last.method != first.method))
     )
 
 
-def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
+def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """Bind a circuit, with derivatives in the program where the engine has not all of them.
 
     Args:
         circuit: as the runtime gets it.
+        device: its PennyLane device.
         wires: those of the circuit.
     """
     call = circuit.call
@@ -156,7 +151,7 @@ def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
         obstacle = "the runtime has not all of its derivatives"
         same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
         with played.with_constants(given[: len(constants)]):
-            results = run_traced(same, wires)
+            results = run_traced(same, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
@@ -178,7 +173,7 @@ def run_differentiable(circuit: TracedCall, wires: WireMap) -> Any:
 
 def _is_exact(circuit: TracedCall) -> bool:
     """Tell whether derivatives are to be exact, and the engine has not all of them."""
-    method = method_of(circuit.call.qnode)
+    method = circuit.call.config.diff_method
     if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
         return False
     if method == PARAMETER_SHIFT:
@@ -186,6 +181,6 @@ def _is_exact(circuit: TracedCall) -> bool:
         return any(
             _missing(eqn, circuit.closed.jaxpr)
             for eqn in iterate_equations(circuit.closed.jaxpr)
-            if eqn.primitive is gates_p
+            if CircuitEquation(eqn).is_gates
         )
     return method in (BEST, ADJOINT) and bool(missing_derivatives(circuit))

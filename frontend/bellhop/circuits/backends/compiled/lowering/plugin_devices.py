@@ -1,14 +1,18 @@
 """Devices with a compiled plugin: how the runtime opens them, and what they do not do."""
 
+from __future__ import annotations
+
 import functools
 import importlib.metadata
-
-import pennylane as qml
+from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
 from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, traps_of
 from bellhop.circuits.ir.precision import bits_of_states
 from bellhop.errors import CompileError
+
+if TYPE_CHECKING:
+    import pennylane as qml
 
 
 def device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:

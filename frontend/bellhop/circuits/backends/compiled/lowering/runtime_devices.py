@@ -24,16 +24,14 @@ from bellhop.circuits.backends.compiled.lowering.derivatives_in_program import (
 )
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_options, device_spec
 from bellhop.circuits.backends.compiled.lowering.traced_call import trace_for_runtime
-from bellhop.circuits.ir.device_spec import GateSet, engine_may_run
+from bellhop.circuits.ir.circuit import Circuit
+from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.diff_method import (
     ADJOINT,
     BEST,
     HADAMARD,
     PARAMETER_SHIFT,
-    method_of,
-    options_of,
 )
-from bellhop.circuits.ir.qnode_call import QNodeCall
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.tracing.state import trace_state
 
@@ -42,33 +40,37 @@ _METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _CHOICE = DifferentiationChoice(BEST, by_likelihood=True)
 
 
-def run_default_qubit(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode on ``default.qubit``, for the engine or as a part of the program.
+def run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Trace a circuit on ``default.qubit``, for the engine or as a part of the program.
+
+    Args:
+        call: the circuit.
+        device: its device.
+        wires: its wires.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
     """
-    qnode = call.qnode
     obstacle = _obstacle(call)
     if not obstacle:
-        options_of(qnode, call.where)
+        call.config.read_diff_options()
         gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
         spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
-        circuit = trace_for_runtime(call, wires, gates, spec, _CHOICE)
+        circuit = trace_for_runtime(call, device, wires, gates, spec, _CHOICE)
         obstacle = missing_derivatives(circuit)
         if not obstacle:
             return circuit.run()
     from bellhop.circuits.backends.arrays.run_qnode import run_traced
 
-    return run_traced(replace(call, obstacle=obstacle), wires)
+    return run_traced(replace(call, obstacle=obstacle), device, wires)
 
 
-def _obstacle(call: QNodeCall) -> str:
+def _obstacle(call: Circuit) -> str:
     """Return why the engine does not run a circuit, whatever that is; empty where it may."""
-    method = method_of(call.qnode)
+    method = call.config.diff_method
     if method not in _METHODS or (method == ADJOINT and call.shots.total):
         return f"its diff_method is '{method}'"
-    if not engine_may_run():
+    if not call.config.engine:
         return "it has engine='plugin'"
     return "it is called in a region" if trace_state().in_region else ""
 
@@ -79,11 +81,16 @@ def _lightning() -> Any:
     return qml.device("lightning.qubit")
 
 
-def run_on_plugin(call: QNodeCall, wires: WireMap) -> Any:
-    """Trace a call of a QNode whose device has a compiled plugin, and bind its circuit."""
-    device = call.qnode.device
+def run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Trace a circuit whose device has a compiled plugin, and bind it.
+
+    Args:
+        call: the circuit.
+        device: its device.
+        wires: its wires.
+    """
     check_options(device, call.where)
     spec = device_spec(device, len(wires))
     # Samples are drawn of what has the norm one.
     whole = GateSet(device, keeps_matrices=not call.shots.total)
-    return run_differentiable(trace_for_runtime(call, wires, whole, spec), wires)
+    return run_differentiable(trace_for_runtime(call, device, wires, whole, spec), device, wires)

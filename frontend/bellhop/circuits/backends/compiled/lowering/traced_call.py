@@ -1,8 +1,8 @@
 """Traces a call of a QNode for the runtime, with all runs of its circuit.
 
-Each measurement in the middle of a circuit is deferred if it can be (``backends/compiled/outcomes/deferral.py``),
-and shots share runs if that is worth it (``backends/compiled/outcomes/shot_grouping.py``).  Whether they do is seen in the
-circuit as traced, which is traced again where it is no use.
+Each mid-circuit measurement is deferred if it can be (``outcomes/deferral.py``), and shots with
+the same outcomes share a run if that is faster (``outcomes/shot_grouping.py``).  Whether it is
+faster is read in the traced circuit; a circuit that does not gain is traced again without sharing.
 """
 
 import functools
@@ -11,19 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
 from bellhop._jax.jaxprs import dce, lower_high_primitives
-from bellhop.base.source import definition_site, function_name, set_function_name
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable import linearize_rule
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
     DifferentiationChoice,
 )
 from bellhop.circuits.backends.compiled.differentiable.score_function import scored
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE_STRUCT
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_runs
 from bellhop.circuits.backends.compiled.outcomes.deferral import (
     Deferral,
@@ -39,28 +37,23 @@ from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
 from bellhop.circuits.backends.compiled.outcomes.shot_grouping import is_worth_sharing
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet, engine_may_run
-from bellhop.circuits.ir.diff_method import method_of, options_of
+from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE, Circuit
+from bellhop.circuits.ir.config import Shots
+from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
 from bellhop.circuits.ir.measurement_types import is_of_amplitudes
-from bellhop.circuits.ir.postselection import drops_shots, may_differ, possible
-from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED, TREE, QNodeCall
+from bellhop.circuits.ir.postselection import may_differ, possible
 from bellhop.circuits.ir.randomness import Randomness
-from bellhop.circuits.ir.results import Results, Shots
+from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.seeds import offer_seed_of
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorized
 from bellhop.circuits.ir.wires import WireMap
+from bellhop.circuits.measure.device_values import DeviceValues
 from bellhop.circuits.measure.measurement_registry import (
-    as_process,
-    exact_statistics,
-    sampled_statistics,
+    measure_results,
 )
-from bellhop.circuits.measure.measurements import MeasurementList
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.operation_transforms import Rewrite, passes_by_transforms, rewriting
+from bellhop.circuits.passes.operation_transforms import rewriting
 from bellhop.mesh.explicit_mesh import leave_mesh
-from bellhop.passes import requested_passes
-from bellhop.tracing.state import current_options
 
 
 @dataclass(frozen=True)
@@ -80,7 +73,7 @@ class TracedCall:
         randomness: what becomes of random outcomes.
     """
 
-    call: QNodeCall
+    call: Circuit
     rows: Rows
     closed: ClosedJaxpr
     device: DeviceSpec
@@ -110,14 +103,14 @@ class TracedCall:
 
     @functools.cached_property
     def _body(self) -> CircuitBody:
-        function = self.call.qnode.func
+        config = self.call.config
         return CircuitBody(
             with_constants_as_inputs(
                 self.closed, leaves_out=0 if self.rows.size is not None else 1
             ),
-            function_name(function),
-            self.call.where,
-            definition_site(function),
+            config.name,
+            config.where,
+            config.site,
             self.device,
             self.randomness,
         )
@@ -135,7 +128,8 @@ class TracedCall:
 
 
 def trace_for_runtime(
-    call: QNodeCall,
+    call: Circuit,
+    device: Any,
     wires: WireMap,
     gates: GateSet,
     spec: DeviceSpec,
@@ -144,22 +138,23 @@ def trace_for_runtime(
     """Trace a call of a QNode with all runs of its circuit.
 
     Args:
-        call: the call.
+        call: the circuit.
+        device: its PennyLane device, whose generator seeds random numbers.
         wires: those of the circuit.
         gates: those of the device.
         spec: the device, as the runtime opens it.
         differentiation: how it is differentiated, if not as the QNode says.
     """
-    qnode, shots, where = call.qnode, call.shots, call.where
+    config, shots, where = call.config, call.shots, call.where
     by = differentiation or DifferentiationChoice(
-        method_of(qnode), tuple(options_of(qnode, where).items()), gates.has_adjoint
+        config.diff_method, tuple(config.read_diff_options().items()), gates.has_adjoint
     )
-    in_engine = spec.engine and engine_may_run()
+    in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
-    device = replace(spec, passes=_passes(qnode), engine=in_engine, precision=precision)
-    tracer = _RunTracer(call, wires, gates, device, by, Rows(where), rewriting(qnode))
+    spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
+    tracer = _RunTracer(call, wires, gates, spec, by, Rows(where))
     with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
-        defers = qnode.execute_kwargs.get("mcm_method") in (None, "deferred")
+        defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
         has_rows = any(statistic.is_of_shots for statistic in once.results.statistics)
         if once.method == SHARED and not is_worth_sharing(
@@ -169,14 +164,14 @@ def trace_for_runtime(
         method = once.method
         # Only now: measurements that are deferred are none.
         check_runs(
-            device.name,
+            spec.name,
             where,
             is_tree=method == TREE,
             n_groups=0 if method == ONE_SHOT else len(shots.copies),
         )
         closed, randomness = vectorized(once.closed), once.randomness
         postselects = once.postselects and method != TREE
-        if postselects and not drops_shots(qnode):
+        if postselects and not config.drops_shots:
             randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
         if method == ONE_SHOT or postselects:
             closed = as_drawn_run(closed, where, until_accepted=postselects)
@@ -190,7 +185,7 @@ def trace_for_runtime(
                 has_score=once.has_score,
             )
     if randomness not in (Randomness.NONE, Randomness.TREE):
-        offer_seed_of(qnode.device)
+        offer_seed_of(device)
     return replace(once, closed=closed, randomness=randomness)
 
 
@@ -198,13 +193,12 @@ def trace_for_runtime(
 class _RunTracer:
     """Traces one run of the circuit of a call."""
 
-    call: QNodeCall
+    call: Circuit
     wires: WireMap
     gates: GateSet
     device: DeviceSpec
     differentiation: DifferentiationChoice
     rows: Rows
-    rewrite: Rewrite
 
     def trace(self, inputs: Sequence[Any], *, defers: bool, shares: bool) -> TracedCall:
         """Trace a run.
@@ -229,10 +223,10 @@ class _RunTracer:
                 self.differentiation,
                 self.rows.at(row),
             )
-            player, deferral = Player(self.rewrite), Deferral(deferred)
+            player, deferral = None, Deferral(deferred)
             function = call.function.traced(call.where, inputs, circuit)
             if defers and may_be_deferred(function.closed.jaxpr):
-                player = DeferringPlayer(self.rewrite, deferral=deferral)
+                player = DeferringPlayer(rewriting(call.config), deferral=deferral)
             leaves, tree = call.function.play(circuit, inputs, player)
             if not deferral.holds_for(leaves):
                 return []
@@ -257,7 +251,8 @@ class _RunTracer:
             )
             return [circuit.gates.bound().handle, *weights, *scores, *results.values()]
 
-        closed = jax.make_jaxpr(set_function_name(call.qnode.func, run))(HANDLE_STRUCT, *inputs)
+        handle = CompiledState.handle_struct()
+        closed = jax.make_jaxpr(call.name_in_errors(run))(handle, *inputs)
         if with_closed is not None:
             closed = lower_high_primitives(closed)
             # Wires that turned out to be known were computed all the same.
@@ -276,14 +271,13 @@ class _RunTracer:
             statistic for each of the leaves of what the quantum function returned.
         """
         shots = self.call.shots
-        processes = [as_process(leaf, circuit) for leaf in leaves]
         if shots.total:
             weights = list[Any]()
-            statistics = circuit.of_its_shots(sampled_statistics(circuit, processes))
+            statistics = circuit.of_its_shots(measure_results(leaves, circuit))
         else:
-            asked = MeasurementList(circuit, is_tree=circuit.method == TREE)
-            statistics = exact_statistics(asked, processes)
-            weights = asked.weights
+            exact = DeviceValues(circuit, is_tree=circuit.method == TREE)
+            statistics = measure_results(leaves, circuit, exact)
+            weights = exact.weights
             if self.device.precision == 32:
                 both = zip(statistics, leaves, strict=True)
                 statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]
@@ -302,11 +296,3 @@ def _randomness(method: str | None, shots: Shots) -> Randomness:
     if method is not None:
         return Randomness.OUTCOMES
     return Randomness.SAMPLES if shots.total else Randomness.NONE
-
-
-def _passes(qnode: qml.QNode) -> tuple[str, ...]:
-    """Return the passes over the circuits of a QNode: its own, or the program's."""
-    passes, options = requested_passes(qnode), current_options()
-    if passes is None:
-        passes = () if options is None else options.circuit_passes
-    return (*passes, *passes_by_transforms(qnode))

@@ -31,8 +31,8 @@ from jax.extend.core.primitives import cond_p
 from bellhop.base.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Wire
-from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import measure_p
-from bellhop.circuits.ir.allocation import is_allocation
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
+from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.device_measurements import (
     Expval,
     Frequencies,
@@ -184,9 +184,7 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
     if not qubits:
         return False
     equations = list(iterate_equations(closed.jaxpr))
-    measured = [
-        eqn.params["measuring"].measurements for eqn in equations if eqn.primitive is measure_p
-    ]
+    measured = [CircuitEquation(eqn).measurements for eqn in equations]
     return any(has_tag(eqn, _Deferred) for eqn in equations) or any(
         set(qubits) & _disturbed(measurement, qubits)
         for measurement in itertools.chain.from_iterable(measured)
@@ -230,7 +228,7 @@ def may_be_deferred(jaxpr: Jaxpr) -> bool:
         and all(
             inner.primitive.name in _FINITE
             and inner.params.get("length", 0) is not None
-            and not any(map(is_allocation, operations_of(inner)))
+            and not any(map(Allocations.is_allocation, operations_of(inner)))
             for eqn in iterate_equations(jaxpr)
             if eqn.primitive is cond_p
             for branch in inner_jaxprs(eqn)

@@ -21,55 +21,29 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
-from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    MeasureOperands,
-    Measuring,
-    Query,
-    measure_p,
-)
 from bellhop.circuits.backends.compiled.differentiable.score_function import OF_SAMPLES
-from bellhop.circuits.ir.device_measurements import Frequencies, ShotsOfRun
-from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
-from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import undifferentiable
 
-_DIFFERENTIATION = Differentiation(LIKELIHOOD_RATIO)
 
-
-def shares_of(circuit: Any) -> Any:
-    """Return the part of the shots of each group that a run is of."""
-    [found] = circuit.sample([Frequencies(groups=circuit.groups)])
-    return found[:, 0]
-
-
-def of_its_shots(circuit: Any, statistics: Sequence[Statistic]) -> list[Statistic]:
-    """Return the statistics of a run, with zeros in place of the values of other runs' shots.
+def mask_other_shots(statistics: Sequence[Statistic], shares: Any, is_here: Any) -> list[Statistic]:
+    """Zero the per-shot values of shots that belong to other executions.
 
     Args:
-        circuit: at its end.
-        statistics: of the run.
-    """
-    if not any(statistic.is_of_shots for statistic in statistics):
-        return list(statistics)
-    shares, is_here = circuit.shares, _shots_of(circuit)
+        statistics: of the present execution.
+        shares: array ``[groups]``: the fraction of each group's shots that the execution
+            represents.
+        is_here: integer array ``[shots]``: 1 for the shots that the execution represents, else 0.
 
-    def here(values: Any) -> Any:
+    Returns:
+        the statistics; those of shots have zeros in place of the other shots' values.
+    """
+
+    def mask(values: Any) -> Any:
         rows = is_here.reshape(-1, *[1] * (values.ndim - 1))
         own = jnp.where(rows == 1, values, jnp.zeros_like(values))
         return undifferentiable(own, OF_SAMPLES, by=shares)
 
     return [
-        statistic.changed(here) if statistic.is_of_shots else statistic for statistic in statistics
+        statistic.changed(mask) if statistic.is_of_shots else statistic for statistic in statistics
     ]
-
-
-def _shots_of(circuit: Any) -> Any:
-    nothing = jnp.zeros(0, real_type())
-    handle = circuit.gates.bound().handle
-    operands = MeasureOperands(handle, nothing, nothing, nothing, nothing)
-    measuring = Measuring((ShotsOfRun(),), circuit.device, _DIFFERENTIATION)
-    handle, found = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
-    circuit.gates.go_on(handle)
-    return found

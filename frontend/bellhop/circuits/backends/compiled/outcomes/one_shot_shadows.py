@@ -10,20 +10,29 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
+from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import Samples, SnapshotMeans, Snapshots
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.seeds import random_key
-from bellhop.circuits.measure.shadows import to_bases, values_of_words
+from bellhop.circuits.measure.shadows import to_bases
 
 
-def taken_alone(circuit: Any, what: Snapshots) -> Any:
-    """Return what is asked of a circuit of one shot, at its end, which goes on as it was."""
+def sample_one_shot_shadow(answers: Answers, what: Snapshots) -> Any:
+    """Sample a classical shadow in an execution of one shot, and undo the rotation of its bases.
+
+    Args:
+        answers: draws the sample, when all gates of the circuit have been applied.
+        what: the wires, and the Pauli words for ``SnapshotMeans``.
+
+    Returns:
+        array ``[1, 2, wires]`` of bits and bases; for ``SnapshotMeans`` the values ``[1, words]``.
+    """
     bases = jax.random.randint(random_key(), (1, len(what.wires)), 0, 3)
-    rotations = to_bases(bases[0], [circuit.wires.labels[wire] for wire in what.wires])
-    circuit.apply(rotations)
-    [sample] = circuit.sample([Samples()])
-    circuit.apply([qml.adjoint(gate, lazy=False) for gate in reversed(rotations)])
+    rotations = to_bases(bases[0], [answers.wires.labels[wire] for wire in what.wires])
+    answers.apply(rotations)
+    [sample] = answers.sample([Samples()])
+    answers.apply([qml.adjoint(gate, lazy=False) for gate in reversed(rotations)])
     bits = sample[:, np.array(what.wires, int)].astype(int)
     if isinstance(what, SnapshotMeans):
-        return values_of_words(bits, bases, what.words).astype(real_type())
+        return what.values_of_words(bits, bases).astype(real_type())
     return jnp.stack([bits, bases], axis=1).astype(np.uint8)

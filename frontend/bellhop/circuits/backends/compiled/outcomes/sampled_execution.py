@@ -25,15 +25,12 @@ from jax.interpreters import ad, mlir
 
 from bellhop._jax.jaxprs import dce
 from bellhop.base.types import Handle, Operand, to_structs
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
 from bellhop.circuits.backends.compiled.differentiable.score_function import derived_means
 from bellhop.circuits.backends.compiled.differentiable.split_linear import Linearized
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
-    HANDLE_STRUCT,
-    restarted,
-)
+from bellhop.circuits.ir.device_measurements import group_of_shot
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import symbolic_zero, tangents_of
-from bellhop.circuits.measure.sampling import group_of_shot
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
 
 # drawn_run: handle, inputs... -> handle, values...; until it is kept: handle, whether the last run
@@ -121,7 +118,7 @@ def one_by_one(
             means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
             samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
             if is_accepted is None:
-                handle, *_ = restarted(handle)
+                handle, *_ = CompiledState(handle).restart()
             else:
                 means = [jnp.where(is_accepted, mean, 0) for mean in means]
                 samples = [is_accepted, *samples]
@@ -150,7 +147,7 @@ def one_by_one(
         samples = iter(stacked)
         return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
 
-    return jax.make_jaxpr(loop)(HANDLE_STRUCT, *inputs)
+    return jax.make_jaxpr(loop)(CompiledState.handle_struct(), *inputs)
 
 
 @_drawn_run_p.def_effectful_abstract_eval
@@ -203,7 +200,7 @@ def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[
 
     def run(state: tuple[Any, ...]) -> tuple[Any, ...]:
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, state[0], *inputs)
-        handle, more, is_accepted = restarted(handle)
+        handle, more, is_accepted = CompiledState(handle).restart()
         return handle, more, is_accepted, values
 
     zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]

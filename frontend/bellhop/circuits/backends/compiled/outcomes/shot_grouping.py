@@ -9,9 +9,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.extend.core.primitives import while_p
 
 from bellhop.base.equations import inner_jaxprs
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.engine_support import engines_obstacle
-from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import measure_p
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import is_call
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.randomness import Randomness
@@ -34,13 +33,8 @@ def is_worth_sharing(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool)
     # Python sees each run.
     if closed.effects or engines_obstacle(closed, device, 0, Randomness.SHARED):
         return False
-    measured = [eqn.params["measuring"] for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    means = [
-        m
-        for each in measured
-        for m in each.measurements
-        if isinstance(m, Frequencies) and not m.obstacle
-    ]
+    measured = [each for eqn in closed.jaxpr.eqns for each in CircuitEquation(eqn).measurements]
+    means = [each for each in measured if isinstance(each, Frequencies) and not each.obstacle]
     most_runs = _most_runs(closed.jaxpr, device.shots)
     n_sweeps = most_runs * sum(mean.n_values(device) for mean in means)
     has_few = n_sweeps <= _SWEEPS_FOR_A_SHOT * device.shots
@@ -66,5 +60,5 @@ def _most_outcomes(jaxpr: Jaxpr) -> float:
         if inside:
             times = math.inf if eqn.primitive is while_p else eqn.params.get("length", 1)
             total += times * inside
-        total += is_call(eqn, "mid_measure")
+        total += CircuitEquation(eqn).is_mid_measurement
     return total

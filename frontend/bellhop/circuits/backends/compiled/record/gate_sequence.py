@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.vectorize.stack_scalars import pack
-from bellhop.circuits.ir.wires import as_int32
+from bellhop.circuits.ir.wires import WireMap
 from bellhop_mlir.dialects.gate import Gate, shift_slots
 
 
@@ -147,7 +147,7 @@ class GateRun:
         """Return the wires that the program computes as one int32 vector."""
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
-        return jnp.stack([as_int32(wire) for wire in self._wires])
+        return jnp.stack([WireMap.as_int32(wire) for wire in self._wires])
 
 
 def as_numbers(amplitudes: Any) -> Any:

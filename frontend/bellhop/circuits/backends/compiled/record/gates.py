@@ -28,10 +28,10 @@ from bellhop.circuits.gates.shift_rules import (
     UNKNOWN_FREQUENCIES,
     frequencies,
 )
+from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.gate import Gate, array_slots

@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import JaxprEqn
 
 from bellhop.base.types import Operand
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import GateOperands, gates_p
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun
 from bellhop.circuits.backends.compiled.record.merging import AdjacentGate, Angle
 from bellhop.control_flow.trace_body import TracedStep
@@ -102,11 +102,7 @@ def merge_ends(step: TracedStep, place: int) -> tuple[TracedStep, Ends]:
     """
     jaxpr, ends = step.closed.jaxpr, Ends()
     start, end = jaxpr.invars[place], jaxpr.outvars[place]
-    straight = [
-        eqn
-        for eqn in jaxpr.eqns
-        if eqn.primitive is gates_p and GateOperands(*eqn.invars).n_iterations is None
-    ]
+    straight = [eqn for eqn in jaxpr.eqns if CircuitEquation(eqn).is_gates_once]
     first = next((eqn for eqn in straight if eqn.invars[0] is start), None)
     last = next((eqn for eqn in straight if eqn.outvars[0] is end), None)
     if first is None or last is None:

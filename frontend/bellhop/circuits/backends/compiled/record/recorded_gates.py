@@ -35,12 +35,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Handle, Operand
+from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicCount
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
-    NOT_DIFFERENTIABLE,
-    Amplitudes,
-    gates_p,
-)
 from bellhop.circuits.backends.compiled.record.gate_sequence import (
     Derivative,
     GateRun,
@@ -157,6 +153,10 @@ class RecordedGates:
             return None
         return run if isinstance(run, RepeatedRun) else RepeatedRun.once(merged(run, self.passes))
 
+    def bound_state(self) -> CompiledState:
+        """Bind the pending gates, and return the state after them."""
+        return CompiledState(self.bound().handle)
+
     def bound(self) -> GateState:
         """Bind the pending gates; return what all have changed."""
         self._bind_pending()
@@ -259,17 +259,16 @@ class RecordedGates:
             self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(run.frequencies)
         is_counted = not obstacle and not is_prepared
         offset = self.count.number if self.is_dynamic_count else self._now.offset
-        handle = gates_p.bind(
-            self._now.handle,
+        state = CompiledState(self._now.handle).apply_gates(
+            run.gates,
             params,
-            offset if is_counted else jnp.int32(NOT_DIFFERENTIABLE),
+            offset if is_counted else None,
             wires,
-            *([] if n_iterations is None else [jnp.int32(n_iterations)]),
-            gates=tuple(run.gates),
+            n_iterations=n_iterations,
             obstacle=obstacle,
-            amplitudes=Amplitudes.GIVEN if is_prepared else Amplitudes.NONE,
+            is_preparation=is_prepared,
         )
-        self._now = self._now._replace(handle=handle)
+        self._now = self._now._replace(handle=state.handle)
         if not run.n_params or not is_counted:
             return
         n = run.n_params if n_iterations is None else n_iterations * run.n_params

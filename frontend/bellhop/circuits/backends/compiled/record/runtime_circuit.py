@@ -45,16 +45,8 @@ from bellhop.base.types import Handle, Operand, Wire
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
     DifferentiationChoice,
 )
-from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    MeasureOperands,
-    Measuring,
-    Query,
-    measure_p,
-)
-from bellhop.circuits.backends.compiled.differentiable.score_function import score_of
-from bellhop.circuits.backends.compiled.differentiable.state_primitives import BOOL, HANDLE, call
-from bellhop.circuits.backends.compiled.outcomes.grouped_shots import of_its_shots, shares_of
-from bellhop.circuits.backends.compiled.outcomes.one_shot_shadows import taken_alone
+from bellhop.circuits.backends.compiled.outcomes.grouped_shots import mask_other_shots
+from bellhop.circuits.backends.compiled.outcomes.one_shot_shadows import sample_one_shot_shadow
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun, RepeatedRun
 from bellhop.circuits.backends.compiled.record.gates import GateList
 from bellhop.circuits.backends.compiled.record.loop_boundaries import MergedLoop, merge_iterations
@@ -69,21 +61,25 @@ from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, 
 from bellhop.circuits.gates.concretization_errors import naming
 from bellhop.circuits.gates.decompositions import prepared_together
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.device_measurements import Snapshots
+from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE
+from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, Snapshots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
-from bellhop.circuits.ir.diff_method import ADJOINT, BEST, BY_DIFFERENCES, PARAMETER_SHIFT
+from bellhop.circuits.ir.diff_method import (
+    ADJOINT,
+    BEST,
+    BY_DIFFERENCES,
+    PARAMETER_SHIFT,
+)
 from bellhop.circuits.ir.gate_jaxpr import MOST_GATES
+from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import check_result_fits
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.qnode_call import ONE_SHOT, SHARED, TREE
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.wires import WireMap, as_int32, is_dynamic
-from bellhop.circuits.measure.measurements import MeasurementList
-from bellhop.circuits.measure.sampling import Asked
+from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gate_evaluation import numbers_of
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
-from bellhop.control_flow.trace_body import Branches
+from bellhop.tracing.current_circuit import Branches
 
 
 class RuntimeCircuit(PlayedCircuit):
@@ -105,7 +101,6 @@ class RuntimeCircuit(PlayedCircuit):
 
     Attributes:
         gates: what was applied so far.
-        has_mid_circuit: whether it has measured a wire in the middle.
         postselects: whether one of these measurements postselects.
         groups: the number of shots of each group over which means are taken.
     """
@@ -125,7 +120,6 @@ class RuntimeCircuit(PlayedCircuit):
         self.device = device
         self.gate_set = gate_set
         self._differentiation = differentiation
-        self.has_mid_circuit = False
         self.postselects = False
         self.groups: tuple[int, ...] = ()
         self._runs_in_engine = device.engine
@@ -284,10 +278,11 @@ class RuntimeCircuit(PlayedCircuit):
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
         wires, is_known = self.wires, not is_dynamic(label)
-        wire = jnp.int32(wires(label)) if is_known else as_int32(wires.dynamic(label))
+        wire = jnp.int32(wires(label)) if is_known else WireMap.as_int32(wires.dynamic(label))
         gates = self.gates
-        asked = {"postselect": postselect, "reset": reset, "site": site}
-        handle, outcome = call("mid_measure", [gates.bound().handle, wire], HANDLE, BOOL, **asked)
+        handle, outcome = gates.bound_state().mid_measure(
+            wire, postselect=postselect, reset=reset, site=site
+        )
         count = gates.count
         if gates.is_dynamic_count:
             count, handle, outcome = count.remember(handle, gates.session, outcome)
@@ -297,15 +292,22 @@ class RuntimeCircuit(PlayedCircuit):
         self.postselects |= postselect >= 0
         return outcome
 
-    def measure(self, measured: MeasurementList) -> list[Any]:
-        """Measure, and return the values in order."""
-        if not measured.measurements:
+    def measure(self, request: MeasurementRequest) -> list[Any]:
+        """Measure all measurements of a request.
+
+        Args:
+            request: the measurements, with the coefficients and matrices of their observables.
+
+        Returns:
+            an array for each measurement, in order.
+        """
+        if not request.measurements:
             return []
-        for measurement in measured.measurements:
+        for measurement in request.measurements:
             self._runs_in_engine &= measurement.in_engine
             result = measurement.result(self.device)
             check_result_fits(result.shape, result.dtype, self.device.qubits, self.where)
-        gates, handle = self.gates, self.gates.bound().handle
+        gates, state = self.gates, self.gates.bound_state()
         params, amplitudes = gates.params_vector(), gates.amplitudes
         frequencies, amplitude_bits = gates.frequencies_vector().tobytes(), gates.amplitude_bits
         if self.runs_alone:
@@ -316,37 +318,37 @@ class RuntimeCircuit(PlayedCircuit):
         if self.method == SHARED:
             choice = replace(choice, by_likelihood=True)
         differentiation = choice.of(
-            measured.measurements,
+            request.measurements,
             frequencies,
             gates.dynamic_frequencies,
             is_replayed=self._is_replayed(),
-            n_values=sum(m.n_values(self.device) for m in measured.measurements),
+            n_values=sum(m.n_values(self.device) for m in request.measurements),
             is_counted=not gates.has_dynamic_count,
             amplitudes=amplitude_bits,
             in_engine=self._runs_in_engine,
             has_shots=self.device.shots > 0,
             may_change_norm=gates.may_change_norm,
         )
-        operands = MeasureOperands(
-            handle,
-            measured.coefficient_vector(),
-            measured.matrix_vector(),
+        handle, *values = state.measure(
+            request.measurements,
+            self.device,
+            differentiation,
+            request.coefficient_vector(),
+            request.matrix_vector(),
             params,
             amplitudes,
             None if self.runs_alone else gates.perturbation,
         )
-        measuring = Measuring(tuple(measured.measurements), self.device, differentiation)
-        handle, *values = operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
         gates.go_on(handle)
         return values
 
     def score(self) -> list[Any]:
         """Return the score of all that a run of one shot has drawn; nothing where it has none."""
-        gates, handle = self.gates, self.gates.bound().handle
+        gates, state = self.gates, self.gates.bound_state()
         if not self._has_likelihood():
             return []
-        handle, score = score_of(
-            handle, gates.params_vector(), gates.amplitudes, gates.perturbation, self.device
+        handle, score = state.score(
+            gates.params_vector(), gates.amplitudes, gates.perturbation, self.device
         )
         gates.go_on(handle)
         return [score]
@@ -364,8 +366,9 @@ class RuntimeCircuit(PlayedCircuit):
 
     @functools.cached_property
     def shares(self) -> Any:
-        """The part of the shots of each group that a run is of, at the end."""
-        return shares_of(self)
+        """For each shot group, the fraction of its shots that this execution represents."""
+        [found] = self.sample([Frequencies(groups=self.groups)])
+        return found[:, 0]
 
     @property
     def runs_alone(self) -> bool:
@@ -379,14 +382,12 @@ class RuntimeCircuit(PlayedCircuit):
             return self.device.shots > 0
         return not (self.method == TREE and self._runs_in_engine)
 
-    def sample(self, asked: Sequence[Asked]) -> list[Any]:
+    def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
         """Sample once, and return each of the results that are computed from these samples."""
         snapshots = [what for what in asked if isinstance(what, Snapshots)]
         if self.runs_alone and snapshots:
-            return [taken_alone(self, what) for what in snapshots]
-        samples = MeasurementList(self)
-        samples.sample(asked)
-        return self.measure(samples)
+            return [sample_one_shot_shadow(self, what) for what in snapshots]
+        return self.measure(MeasurementRequest.from_samples(asked))
 
     def mean_of_groups(self, value: Any) -> Any:
         """Return what a run adds to the mean over each group of a value that its shots share."""
@@ -400,4 +401,13 @@ class RuntimeCircuit(PlayedCircuit):
 
     def of_its_shots(self, statistics: Sequence[Statistic]) -> list[Statistic]:
         """Return the statistics of a run, with zeros for the shots of others."""
-        return of_its_shots(self, statistics) if self.method == SHARED else list(statistics)
+        is_shared = self.method == SHARED and any(each.is_of_shots for each in statistics)
+        if not is_shared:
+            return list(statistics)
+        return mask_other_shots(statistics, self.shares, self._shots_of_run())
+
+    def _shots_of_run(self) -> Any:
+        """Return which shots this execution represents, as an integer array [shots]."""
+        handle, found = self.gates.bound_state().measure_shots(self.device)
+        self.gates.go_on(handle)
+        return found

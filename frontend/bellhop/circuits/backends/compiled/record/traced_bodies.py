@@ -13,7 +13,8 @@ from bellhop.circuits.backends.compiled.differentiable.dynamic_count import Dyna
 from bellhop.circuits.backends.compiled.record.gate_sequence import RepeatedRun
 from bellhop.circuits.backends.compiled.record.loop_boundaries import Ends, merge_ends
 from bellhop.circuits.backends.compiled.record.recorded_gates import GateState, RecordedGates
-from bellhop.control_flow.trace_body import Branches, Step, trace_branches, trace_step
+from bellhop.control_flow.trace_body import Step, trace_branches, trace_step
+from bellhop.tracing.current_circuit import Branches
 
 # A loop of more iterations is not one call, which would hold the parameters of all its gates.
 _MOST_IN_ONE_CALL = 1 << 18

@@ -1,22 +1,21 @@
 """What a device is asked for at the end of a circuit, and the data of that."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.answers import DeviceAnswers
 from bellhop.circuits.ir.device_measurements import (
     Expval,
     Measurement,
     Probs,
-    Snapshots,
     State,
     Var,
 )
+from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.observable_encoding import FactorOnQubits, Product
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.statistics import (
@@ -24,43 +23,38 @@ from bellhop.circuits.ir.statistics import (
     Make,
     Statistic,
     Take,
-    of_moments,
     state_of_mixture,
 )
-from bellhop.circuits.ir.vectorize.stack_scalars import pack
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
 from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
-from bellhop.circuits.measure.sampling import Asked
 
 
-class MeasurementList(ExactValues):
-    """Measurements of a circuit in order, with the coefficients and matrices of observables.
+class DeviceValues(ExactValues):
+    """The exact values of a circuit that a device measures by lists of the runtime's measurements.
 
     Args:
-        circuit: the circuit, at its end.
-        is_tree: whether this is one of several runs.
+        answers: measures, when all gates of the circuit have been applied.
+        is_tree: whether the present execution is one for each combination of outcomes.
 
     Attributes:
-        weights: the probability of the run, where there are several and it counts: where
-            postselections leave less than all.
+        weights: the probability of the execution, if results must be divided by the sum of all
+            probabilities because postselections leave less than one; else empty.
     """
 
-    def __init__(self, circuit: Any, *, is_tree: bool = False) -> None:
-        self._circuit = circuit
+    def __init__(self, answers: DeviceAnswers, *, is_tree: bool = False) -> None:
+        self._answers = answers
         self._is_tree = is_tree
-        self.where = circuit.where
-        self.measurements: list[Measurement] = []
-        self.coefficients: list[Any] = []
-        self.matrices: list[Any] = []
+        self.where = answers.where
+        self._request = MeasurementRequest()
         self.weights: list[Any] = []
         self._weight: Take | None = None
-        if is_tree and circuit.postselects:
+        if is_tree and answers.postselects:
             self.weight()
 
     def _add(self, measurement: Measurement) -> Take:
-        index = len(self.measurements)
-        self.measurements.append(measurement)
+        index = len(self._request.measurements)
+        self._request.measurements.append(measurement)
         return lambda values: values[index]
 
     def weight(self) -> Take:
@@ -83,7 +77,9 @@ class MeasurementList(ExactValues):
         mean = self._observable(Expval, observable)
         # Of a state that is not normalized, what a device computes as its variance is the mean
         # of the square less the square of the mean all the same.
-        return lambda values: of_moments(mean(values), variance(values) + mean(values) ** 2)
+        return lambda values: Statistic.from_moments(
+            mean(values), variance(values) + mean(values) ** 2
+        )
 
     def probabilities(self, wires: Sequence[Any], rotations: Sequence[Any] = ()) -> Take:
         """Ask for probabilities; those after gates come after all that needs none."""
@@ -91,11 +87,11 @@ class MeasurementList(ExactValues):
             return self._add(Probs(self._all(wires)))
 
         def rotated(_: object) -> Any:
-            self._circuit.apply(rotations)
-            after = MeasurementList(self._circuit)
+            self._answers.apply(rotations)
+            after = DeviceValues(self._answers)
             take = after.probabilities(wires)
-            values = after.answers()
-            self._circuit.apply([qml.adjoint(gate) for gate in reversed(rotations)])
+            values = after.compute()
+            self._answers.apply([qml.adjoint(gate) for gate in reversed(rotations)])
             return take(values)
 
         return rotated
@@ -105,7 +101,7 @@ class MeasurementList(ExactValues):
         take = self._add(State(name))
 
         def matrix(values: Any) -> Any:
-            rows = _by_outcome(take(values), qubits, self._circuit.device.qubits)
+            rows = _by_outcome(take(values), qubits, self._answers.device.qubits)
             return rows @ jnp.conj(rows).T
 
         return matrix
@@ -116,42 +112,27 @@ class MeasurementList(ExactValues):
             raise state_of_mixture(self.where)
         return self._add(State(name))
 
-    def answers(self) -> list[Any]:
-        """Measure."""
-        values: list[Any] = self._circuit.measure(self)
-        is_part = self._is_tree and self._circuit.postselects
+    def compute(self) -> list[Any]:
+        """Measure all values that were asked for."""
+        values = self._answers.measure(self._request)
+        is_part = self._is_tree and self._answers.postselects
         self.weights = [self.weight()(values)] if is_part else []
         return values
 
-    def sample(self, asked: Sequence[Asked]) -> None:
-        """Ask for samples, and what is made of them."""
-        for what in asked:
-            self._add(self._with_bases(what) if isinstance(what, Snapshots) else what)
-
-    def _with_bases(self, what: Snapshots) -> Snapshots:
-        bases = what.bases()
-        return what if bases is None else replace(what, recipes=self._matrix(jnp.asarray(bases)))
-
-    def _matrix(self, numbers: Any) -> int:
-        """Append numbers to those of matrices; return the index of the first."""
-        start = sum(matrix.size for matrix in self.matrices)
-        self.matrices.append(jnp.ravel(numbers).astype(real_type()))
-        return start
-
     def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(map(self._circuit.wires, wires))
+        return tuple(map(self._answers.wires, wires))
 
     def _observable(self, kind: type[Expval | Var], observable: qml.operation.Operator) -> Take:
         sum_of_products = terms_of(observable, self.where)
-        device = self._circuit.gate_set
+        device = self._answers.gate_set
         if device.measures_words or need_words(sum_of_products, device.observables):
             return self._of_words(kind, as_words(sum_of_products))
         coefficients = [coefficient for coefficient, _ in sum_of_products]
         terms = tuple(self._product(factors) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
             return self._add(kind(terms))
-        start = len(self.coefficients)
-        self.coefficients += coefficients
+        start = len(self._request.coefficients)
+        self._request.coefficients += coefficients
         return self._add(kind(terms, start))
 
     def _of_words(self, kind: type[Expval | Var], words: Sequence[Term]) -> Take:
@@ -182,24 +163,7 @@ class MeasurementList(ExactValues):
         if isinstance(factor, NamedFactor):
             return FactorOnQubits(factor.name, wires)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
-        return FactorOnQubits("Hermitian", wires, self._matrix(interleaved))
-
-    def coefficient_vector(self) -> Any:
-        """Return the coefficients of linear combinations as one vector."""
-        if not self.coefficients:
-            return jnp.zeros(0, real_type())
-        return pack([_as_real(coefficient) for coefficient in self.coefficients])
-
-    def matrix_vector(self) -> Any:
-        """Return the data of Hermitian matrices as one vector."""
-        return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
-
-
-def _as_real(coefficient: Operand) -> Any:
-    if not is_dynamic(coefficient):
-        return np.asarray(np.real(coefficient), real_type())
-    real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient
-    return real.astype(real_type())
+        return FactorOnQubits("Hermitian", wires, self._request.add_matrix(interleaved))
 
 
 def _is_one(coefficient: Operand) -> bool:

@@ -1,67 +1,111 @@
-"""Calls of QNodes in a program, whatever runs their circuits."""
+"""A circuit as a value: a quantum function with its inputs, and how it is to be run."""
 
-import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import jax
-import pennylane as qml
 from jax.core import eval_jaxpr
 
 from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
+from bellhop.circuits.ir.answers import MeasurementSite
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
+from bellhop.circuits.ir.config import CircuitConfig, Shots
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.memory import check_shots_fit
-from bellhop.circuits.ir.results import Shots, without_rows
+from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.ir.results import without_rows
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import CurrentCircuit
 
 ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
 # As one-shot, where shots with the same outcomes share a run.
 SHARED = "shared runs"
 
 
+class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
+    """A circuit of a backend, to which the gates of a quantum function are applied."""
+
+    @property
+    def where(self) -> str:
+        """The QNode and its line, for errors."""
+
+    @property
+    def precision(self) -> Precision:
+        """Finds the precision of the results, by the numbers in the circuit."""
+
+    def place(self, operation: Any, site: str, /) -> None:
+        """Note where the user made an operation or measurement.
+
+        Args:
+            operation: PennyLane's object.
+            site: ``file:line``; empty if that is not known.
+        """
+
+
+class TracedFunction(Protocol):
+    """A quantum function that has been traced to a jaxpr with gates, or is traced when needed."""
+
+    def traced(
+        self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
+    ) -> Any:
+        """Return the jaxpr with gates, and the measurements in it."""
+
+    def play(
+        self, circuit: GateReceiver, inputs: Sequence[Any], player: Any = None
+    ) -> tuple[list[Any], Any]:
+        """Apply the gates to a circuit; return the leaves and the structure of the result."""
+
+    def constants(self) -> list[Any]:
+        """Return the arrays of the surrounding program that the function uses."""
+
+    def with_constants(self, constants: Sequence[Any]) -> AbstractContextManager[None]:
+        """Replace these arrays inside of the ``with`` block."""
+
+
 @dataclass(frozen=True)
-class QNodeCall:
-    """A call of a QNode in a program.
+class Circuit:
+    """A quantum function with its inputs, and how it is to be run.
+
+    A backend takes it, the device and the wires. Nothing in it is a QNode, a device or a queue.
 
     Attributes:
-        qnode: the QNode, for its options.
-        function: its quantum function, of the inputs, which is played on circuits.
+        function: the quantum function, which is played on circuits.
         inputs: the arguments that are arrays of the program.
-        where: the QNode and its line, for errors.
-        obstacle: why no engine runs it, where the program does.
+        config: how the circuit is to be run.
+        obstacle: why the engine does not run the circuit, where the program simulates it; empty
+            otherwise.
     """
 
-    qnode: qml.QNode
-    function: Any
+    function: TracedFunction
     inputs: Sequence[Any]
-    where: str
+    config: CircuitConfig
     obstacle: str = ""
 
-    @functools.cached_property
-    def shots(self) -> Shots:
-        """How many shots it has."""
-        shots = self.qnode.shots
-        if not shots.total_shots:
-            return Shots((), False)
-        copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
-        return Shots(copies, shots.has_partitioned_shots)
+    @property
+    def where(self) -> str:
+        """The QNode and its line, for errors."""
+        return self.config.where
 
-    def chosen_method(self, circuit: Any, leaves: Sequence[Any]) -> str | None:
+    @property
+    def shots(self) -> Shots:
+        """The numbers of shots."""
+        return self.config.shots
+
+    def chosen_method(self, circuit: MeasurementSite, leaves: Sequence[Any]) -> str | None:
         """Return how a circuit with mid-circuit measurements is run; None for one without.
 
         Whatever it is called, with shots each of them is a run whose outcomes are drawn.
 
         Args:
-            circuit: the circuit, at its end.
+            circuit: the end of the circuit.
             leaves: what the quantum function returned.
         """
         if not circuit.has_mid_circuit:
             return None
         is_classical = not all(map(is_measurement, leaves))
-        method = self.qnode.execute_kwargs.get("mcm_method")
+        method = self.config.mcm_method
         if method == SINGLE_BRANCH:
             return SINGLE_BRANCH
         if self.shots.total:
@@ -77,6 +121,10 @@ class QNodeCall:
                 f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
             )
         return SINGLE_BRANCH if is_classical else TREE
+
+    def name_in_errors(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Let JAX's errors name the quantum function where they would name ``run``."""
+        return set_function_name(self.config.function, run)
 
     def results_of_rows(self, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
         """Return the results of a circuit that is traced into the program: of one run, or a batch.
@@ -97,7 +145,7 @@ class QNodeCall:
             return results
 
         # The trace finds out how many rows there are.
-        closed, shapes = jax.make_jaxpr(set_function_name(self.qnode.func, run), return_shape=True)(
+        closed, shapes = jax.make_jaxpr(self.name_in_errors(run), return_shape=True)(
             ROW_STRUCT, *self.inputs
         )
         if shapes is None:
@@ -111,29 +159,4 @@ class QNodeCall:
         return rows.run(
             of_row,
             lambda all_: without_rows(all_, tree, are_measured, is_vector=self.shots.is_vector),
-        )
-
-
-# Of 32 bits with a sign are the sizes that XLA's operations take.
-MOST_SHOTS = 2**31 - 1
-
-
-def check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Refuse a number of shots that the program computes, or that XLA or no memory holds."""
-    if isinstance(qnode.shots.total_shots, jax.core.Tracer):
-        raise CompileError(
-            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
-            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
-        )
-    if any(isinstance(entry.shots, bool) for entry in qnode.shots.shot_vector):
-        raise CompileError(
-            f"{where}: its number of shots is True, expected an integer. Set one: "
-            "qml.set_shots(qnode, shots=100)."
-        )
-    shots = qnode.shots.total_shots or 0
-    check_shots_fit(shots, where)
-    if shots > MOST_SHOTS:
-        raise CompileError(
-            f"{where}: {shots} shots are more than the {MOST_SHOTS} that XLA counts outcomes of. "
-            "Run the circuit several times, with fewer shots each."
         )

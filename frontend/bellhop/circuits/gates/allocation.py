@@ -24,11 +24,6 @@ from bellhop.circuits.ir.wires import WireMap
 from bellhop.errors import CompileError
 
 
-def is_allocation(op: Any) -> bool:
-    """Tell whether an operation allocates or deallocates wires."""
-    return isinstance(op, Allocate | Deallocate)
-
-
 @dataclass
 class _Loan:
     """A wire of the device that stands for an allocated wire.
@@ -61,6 +56,28 @@ class Allocations:
         self._free: dict[bool, list[Any]] | None = None
         self._loans: dict[Any, _Loan] = {}
         self._part = 0
+
+    @staticmethod
+    def is_allocation(op: Any) -> bool:
+        """Return whether an operation allocates or deallocates wires."""
+        return isinstance(op, Allocate | Deallocate)
+
+    @classmethod
+    def count_needed(cls, operations: Sequence[Any]) -> int:
+        """Return how many wires a device needs for the allocations among operations."""
+        needed = 0
+        free: dict[bool, int] = {True: 0, False: 0}
+        is_restored: dict[Any, bool] = {}
+        for op in filter(cls.is_allocation, operations):
+            for label in op.wires:
+                if isinstance(op, Deallocate):
+                    free[is_restored.pop(label, False)] += 1
+                    continue
+                is_restored[label] = op.restored
+                is_zero = op.state == "zero" or not free[False]
+                needed += not free[is_zero]
+                free[is_zero] = max(free[is_zero] - 1, 0)
+        return needed
 
     def take(self, op: Any, reset: Callable[[Any], Any]) -> None:
         """Allocate or deallocate the wires of an operation.
@@ -131,20 +148,3 @@ class Allocations:
             is_zero = True
         self._free[is_zero].append(loan.wire)
         self._wires.take_back(label)
-
-
-def number_needed(operations: Sequence[Any]) -> int:
-    """Return how many wires a device needs for the allocations among operations."""
-    needed = 0
-    free: dict[bool, int] = {True: 0, False: 0}
-    is_restored: dict[Any, bool] = {}
-    for op in filter(is_allocation, operations):
-        for label in op.wires:
-            if isinstance(op, Deallocate):
-                free[is_restored.pop(label, False)] += 1
-                continue
-            is_restored[label] = op.restored
-            is_zero = op.state == "zero" or not free[False]
-            needed += not free[is_zero]
-            free[is_zero] = max(free[is_zero] - 1, 0)
-    return needed

@@ -1,8 +1,8 @@
-"""Derivatives from outside of a region whose circuits have states over several devices.
+"""Reverse mode through a region whose circuits have states that are partitioned over a mesh.
 
-JAX makes two regions of one that is differentiated, and what the second needs of the first crosses
-between them.  A state that only many devices hold cannot; so the second region runs the circuits
-again, and nothing crosses but arguments.
+JAX splits a differentiated region in two, and residuals go from the first region to the second.  A
+state that only many devices together can hold is no residual that can be moved, so the second
+region runs the circuits again, and only arguments move between the regions.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,17 @@ from jax.extend.core import Jaxpr
 
 from bellhop.base.equations import iterate_equations
 from bellhop.base.flat_tree import split_leaves
-from bellhop.circuits.backends.arrays.device_wires.device_wires import is_axis_of_wires
+from bellhop.mesh.wire_axes import is_wire_axis
 
 
-def without_states_as_residuals(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that keeps its arguments alone for its derivative, if it has such states.
+def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return ``function``, with ``jax.checkpoint`` around it if it has partitioned states.
 
     Args:
-        function: of pytrees of tracers, and of static arguments.
+        function: takes pytrees of tracers and static arguments.
+
+    Returns:
+        the function, whose derivative keeps the arguments as its only residuals.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -41,9 +44,9 @@ def without_states_as_residuals(function: Callable[..., Any]) -> Callable[..., A
 
 
 def _has_states(jaxpr: Jaxpr) -> bool:
-    """Tell whether a jaxpr has a state that is partitioned over devices."""
+    """Return whether a jaxpr has a state that is partitioned over devices."""
     return any(
-        is_axis_of_wires(axis)
+        is_wire_axis(axis)
         for eqn in iterate_equations(jaxpr)
         for axis in getattr(eqn.params.get("mesh"), "axis_names", ())
     )

@@ -1,0 +1,231 @@
+"""A state that the runtime keeps, and the equations that apply gates to it and measure it.
+
+Code that records circuits calls the methods of ``CompiledState``, and code that reads recorded
+circuits asks a ``CircuitEquation``.  Neither sees the primitives.  ::
+
+    state = CompiledState(handle)
+    state = state.apply_gates(gates, params, offset, wires)
+    handle, value = state.measure((Expval(),), device, differentiation, *vectors)
+
+is traced to ::
+
+    state = quantum_gates[gates=...] handle params offset wires
+    handle value = quantum_measure[measuring=...] state coefficients matrices params amplitudes
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import JaxprEqn
+
+from bellhop.base.types import Operand
+from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
+from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    MeasureOperands,
+    Measuring,
+    Query,
+    is_sweep,
+    measure_p,
+)
+from bellhop.circuits.backends.compiled.differentiable.score_function import score_of
+from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
+    BOOL,
+    HANDLE,
+    HANDLE_STRUCT,
+    NOT_DIFFERENTIABLE,
+    Amplitudes,
+    GateOperands,
+    call,
+    gates_p,
+    is_call,
+    restarted,
+)
+from bellhop.circuits.ir.device_measurements import Measurement, ShotsOfRun
+from bellhop.circuits.ir.device_spec import DeviceSpec
+from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
+from bellhop.circuits.ir.precision import real_type
+from bellhop_mlir.dialects.gate import Gate
+
+
+class CompiledState(NamedTuple):
+    """A state that the runtime keeps.
+
+    What changes the state returns another handle, so that data dependence is the order.
+
+    Attributes:
+        handle: array ``uint32[2]``, by which the runtime finds the state.
+    """
+
+    handle: Any
+
+    @staticmethod
+    def handle_struct() -> jax.ShapeDtypeStruct:
+        """Return the type of a handle, as ``jax.make_jaxpr`` takes it."""
+        return HANDLE_STRUCT
+
+    def apply_gates(
+        self,
+        gates: Sequence[Gate],
+        params: Any,
+        offset: Any,
+        wires: Any,
+        *,
+        n_iterations: int | Operand | None = None,
+        obstacle: str = "",
+        is_preparation: bool = False,
+    ) -> "CompiledState":
+        """Apply gates, and return the state after them.
+
+        Args:
+            gates: the gates, with their static parameters and wires.
+            params: array ``[n]`` of the traced parameters; ``[n_iterations * n]`` for a loop.
+            offset: integer scalar, the index of ``params[0]`` among the parameters by which the
+                circuit is differentiated; None for parameters that are not.
+            wires: integer array of the traced wires.
+            n_iterations: how often the gates are repeated; None for gates that are no loop.
+            obstacle: why the gates have no derivative by ``params``; empty if they have one.
+            is_preparation: whether the only gate prepares the state from ``params``.
+        """
+        handle = gates_p.bind(
+            self.handle,
+            params,
+            jnp.int32(NOT_DIFFERENTIABLE) if offset is None else offset,
+            wires,
+            *([] if n_iterations is None else [jnp.int32(n_iterations)]),
+            gates=tuple(gates),
+            obstacle=obstacle,
+            amplitudes=Amplitudes.GIVEN if is_preparation else Amplitudes.NONE,
+        )
+        return CompiledState(handle)
+
+    def mid_measure(self, wire: Any, *, postselect: int, reset: bool, site: str) -> list[Any]:
+        """Measure a wire in the middle of the circuit.
+
+        Args:
+            wire: int32 scalar, the qubit.
+            postselect: the outcome that is kept; -1 if both are.
+            reset: whether the wire is brought to zero afterwards.
+            site: ``file:line`` of the user's call, for errors.
+
+        Returns:
+            the handle of the state after the measurement, and the outcome, a boolean scalar.
+        """
+        options = {"postselect": postselect, "reset": reset, "site": site}
+        return call("mid_measure", [self.handle, wire], HANDLE, BOOL, **options)
+
+    def measure(
+        self,
+        measurements: Sequence[Measurement],
+        device: DeviceSpec,
+        differentiation: Differentiation,
+        coefficients: Any,
+        matrices: Any,
+        params: Any,
+        amplitudes: Any,
+        perturbation: Any = None,
+    ) -> list[Any]:
+        """Measure the state.
+
+        Args:
+            measurements: the measurements.
+            device: the device that runs the circuit.
+            differentiation: how the values are differentiated.
+            coefficients: array ``[c]``, the coefficients of observables.
+            matrices: array ``[m]``, the data of observables' matrices.
+            params: array ``[p]``, the parameters of all gates.
+            amplitudes: array ``[a]``, from which the state is prepared.
+            perturbation: real scalar of dynamic-count parameters; None if there are none.
+
+        Returns:
+            the handle of the state after the measurement, and an array for each measurement.
+        """
+        operands = MeasureOperands(
+            self.handle, coefficients, matrices, params, amplitudes, perturbation
+        )
+        measuring = Measuring(tuple(measurements), device, differentiation)
+        return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
+
+    def measure_shots(self, device: DeviceSpec) -> list[Any]:
+        """Find out which shots the present execution represents, where shots share executions.
+
+        Args:
+            device: the device that runs the circuit.
+
+        Returns:
+            the handle of the state afterwards, and an integer array ``[shots]`` of ones and zeros.
+        """
+        nothing = jnp.zeros(0, real_type())
+        by_likelihood = Differentiation(LIKELIHOOD_RATIO)
+        operands = nothing, nothing, nothing, nothing
+        return self.measure([ShotsOfRun()], device, by_likelihood, *operands)
+
+    def score(
+        self, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
+    ) -> list[Any]:
+        """Return the handle of the state afterwards, and the score of all outcomes so far.
+
+        Args:
+            params: array ``[p]``, the parameters of all gates.
+            amplitudes: array ``[a]``, from which the state is prepared.
+            perturbation: real scalar of dynamic-count parameters; None if there are none.
+            device: the device that runs the circuit.
+        """
+        return score_of(self.handle, params, amplitudes, perturbation, device)
+
+    def restart(self) -> list[Any]:
+        """End an execution.
+
+        Returns:
+            the handle of the next execution's state, whether there is to be a next execution, and
+            whether the ended one counts, because all its postselections held.
+        """
+        return restarted(self.handle)
+
+
+@dataclass(frozen=True)
+class CircuitEquation:
+    """An equation of a recorded circuit, whose meaning it tells.
+
+    Attributes:
+        eqn: any equation; all properties are false or empty for one that is none of a circuit's.
+    """
+
+    eqn: JaxprEqn
+
+    @property
+    def is_gates(self) -> bool:
+        """Whether it applies gates, once or in a loop."""
+        return self.eqn.primitive is gates_p
+
+    @property
+    def is_gates_once(self) -> bool:
+        """Whether it applies gates that are no loop."""
+        return self.is_gates and GateOperands(*self.eqn.invars).n_iterations is None
+
+    @property
+    def is_mid_measurement(self) -> bool:
+        """Whether it measures a wire in the middle of the circuit."""
+        return is_call(self.eqn, "mid_measure")
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it multiplies with a derivative of measured values."""
+        return is_sweep(self.eqn)
+
+    @property
+    def measuring(self) -> Measuring | None:
+        """What is measured at the end, and how that is differentiated; None if nothing is."""
+        return self.eqn.params["measuring"] if self.eqn.primitive is measure_p else None
+
+    @property
+    def measurements(self) -> Sequence[Measurement]:
+        """What is measured at the end."""
+        return () if self.measuring is None else self.measuring.measurements
+
+    @property
+    def operands(self) -> MeasureOperands:
+        """The variables that a measurement takes, by name."""
+        return MeasureOperands.of(self.eqn)

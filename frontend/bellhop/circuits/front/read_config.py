@@ -1,0 +1,107 @@
+"""Read how a circuit is to be run from its QNode and from the options of ``qjit``, once."""
+
+from typing import Any
+
+import jax
+import pennylane as qml
+
+from bellhop.base.config import read_environment_engine
+from bellhop.circuits.ir.config import CircuitConfig, Shots
+from bellhop.circuits.ir.diff_method import (
+    ADJOINT,
+    BEST,
+    FINITE_DIFFERENCES,
+    HADAMARD,
+    PARAMETER_SHIFT,
+    SPSA,
+)
+from bellhop.circuits.ir.memory import check_shots_fit
+from bellhop.circuits.ir.precision import bits_of_states
+from bellhop.circuits.passes.operation_transforms import passes_by_transforms
+from bellhop.errors import CompileError
+from bellhop.passes import requested_passes
+from bellhop.tracing.state import current_options
+
+_METHODS = {
+    "best": BEST,
+    "adjoint": ADJOINT,
+    "device": ADJOINT,
+    "parameter-shift": PARAMETER_SHIFT,
+    "finite-diff": FINITE_DIFFERENCES,
+    "spsa": SPSA,
+    "hadamard": HADAMARD,
+    qml.gradients.param_shift: PARAMETER_SHIFT,
+    qml.gradients.finite_diff: FINITE_DIFFERENCES,
+    qml.gradients.spsa_grad: SPSA,
+    qml.gradients.hadamard_grad: HADAMARD,
+}
+
+# XLA's arrays have sizes of 32 bits with a sign.
+_MOST_SHOTS = 2**31 - 1
+
+
+def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
+    """Return how the circuits of a QNode are to be run.
+
+    Args:
+        qnode: the QNode.
+        where: the QNode and its line, for errors.
+
+    Raises:
+        CompileError: for a number of shots that is traced or too large.
+        ValueError: for a pass, or an option of a pass, that does not exist.
+    """
+    _check_number_of_shots(qnode, where)
+    options = current_options()
+    passes = requested_passes(qnode)
+    if passes is None:
+        passes = () if options is None else options.circuit_passes
+    transforms = tuple(qnode.compile_pipeline)
+    engine = (options and options.engine) or read_environment_engine()
+    return CircuitConfig(
+        function=qnode.func,
+        where=where,
+        shots=_read_shots(qnode),
+        mcm_method=qnode.execute_kwargs.get("mcm_method"),
+        postselect_mode=qnode.execute_kwargs.get("postselect_mode"),
+        diff_method=_METHODS.get(qnode.diff_method, str(qnode.diff_method)),
+        gradient_kwargs=qnode.gradient_kwargs or {},
+        transforms=transforms,
+        passes=(*passes, *passes_by_transforms(transforms)),
+        engine=engine != "plugin",
+        precision=options.precision if options else None,
+        amplitude_bits=bits_of_states(qnode.device),
+        pennylane_diff_method=qnode.diff_method,
+        execute_kwargs=qnode.execute_kwargs,
+    )
+
+
+def _read_shots(qnode: qml.QNode) -> Shots:
+    """Return the numbers of shots of a QNode."""
+    shots = qnode.shots
+    if not shots.total_shots:
+        return Shots()
+    copies = tuple(entry.shots for entry in shots.shot_vector for _ in range(entry.copies))
+    return Shots(copies, shots.has_partitioned_shots)
+
+
+def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
+    """Raise an error for a number of shots that is traced or too large."""
+    total: Any = qnode.shots.total_shots
+    if isinstance(total, jax.core.Tracer):
+        raise CompileError(
+            f"{where}: its number of shots is computed in the program, and XLA's arrays have one "
+            "shape. Make it static: qjit(static_argnums=...), or static_argnames."
+        )
+    if any(isinstance(entry.shots, bool) for entry in qnode.shots.shot_vector):
+        raise CompileError(
+            f"{where}: its number of shots is True, expected an integer. Set one: "
+            "qml.set_shots(qnode, shots=100)."
+        )
+    shots = total or 0
+    check_shots_fit(shots, where)
+    if shots > _MOST_SHOTS:
+        raise CompileError(
+            f"{where}: {shots} shots are more than the {_MOST_SHOTS} that XLA counts outcomes of. "
+            "Run the circuit several times, with fewer shots each."
+        )

@@ -1,0 +1,74 @@
+"""Measurement classes that users derive from `SampleMeasurement`.
+
+The class's `process_samples` gets the samples of all wires, as on PennyLane's own devices. It is
+traced where it computes with JAX or `qml.math`, and called in Python where it needs NumPy arrays::
+
+    class Parity(qml.measurements.SampleMeasurement):
+        def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
+            return qml.math.mean(1 - 2 * (qml.math.sum(samples, axis=-1) % 2))
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.callbacks.pure_callback import pure_callback
+from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.measure.measurement_base import Process
+from bellhop.circuits.measure.sampling import Rounds, computational, rotated_as_in_pennylane
+
+_NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError
+
+
+class UserSampleProcess(Process):
+    """A measurement of a class derived from `SampleMeasurement`: a function of samples."""
+
+    def _exact(self, asked: ExactValues) -> Make:
+        raise self._needs_shots()
+
+    def _sampled(self, rounds: Rounds) -> Make:
+        process, labels = self.process, self._wires.labels
+        diagonals = [computational(labels)]
+        if process.obs is not None:
+            diagonals = rotated_as_in_pennylane(process.obs, self._where)
+            measured = {wire for diagonal in diagonals for wire in diagonal.wires}
+            diagonals.append(computational([wire for wire in labels if wire not in measured]))
+        take = rounds.outcomes(diagonals)
+        finish = lambda samples: _process_samples(process, samples, qml.wires.Wires(labels))
+        return lambda answers: Statistic(take(answers), finish, is_of_shots=True)
+
+
+def _process_samples(
+    process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
+) -> Any:
+    """Return what a user's measurement makes of samples.
+
+    Args:
+        process: the measurement.
+        samples: ``[shots, wires]``, the bits of each shot.
+        wire_order: the label of each column.
+    """
+    samples = samples.astype(int)
+    try:
+        result = process.process_samples(samples, wire_order)
+    except _NEEDS_NUMPY:
+        return _process_in_python(process, samples, wire_order)
+    return jax.tree.map(jnp.asarray, result)
+
+
+def _process_in_python(
+    process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
+) -> Any:
+    """Call a user's measurement with NumPy samples when the program runs."""
+    dtype = jax.dtypes.canonicalize_dtype(process.numeric_type)
+    shape = process.shape(shots=len(samples), num_device_wires=len(wire_order))
+    result = jax.ShapeDtypeStruct(shape, dtype)
+
+    def process_samples(samples: np.ndarray) -> np.ndarray:
+        return np.asarray(process.process_samples(np.asarray(samples), wire_order), dtype)
+
+    process_samples.__name__ = f"{type(process).__name__}.process_samples"
+    return pure_callback(process_samples, result)(samples)

@@ -1,0 +1,134 @@
+"""Pauli twirling: random Pauli gates around each CNOT and CZ, which together do nothing.
+
+For a gate ``U``, ``CNOT`` or ``CZ``, and a random pair of Paulis ``P``, the gates ::
+
+    P  U  Q        with Q = U P U^-1, a pair of Paulis up to its sign
+
+apply ``U``. On a noisy device the mean over many draws turns coherent errors of ``U`` into
+stochastic Pauli errors (Wallman and Emerson, Physical Review A 94, 052325, 2016).
+
+The pair is drawn when the program runs: anew at each call, in each iteration of a loop and in each
+row of a `vmap`. Each Pauli is a `Rot` whose angles are looked up in a table by the drawn number,
+and one `GlobalPhase` has the phases of all four. Noise models look at the names of gates, so for
+them each Pauli is a conditional on the drawn number with the branches I, X, Y and Z.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.base.types import Operand, Wire
+from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.seeds import random_key
+from bellhop.tracing.current_circuit import Branches, GateRecorder
+from bellhop.tracing.state import current_circuit
+
+_TWIRLED = ("CNOT", "CZ")
+_PAULIS = (qml.Identity, qml.X, qml.Y, qml.Z)
+_NAMES = ("I", "X", "Y", "Z")
+# The angles of `Rot` for each Pauli; `Rot` of X, Y and Z has the phase -i.
+_ANGLES = np.array([(0, 0, 0), (np.pi / 2, np.pi, -np.pi / 2), (0, np.pi, 0), (0, 0, np.pi)])
+_N_PAIRS = 16
+
+
+class _Twirls(NamedTuple):
+    """The pairs of Paulis around a gate, a row for each number that can be drawn.
+
+    Attributes:
+        paulis: ``[16, 4]``, the Paulis before the gate on both wires, and after it, as positions in
+            `_PAULIS`.
+        phases: ``[16]``, the angle of the `GlobalPhase` that makes the `Rot` gates exact.
+    """
+
+    paulis: np.ndarray
+    phases: np.ndarray
+
+
+@functools.cache
+def _find_twirls(name: str) -> _Twirls:
+    """Return the pairs of Paulis around a gate, by its name in PennyLane."""
+    gate = qml.matrix(getattr(qml, name)([0, 1]))
+    matrices = [qml.matrix(pauli(0)) for pauli in _PAULIS]
+    products = [np.kron(one, other) for one in matrices for other in matrices]
+    paulis, phases = [], []
+    for pair, product in enumerate(products):
+        conjugated = gate @ product @ gate.conj().T
+        overlaps = np.array([np.trace(conjugated @ each).real / 4 for each in products])
+        after = int(np.argmax(np.abs(overlaps)))
+        row = (*divmod(pair, 4), *divmod(after, 4))
+        paulis.append(row)
+        n_rotations = sum(each > 0 for each in row)
+        phases.append(-np.pi / 2 * n_rotations - np.pi * (overlaps[after] < 0))
+    return _Twirls(np.array(paulis), np.array(phases))
+
+
+def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
+    """Return operations with random Paulis around each CNOT and CZ.
+
+    Args:
+        operations: the operations of a piece of a circuit, in order.
+        names_paulis: whether the Paulis are to be X, Y and Z gates in conditionals, as noise
+            models need them, and not rotations.
+    """
+    n_twirled = sum(op.name in _TWIRLED for op in operations)
+    if not n_twirled:
+        return list(operations)
+    drawn = iter(jax.random.randint(random_key(), (n_twirled,), 0, _N_PAIRS))
+    surround = _with_conditionals if names_paulis else _with_rotations
+    with qml.QueuingManager.stop_recording():
+        return [
+            part
+            for op in operations
+            for part in (surround(op, next(drawn)) if op.name in _TWIRLED else [op])
+        ]
+
+
+def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
+    """Return a gate between rotations that are Paulis.
+
+    Args:
+        op: the gate, on two wires.
+        drawn: the number of the pair of Paulis, an integer scalar.
+    """
+    twirls = _find_twirls(op.name)
+    angles = np.concatenate(
+        [_ANGLES[twirls.paulis].reshape(_N_PAIRS, -1), twirls.phases[:, None]], 1
+    )
+    row = jnp.asarray(angles, real_type())[drawn]
+    rotations = [qml.Rot(*row[3 * k : 3 * k + 3], op.wires[k % 2]) for k in range(4)]
+    return [*rotations[:2], op, *rotations[2:], qml.GlobalPhase(row[-1])]
+
+
+def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
+    """Return a gate between conditionals whose branches are Paulis.
+
+    Args:
+        op: the gate, on two wires.
+        drawn: the number of the pair of Paulis, an integer scalar.
+    """
+    paulis = jnp.asarray(_find_twirls(op.name).paulis)[drawn]
+    parts = [_choose_pauli(paulis[k], op.wires[k % 2]) for k in range(4)]
+    return [*parts[:2], op, *parts[2:]]
+
+
+def _choose_pauli(index: Operand, wire: Wire) -> Any:
+    """Return an operation that applies the Pauli at a traced position of `_PAULIS`."""
+
+    def branch(pauli: Any) -> None:
+        if pauli is not qml.Identity:
+            pauli(wire)
+
+    branches = [functools.partial(branch, pauli) for pauli in _PAULIS]
+
+    def play(circuit: GateRecorder) -> None:
+        circuit.branch(Branches("pauli_twirling", index, _NAMES, branches))
+
+    circuit = current_circuit()
+    assert circuit is not None
+    operation, _ = circuit.as_operation(play)
+    return operation

@@ -1,0 +1,8 @@
+"""Names of the mesh axes over which the wires of a state are partitioned."""
+
+WIRE_AXIS_PREFIX = "bellhop_wire_"
+
+
+def is_wire_axis(name: object) -> bool:
+    """Return whether the axis of a mesh stands for a wire, by its name."""
+    return isinstance(name, str) and name.startswith(WIRE_AXIS_PREFIX)
