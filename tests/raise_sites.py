@@ -25,7 +25,7 @@ OURS = {
 _LONG_ENOUGH = 12
 _ABOUT_ERRORS = ("raise_sites.py", "test_error_messages.py")
 # Functions whose arguments are the text of the error that they make.
-MAKERS = {"_unsupported": "CompileError"}
+MAKERS = {"_unsupported_error": "CompileError"}
 
 
 @dataclass(frozen=True, order=True)

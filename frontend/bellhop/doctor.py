@@ -176,7 +176,7 @@ def _check_circuits() -> Iterator[Finding]:
     """Try a circuit on every plugin whose devices compiled programs can use."""
     import pennylane as qml
 
-    from bellhop.circuits.backends.choose import is_in_program
+    from bellhop.circuits.backends.choose import is_simulated_in_program
 
     for entry_point in importlib.metadata.entry_points(group="pennylane.plugins"):
         name = entry_point.name
@@ -186,7 +186,7 @@ def _check_circuits() -> Iterator[Finding]:
             # PennyLane itself lists devices whose packages are optional.
             yield Finding(f"circuit on {name}", None, f"not usable: {' '.join(str(error).split())}")
             continue
-        if not (hasattr(device, "get_c_interface") or is_in_program(device)):
+        if not (hasattr(device, "get_c_interface") or is_simulated_in_program(device)):
             continue
 
         @qml.qnode(device)

@@ -69,7 +69,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
     circuit = current_circuit()
     if circuit is None or not _is_function(fn):
         return create_adjoint_op(fn, lazy)
-    from bellhop.circuits.front.adjoint_ctrl import invert
+    from bellhop.circuits.front.adjoint_ctrl import apply_adjoint
 
     @functools.wraps(fn)
     def inverse(*args: Any, **kwargs: Any) -> Any:
@@ -77,7 +77,7 @@ def adjoint(fn: Any, lazy: bool = True) -> Any:
         if circuit is None:
             return adjoint(fn, lazy)(*args, **kwargs)
         dequeue_arguments(args, kwargs)
-        return invert(circuit.flush_active("adjoint"), lambda: fn(*args, **kwargs))
+        return apply_adjoint(circuit.flush_queue("adjoint"), lambda: fn(*args, **kwargs))
 
     return inverse
 
@@ -133,9 +133,9 @@ def ctrl(
     circuit = current_circuit()
     known, flips = control_values, list[Any]()
     if circuit is not None:
-        from bellhop.circuits.gates.traced_controls import between, split_values
+        from bellhop.circuits.gates.traced_controls import split_control_values, surround_with_flips
 
-        known, flips = split_values(control, control_values)
+        known, flips = split_control_values(control, control_values)
     if flips and isinstance(op, type):
         options = {"work_wires": work_wires, "work_wire_type": work_wire_type}
         return lambda *args, **kwargs: ctrl(op(*args, **kwargs), control, control_values, **options)
@@ -147,8 +147,8 @@ def ctrl(
             work_wires=work_wires,
             work_wire_type=work_wire_type,
         )
-        return between(flips, made) if flips else made
-    from bellhop.circuits.front.adjoint_ctrl import control as apply_controlled
+        return surround_with_flips(flips, made) if flips else made
+    from bellhop.circuits.front.adjoint_ctrl import apply_controlled
 
     @functools.wraps(op)
     def controlled(*args: Any, **kwargs: Any) -> Any:
@@ -157,7 +157,7 @@ def ctrl(
             whole = ctrl(op, control, control_values, work_wires, work_wire_type)
             return whole(*args, **kwargs)
         dequeue_arguments(args, kwargs)
-        recording = circuit.flush_active("ctrl")
+        recording = circuit.flush_queue("ctrl")
         recording.apply(flips)
         applied = apply_controlled(recording, control, known, lambda: op(*args, **kwargs))
         recording.apply(flips)

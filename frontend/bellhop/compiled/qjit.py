@@ -79,10 +79,10 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         self._traced = TracedFunction(function, options)
         self.user_function = self._traced.converted
         if "pennylane" in sys.modules:
-            from bellhop.circuits.front.introspection import let_tools_know
+            from bellhop.circuits.front.introspection import register_introspection
             from bellhop.compiled.autograd_interface import AUTOGRAD_TYPES
 
-            let_tools_know(QJIT)
+            register_introspection(QJIT)
             self._autograd_types = AUTOGRAD_TYPES
         self.workspace: Path | None = None
         self._static = static = self._traced.static

@@ -248,7 +248,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     """
     # With PennyLane, which draws nothing of a program without circuits.
     from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
-    from bellhop.circuits.ir.device_spec import sized
+    from bellhop.circuits.ir.device_spec import describe_size
 
     body, batch = params["body"], params["batch"]
     device, order = body.device, body.derivative_order
@@ -260,8 +260,8 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
     elif order > 0:
         derivatives = "derivatives" if order == 1 else f"derivatives of order {order}"
         runner = f"with {derivatives}, {runner}"
-    rows = [] if batch is None else [f"{batch.rows} times"]
-    return [body.name, sized(device.name, device.qubits), runner, *rows]
+    rows = [] if batch is None else [f"{batch.size} times"]
+    return [body.name, describe_size(device.name, device.qubits), runner, *rows]
 
 
 def _format_operation(eqn: JaxprEqn) -> str:

@@ -37,13 +37,13 @@ def recompute_partitioned_states(function: Callable[..., Any]) -> Callable[..., 
 
         closed, result = jax.make_jaxpr(of_tracers, return_shape=True)(*tracers)
         run: Callable[..., Any] = lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
-        found = jax.checkpoint(run)(*tracers) if _has_states(closed.jaxpr) else run(*tracers)
+        found = jax.checkpoint(run)(*tracers) if _has_sharded_state(closed.jaxpr) else run(*tracers)
         return jax.tree.unflatten(jax.tree.structure(result), found)
 
     return call
 
 
-def _has_states(jaxpr: Jaxpr) -> bool:
+def _has_sharded_state(jaxpr: Jaxpr) -> bool:
     """Return whether a jaxpr has a state that is partitioned over devices."""
     return any(
         is_wire_axis(axis)

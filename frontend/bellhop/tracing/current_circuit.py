@@ -76,7 +76,7 @@ class CurrentCircuit(Protocol):
         """
 
     @property
-    def outcomes_are_operations(self) -> bool:
+    def has_operation_outcomes(self) -> bool:
         """Whether outcomes of mid-circuit measurements are PennyLane's own ``MeasurementValue``.
 
         And no tracers.
@@ -88,7 +88,7 @@ class CurrentCircuit(Protocol):
     def is_collecting(self) -> bool:
         """Return whether this circuit's queue gets the operations that are made now."""
 
-    def flush_active(self, construct: str, /) -> "RecordingCircuit":
+    def flush_queue(self, construct: str, /) -> "RecordingCircuit":
         """Apply the operations that are queued so far, before a construct such as a loop.
 
         Args:
@@ -101,7 +101,7 @@ class CurrentCircuit(Protocol):
             CompileError: if something else collects the operations that are made now.
         """
 
-    def for_control_flow(self) -> GateRecorder:
+    def get_control_flow_target(self) -> GateRecorder:
         """Return the object that records loops and conditionals that apply gates."""
 
     def as_operation(self, play: Callable[[Any], Any], /) -> tuple[Any, Any]:
@@ -134,7 +134,7 @@ class RecordingCircuit(CurrentCircuit, GateRecorder, Protocol):
     def apply(self, operations: Sequence[Any], /) -> None:
         """Record PennyLane operations, in order."""
 
-    def region(self, gates: Any, controls: tuple[Any, Any] | None, /) -> None:
+    def append_region(self, gates: Any, controls: tuple[Any, Any] | None, /) -> None:
         """Record the adjoint of a function, or the function with controls.
 
         Args:

@@ -133,7 +133,7 @@ def current_circuit() -> "CurrentCircuit | None":
 def current_gate_recorder() -> "GateRecorder | None":
     """Return the object that records control flow with gates, or None outside of circuits."""
     circuit = trace_state().circuit
-    return None if circuit is None else circuit.for_control_flow()
+    return None if circuit is None else circuit.get_control_flow_target()
 
 
 def circuit_scope(circuit: "CurrentCircuit") -> contextlib.AbstractContextManager[None]:

@@ -11,7 +11,7 @@
         site = "f.py:3"}
     %s2b, %more, %counts = "quantum.restart"(%s2a)
     %s3, %e = "quantum.measure"(%s2, %data) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64}
-    %s4, %saved, %h = "quantum.derivative"(%s3, %data, %all_params, %rules, %basis, %steps,
+    %s4, %saved, %h = "quantum.derivative"(%s3, %data, %n_all_params, %rules, %basis, %steps,
         %directions)
         {code, sizes, squares, ends, coefficients, amounts, order = 2 : i64, adjoint, keep}
     %d = "quantum.direction"(%s4, %zero, %tangents, %number)
@@ -30,7 +30,7 @@ straight run of gates (``gate.py`` reads and writes them), or the iterations of 
 
 With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
-``%wires``, ``%data``, ``%all_params``), and so has every result but the state.  With
+``%wires``, ``%data``, ``%n_all_params``), and so has every result but the state.  With
 ``jacobian = 1`` the last result of ``quantum.measure`` is the derivative, and with ``jacobian = 2``
 its only one is the VJP of one more operand, the cotangents of its values.
 

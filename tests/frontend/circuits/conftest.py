@@ -37,7 +37,7 @@ def nothing_left_open():
 def loops_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep loops of few gates, which stand for long ones."""
     for module in (gate_replay, loop_unrolling):
-        monkeypatch.setattr(module, "MOST_GATES", 0)
+        monkeypatch.setattr(module, "MAX_UNROLLED_GATES", 0)
 
 
 @pytest.fixture

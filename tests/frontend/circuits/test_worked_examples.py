@@ -14,11 +14,11 @@ import pytest
 import bellhop
 from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
-from bellhop.circuits.backends.compiled.differentiable.outcome_tree import through_tree
-from bellhop.circuits.backends.compiled.differentiable.score_function import score_of
-from bellhop.circuits.backends.compiled.record.loop_precompute import use_iterations
-from bellhop.circuits.ir.vectorize.stack_scalars import pack
-from bellhop.circuits.ir.vectorize.static_gather import pick
+from bellhop.circuits.backends.compiled.differentiable.outcome_tree import run_all_outcomes
+from bellhop.circuits.backends.compiled.differentiable.score_function import bind_score
+from bellhop.circuits.backends.compiled.record.loop_precompute import consume_iterations
+from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
+from bellhop.circuits.ir.vectorize.static_gather import gather_static
 from bellhop.transformations.inline_trace import trace_inline
 
 _PRIMITIVE = re.compile(
@@ -83,7 +83,7 @@ def branching(x):
 
 def all_runs(state, x):
     once = jax.make_jaxpr(lambda state, x: (state, x))(state, x)
-    return jax.extend.core.jaxpr_as_fun(through_tree(once))(state, x)
+    return jax.extend.core.jaxpr_as_fun(run_all_outcomes(once))(state, x)
 
 
 @functools.partial(qml.set_shots, shots=10)
@@ -105,7 +105,7 @@ def moved(x, n):
 
 
 def score(state, params, perturbation):
-    return score_of(state, params, jnp.zeros(0), perturbation, None)[1]
+    return bind_score(state, params, jnp.zeros(0), perturbation, None)[1]
 
 
 def moved_score(state, params, perturbation):
@@ -114,7 +114,7 @@ def moved_score(state, params, perturbation):
 
 def in_blocks(x, n):
     use = lambda state, values, count: state + jnp.sum(values) + count
-    return use_iterations(lambda _, i: ((), x * i), (), n, use, 0.0)
+    return consume_iterations(lambda _, i: ((), x * i), (), n, use, 0.0)
 
 
 def along(x, v):
@@ -126,7 +126,7 @@ def loss(x):
 
 
 def picked(x):
-    return pick(x, np.array([2, 0, 2]))
+    return gather_static(x, np.array([2, 0, 2]))
 
 
 def unpicked(y):
@@ -152,7 +152,7 @@ _EXAMPLES = {
     ],
     "circuits.recording.iterations": [(in_blocks, 0.3, 5)],
     "circuits.derivatives.dynamic_count": [(dynamic_loop, 0.3, 5)],
-    "circuits.vectorize.pack": [(lambda *numbers: pack(numbers), 1.0, 2.0, 3.0)],
+    "circuits.vectorize.pack": [(lambda *numbers: stack_scalars(numbers), 1.0, 2.0, 3.0)],
     "circuits.vectorize.pick": [(picked, jnp.arange(3.0)), (unpicked, jnp.arange(3.0))],
 }
 

@@ -11,7 +11,7 @@ from bellhop.circuits.ir.backend_registry import Runner, find_backend
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.diff_method import HADAMARD
-from bellhop.circuits.ir.precision import is_in_single_precision
+from bellhop.circuits.ir.precision import has_single_precision
 from bellhop.tracing.state import trace_state
 
 _SIMULATED = ("DefaultQubit", "DefaultMixed")
@@ -36,10 +36,10 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
         from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_default_qubit
 
         return run_default_qubit
-    if is_in_program(device):
-        from bellhop.circuits.backends.arrays.run_qnode import run_traced
+    if is_simulated_in_program(device):
+        from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
-        return run_traced
+        return run_on_arrays
     if _is_class_of_pennylane(device, "DefaultClifford") and config.shots.total:
         # Without shots the device has exact values that only PennyLane computes, of tapes.
         from bellhop.circuits.backends.stim.run_clifford import run_clifford
@@ -50,7 +50,7 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
 
         return run_null
     is_compiled = hasattr(device, "get_c_interface") and config.diff_method != HADAMARD
-    is_too_precise = is_in_single_precision(device) and not (has_engine(device) and config.engine)
+    is_too_precise = has_single_precision(device) and not (has_engine(device) and config.engine)
     if not is_compiled or is_too_precise:
         return None
     from bellhop.circuits.backends.compiled.lowering.runtime_devices import run_on_plugin
@@ -64,14 +64,14 @@ def _is_class_of_pennylane(device: Any, *names: str) -> bool:
     return kind.__name__ in names and kind.__module__.startswith("pennylane.devices.")
 
 
-def run_by_python(circuit: Circuit, device: Any) -> Any:
+def run_python_device(circuit: Circuit, device: Any) -> Any:
     """Trace a circuit whose device Python calls, which knows its wires itself."""
     from bellhop.circuits.backends.tapes.run_on_python_device import run_on_python_device
 
     return run_on_python_device(circuit, device)
 
 
-def is_in_program(device: Any) -> bool:
+def is_simulated_in_program(device: Any) -> bool:
     """Tell whether circuits on a PennyLane device are traced into the program.
 
     A class of one's own that is derived from such a device may do otherwise, and is called.

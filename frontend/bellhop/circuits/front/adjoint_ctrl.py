@@ -17,7 +17,7 @@ import jax
 import pennylane as qml
 
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
-from bellhop.circuits.passes.gate_evaluation import NOTHING_KEPT, evaluate
+from bellhop.circuits.passes.gate_evaluation import NOTHING_SAVED, evaluate_gates
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.circuits.passes.used_wires import UsedWires
@@ -25,7 +25,7 @@ from bellhop.control_flow.trace_body import Gates
 from bellhop.tracing.current_circuit import CurrentCircuit, RecordingCircuit
 
 
-class Applied(Gates):
+class AppliedFunction(Gates):
     """What an inverted or controlled quantum function applied to the circuit.
 
     Args:
@@ -48,14 +48,14 @@ class Applied(Gates):
     def operations(self) -> list[Any]:
         """The operations in order, without those in loops and conditionals."""
         taken: list[Any] = []
-        player, gates = _Taking(taken=taken), self._gates
+        player, gates = _OperationCollector(collected=taken), self._gates
         # The calls of Python in the function have been made.
-        evaluated = evaluate(gates.closed, gates.operands, self._circuit.where, NOTHING_KEPT)
+        evaluated = evaluate_gates(gates.closed, gates.operands, self._circuit.where, NOTHING_SAVED)
         with qml.QueuingManager.stop_recording():
             if self._controls is None:
                 evaluated.apply(player, backwards=True)
             else:
-                evaluated.apply(player.controlled(*self._controls), backwards=False)
+                evaluated.apply(player.add_controls(*self._controls), backwards=False)
         return taken
 
     @property
@@ -75,22 +75,22 @@ class Applied(Gates):
 
 
 @dataclass(frozen=True)
-class _Taking(Player):
+class _OperationCollector(Player):
     """Takes the operations that stand in no loop and no conditional.
 
     Args:
-        taken: the operations so far.
+        collected: the operations so far.
     """
 
-    taken: list[Any] = field(default_factory=list)
+    collected: list[Any] = field(default_factory=list)
 
     def apply(self, operations: Sequence[Any]) -> None:
-        self.taken.extend(self.change(operations))
+        self.collected.extend(self.change(operations))
 
-    def place(self, *_: object) -> None:
+    def record_site(self, *_: object) -> None:
         pass
 
-    def site_of(self, *_: object) -> str:
+    def find_site(self, *_: object) -> str:
         return ""
 
     def for_loop(self, *_: object, **__: object) -> None:
@@ -100,29 +100,29 @@ class _Taking(Player):
         pass
 
 
-def invert(circuit: RecordingCircuit, function: Callable[[], Any]) -> Applied:
+def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> AppliedFunction:
     """Apply the adjoint of a quantum function to a circuit."""
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
-    return _applied(circuit, tracing.gates_of(_without_result(function)), None)
+    return _append_region(circuit, tracing.trace_gates(_drop_result(function)), None)
 
 
-def control(
+def apply_controlled(
     circuit: RecordingCircuit, wires: Any, values: Any, function: Callable[[], Any]
-) -> Applied:
+) -> AppliedFunction:
     """Apply a quantum function to a circuit, with every operation controlled by wires."""
     controls = qml.wires.Wires(wires), values
     tracing = TracingCircuit(circuit.where, circuit)
-    return _applied(circuit, tracing.gates_of(_without_result(function)), controls)
+    return _append_region(circuit, tracing.trace_gates(_drop_result(function)), controls)
 
 
-def _applied(
+def _append_region(
     circuit: RecordingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
-) -> Applied:
-    circuit.region(gates, controls)
-    return Applied(circuit, gates, controls)
+) -> AppliedFunction:
+    circuit.append_region(gates, controls)
+    return AppliedFunction(circuit, gates, controls)
 
 
-def _without_result(function: Callable[..., Any]) -> Callable[..., None]:
+def _drop_result(function: Callable[..., Any]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         function(*args, **kwargs)
 

@@ -25,33 +25,41 @@ from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.equations import iterate_equations
 from bellhop.base.source import definition_site, error_site, function_name
-from bellhop.circuits.backends.choose import choose_backend, run_by_python
-from bellhop.circuits.front.mid_circuit_measure import measuring_pauli_words
-from bellhop.circuits.front.quantum_function import QuantumFunction, RunOnce, TracedQuantumFunction
+from bellhop.circuits.backends.choose import choose_backend, run_python_device
+from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
+from bellhop.circuits.front.quantum_function import (
+    CachedFunction,
+    QuantumFunction,
+    TracedQuantumFunction,
+)
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.traced_controls import making_controlled
-from bellhop.circuits.gates.traced_powers import power_of_traced
+from bellhop.circuits.gates.traced_controls import wrap_controlled_constructor
+from bellhop.circuits.gates.traced_powers import wrap_power
 from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import (
-    Unknown,
+    UnknownValue,
     for_loop_p,
+    get_operations,
     has_gates,
-    operations_of,
     operations_p,
     outcome_p,
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import is_double
-from bellhop.circuits.ir.seeds import offer_seed_of
+from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
-from bellhop.circuits.passes.noise_models import takes_noise_in_pieces
-from bellhop.circuits.passes.operation_transforms import adds_noise, global_folding, rewriting
+from bellhop.circuits.passes.noise_models import can_add_noise_piecewise
+from bellhop.circuits.passes.operation_transforms import (
+    adds_noise,
+    get_global_folding,
+    make_rewrite,
+)
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
 from bellhop.passes import PAULI_TWIRLING
@@ -62,13 +70,13 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
     restore_removed_names()
-    patch_controlled(making_controlled)
-    make_powers_by(power_of_traced)
+    patch_controlled(wrap_controlled_constructor)
+    make_powers_by(wrap_power)
     patch_rs_decomposition(rs_decomposition)
     stack_traced_angles()
     note_drawn_seeds()
-    patch_pauli_measure(measuring_pauli_words)
-    patch_qnode_call(_in_programs)
+    patch_pauli_measure(wrap_pauli_measure)
+    patch_qnode_call(_intercept_call)
 
 
 @contextlib.contextmanager
@@ -84,7 +92,7 @@ def _without_precision_warnings() -> Iterator[None]:
         yield
 
 
-def _in_programs(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
         if is_tracing():
@@ -108,15 +116,17 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         # PennyLane's former way to say how many.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
-    qnode = _with_transforms_of_function(qnode)
+    qnode = _merge_function_transforms(qnode)
     where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
-    with _named_in_errors(where):
+    with _add_error_note(where):
         config = read_config(qnode, where)
-        result = _call(qnode, args, kwargs, config, choose_backend(qnode.device, config))
-        return _call(qnode, args, kwargs, config, None) if result is None else result
+        result = _call_with_runner(
+            qnode, args, kwargs, config, choose_backend(qnode.device, config)
+        )
+        return _call_with_runner(qnode, args, kwargs, config, None) if result is None else result
 
 
-def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
+def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
     """Return a QNode with the transforms of its quantum function as its own first transforms."""
     function, transforms = split_transforms(qnode.func)
     if not transforms:
@@ -132,25 +142,25 @@ def _with_transforms_of_function(qnode: qml.QNode) -> qml.QNode:
     return changed
 
 
-def _call(
+def _call_with_runner(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, runner: Runner | None
 ) -> Any:
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
-        return _with_snapshots(qnode, debugger, args, kwargs)
-    function, mitigation = RunOnce(qnode.func), trace_state().mitigation
+        return _call_with_snapshots(qnode, debugger, args, kwargs)
+    function, mitigation = CachedFunction(qnode.func), trace_state().mitigation
 
     def run() -> Any:
-        return _run(qnode, function, args, kwargs, config, runner)
+        return _trace_call(qnode, function, args, kwargs, config, runner)
 
     # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
     with override_trace_state(unrolls=needs_tape(qnode) or runner is None):
         return run() if mitigation is None else mitigation.run(run)
 
 
-def _run(
+def _trace_call(
     qnode: qml.QNode,
-    function: RunOnce,
+    function: CachedFunction,
     args: Any,
     kwargs: Any,
     config: CircuitConfig,
@@ -159,22 +169,22 @@ def _run(
     where = config.where
     if PAULI_TWIRLING in config.passes:
         _prepare_twirling(qnode, config)
-    if needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device):
+    if needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape the user may look at what is no tracer.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
-    once, inputs = function.of(
-        args, kwargs, computed, folds=global_folding(), change=rewriting(config)
+    once, inputs = function.bind_arguments(
+        args, kwargs, computed, n_folds=get_global_folding(), change=make_rewrite(config)
     )
-    if needs_tape(qnode) and _allocates_alone(once.traced(where, inputs)):
+    if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
         # What it allocates is a wire of the device on a tape alone.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     circuit = Circuit(once, inputs, config)
     if runner is None:
-        return run_by_python(circuit, qnode.device)
-    result = runner(circuit, qnode.device, _wire_map(qnode, once, inputs, where))
-    if result is None and not _has_outcomes(once.traced(where, inputs)):
-        return run_by_python(circuit, qnode.device)
+        return run_python_device(circuit, qnode.device)
+    result = runner(circuit, qnode.device, _make_wire_map(qnode, once, inputs, where))
+    if result is None and not _has_outcomes(once.get_traced(where, inputs)):
+        return run_python_device(circuit, qnode.device)
     return result
 
 
@@ -185,8 +195,8 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
         CompileError: where noise is added on a tape, before Paulis are drawn.
     """
     if not config.shots.total:
-        offer_seed_of(qnode.device)
-    on_tape = needs_tape(qnode) and not takes_noise_in_pieces(config, qnode.device)
+        offer_device_seed(qnode.device)
+    on_tape = needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device)
     if on_tape and adds_noise(config.transforms):
         raise CompileError(
             f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
@@ -204,7 +214,7 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
 
 @contextmanager
-def _named_in_errors(where: str) -> Iterator[None]:
+def _add_error_note(where: str) -> Iterator[None]:
     """Add a note that names the QNode to exceptions which do not."""
     try:
         yield
@@ -217,7 +227,7 @@ def _named_in_errors(where: str) -> Iterator[None]:
         raise
 
 
-def _wire_map(
+def _make_wire_map(
     qnode: qml.QNode, function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> WireMap:
     if any(map(is_dynamic, qnode.device.wires or ())):
@@ -228,32 +238,34 @@ def _wire_map(
     if qnode.device.wires:
         labels = tuple(qnode.device.wires)
         # Only circuits that allocate wires need to know which they do not use.
-        unused = lambda: [w for w in labels if w not in _used_wires(function, inputs, where)[0]]
+        unused = lambda: [
+            w for w in labels if w not in _find_used_wires(function, inputs, where)[0]
+        ]
         return WireMap(labels, where, unused)
-    own, allocated = _used_wires(function, inputs, where)
+    own, allocated = _find_used_wires(function, inputs, where)
     return WireMap((*own, *allocated), where, lambda: allocated)
 
 
-def _allocates_alone(function: TracedQuantumFunction) -> bool:
+def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
     """Tell whether a circuit of gates alone allocates wires."""
     equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
-    operations = itertools.chain.from_iterable(map(operations_of, equations))
+    operations = itertools.chain.from_iterable(map(get_operations, equations))
     of_gates = operations_p, region_p, for_loop_p
     return any(map(Allocations.is_allocation, operations)) and all(
         e.primitive in of_gates for e in equations
     )
 
 
-def _used_wires(
+def _find_used_wires(
     function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
     """Return the wires that a circuit names, in PennyLane's order, and those that it allocates."""
-    traced = function.traced(where, inputs)
-    used, labels = _wires_of(traced, goes_through_loops=False)
-    if any(isinstance(label, Unknown) for label in labels):
+    traced = function.get_traced(where, inputs)
+    used, labels = _collect_wires(traced, unroll_loops=False)
+    if any(isinstance(label, UnknownValue) for label in labels):
         # The number of an iteration is known where all iterations are gone through.
-        used, labels = _wires_of(traced, goes_through_loops=True)
-    if any(isinstance(label, Unknown) for label in labels):
+        used, labels = _collect_wires(traced, unroll_loops=True)
+    if any(isinstance(label, UnknownValue) for label in labels):
         raise CompileError(
             f"{where}: its wires are computed in the program, and the device has no wires of its "
             "own, or which are free must be known to allocate some. Say how many there are: "
@@ -265,16 +277,18 @@ def _used_wires(
     return own, range(first, first + used.n_allocated)
 
 
-def _wires_of(
-    function: TracedQuantumFunction, *, goes_through_loops: bool
+def _collect_wires(
+    function: TracedQuantumFunction, *, unroll_loops: bool
 ) -> tuple[UsedWires, list[Any]]:
-    used = UsedWires(function.closed, goes_through_loops=goes_through_loops)
+    used = UsedWires(function.closed, unroll_loops=unroll_loops)
     leaves = function.leaves.with_values(used.results)
     # Outcomes are numbers; their wires stand among the operations.
-    return used, used.of([leaf for leaf in leaves if is_measurement(leaf) and leaf.mv is None])
+    return used, used.list_wires(
+        [leaf for leaf in leaves if is_measurement(leaf) and leaf.mv is None]
+    )
 
 
-def _with_snapshots(
+def _call_with_snapshots(
     qnode: qml.QNode, debugger: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Trace a QNode of ``qml.snapshots`` whose device PennyLane leaves them to: a circuit for each.

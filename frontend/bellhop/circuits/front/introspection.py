@@ -13,7 +13,7 @@ import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
 from bellhop._pennylane.patches.circuit_introspection import Tool, patch_introspection
-from bellhop.circuits.front.specs_levels import has_several_levels, specs_at_levels
+from bellhop.circuits.front.specs_levels import count_resources_at_levels, has_several_levels
 from bellhop.circuits.front.tapes.tape_execution import apply_tape
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.control_flow.eager_mode import force_unrolling
@@ -21,19 +21,21 @@ from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 
 # What ``execute`` and QNodes call alike.
-_OPTIONS_OF_QNODES = {"diff_method", "gradient_kwargs", "mcm_method", "postselect_mode"}
+_QNODE_OPTIONS = {"diff_method", "gradient_kwargs", "mcm_method", "postselect_mode"}
 
 
-def let_tools_know(compiled: type) -> None:
+def register_introspection(compiled: type) -> None:
     """Let PennyLane's functions take compiled functions, and run in them.
 
     Args:
         compiled: the class of compiled functions.
     """
-    patch_introspection(functools.partial(_of_circuit, compiled), _with_unrolled_loops, _in_program)
+    patch_introspection(
+        functools.partial(_accept_compiled, compiled), _force_unrolled_loops, _execute_in_program
+    )
 
 
-def _of_circuit(compiled: type, tool: Tool) -> Tool:
+def _accept_compiled(compiled: type, tool: Tool) -> Tool:
     """Return a tool that takes compiled functions for the functions that they compile."""
 
     @functools.wraps(tool)
@@ -47,17 +49,17 @@ def _of_circuit(compiled: type, tool: Tool) -> Tool:
                 "of another function. Give it the QNode that this calls."
             )
         if tool.__name__ == "specs" and has_several_levels(kwargs.get("level")):
-            return specs_at_levels(tool, function, kwargs["level"])
+            return count_resources_at_levels(tool, function, kwargs["level"])
         return tool(function, *args, **kwargs)
 
     return run_tool
 
 
-def _with_unrolled_loops(function: Tool) -> Tool:
+def _force_unrolled_loops(function: Tool) -> Tool:
     """Return a function of PennyLane's whose loops fill a list of Python's."""
 
     @functools.wraps(function)
-    def unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
+    def run_unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
         if not is_tracing():
             return function(base, aux_wire, iters)
         if is_dynamic(iters):
@@ -68,27 +70,27 @@ def _with_unrolled_loops(function: Tool) -> Tool:
         with force_unrolling():
             return function(base, aux_wire, iters)
 
-    return unrolled
+    return run_unrolled
 
 
-def _in_program(execute: Tool) -> Tool:
+def _execute_in_program(execute: Tool) -> Tool:
     """Return ``qml.execute``, whose tapes are circuits of a program that is traced."""
 
     @functools.wraps(execute)
-    def in_program(tapes: Sequence[Any], device: Any, *args: Any, **options: Any) -> Any:
+    def execute_tapes(tapes: Sequence[Any], device: Any, *args: Any, **options: Any) -> Any:
         if not is_tracing():
             return execute(tapes, device, *args, **options)
         given = inspect.signature(execute).bind(tapes, device, *args, **options).arguments
-        of_qnode = {name: given[name] for name in _OPTIONS_OF_QNODES & set(given)}
+        of_qnode = {name: given[name] for name in _QNODE_OPTIONS & set(given)}
         pipeline = given.get("transform_program") or CompilePipeline()
 
-        def run(tape: Any) -> Any:
+        def run_tape(tape: Any) -> Any:
             def tape_of_execute() -> Any:
                 return apply_tape(tape)
 
             return qml.set_shots(qml.QNode(tape_of_execute, device, **of_qnode), tape.shots)()
 
         changed, finish = pipeline(tuple(tapes))
-        return finish(tuple(map(run, changed)))
+        return finish(tuple(map(run_tape, changed)))
 
-    return in_program
+    return execute_tapes

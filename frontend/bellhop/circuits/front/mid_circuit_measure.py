@@ -59,7 +59,7 @@ def measure_wire(
         raise CompileError(
             f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
         )
-    recording = circuit.flush_active("measure")
+    recording = circuit.flush_queue("measure")
     kept = -1 if postselect is None else postselect
     outcome = recording.mid_measure(
         labels[0], reset=reset, postselect=kept, site=site, is_joint=is_joint
@@ -68,30 +68,30 @@ def measure_wire(
     return outcome if isinstance(outcome, qml.ops.MeasurementValue) else as_outcome(outcome)
 
 
-def measuring_pauli_words(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     """Return what measures Pauli words in a program, and elsewhere does as PennyLane does."""
 
-    def chosen(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
-        call = _measured if is_tracing() else uncompiled
+    def measure(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
+        call = _measure_pauli_word if is_tracing() else uncompiled
         return call(wires, pauli_word=pauli_word, postselect=postselect)
 
-    return chosen
+    return measure
 
 
-def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
+def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> Any:
     with qml.QueuingManager.stop_recording():
         # PennyLane checks the word and raises the error.
         labels = list(qml.ops.PauliMeasure(pauli_word, wires).wires)
         gates = [
             gate
             for wire, pauli in zip(labels, pauli_word, strict=True)
-            for gate in _to_z(pauli, wire)
+            for gate in _rotate_to_z(pauli, wire)
         ]
         gates += [qml.CNOT([one, other]) for one, other in itertools.pairwise(labels)]
         inverses = [qml.adjoint(gate, lazy=False) for gate in reversed(gates)]
     circuit = current_circuit()
     if circuit is not None:
-        circuit.flush_active("measure")
+        circuit.flush_queue("measure")
     for gate in gates:
         qml.apply(gate)
     site = user_site()
@@ -103,7 +103,7 @@ def _measured(wires: Any, pauli_word: str, postselect: int | None) -> Any:
     return outcome
 
 
-def _to_z(pauli: str, wire: Wire) -> list[Any]:
+def _rotate_to_z(pauli: str, wire: Wire) -> list[Any]:
     if pauli == "X":
         return [qml.Hadamard(wire)]
     return [qml.adjoint(qml.S(wire)), qml.Hadamard(wire)] if pauli == "Y" else []

@@ -21,8 +21,8 @@ from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
 from bellhop.base.flat_tree import split_leaves
-from bellhop.circuits.front.returned_measurements import hand_on
-from bellhop.circuits.gates.half_precision import not_in_half
+from bellhop.circuits.front.returned_measurements import mark_returned
+from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.circuit import GateReceiver
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
@@ -51,7 +51,7 @@ class TracedQuantumFunction:
     tree: Any
 
 
-def _traced(
+def _trace_function(
     where: str,
     circuit: CurrentCircuit | None,
     function: Callable[..., Any],
@@ -63,16 +63,17 @@ def _traced(
         nonlocal made
         # Made here, since it holds what is traced, which must not be left behind.
         tracing = TracingCircuit(where, circuit, is_whole=True)
-        with circuit_scope(tracing), tracing.queue():
+        with circuit_scope(tracing), tracing.open_queue():
             result = function(*inputs)
-            hand_on(result)
+            mark_returned(result)
         # PennyLane registers its operators as pytrees, so they must be leaves explicitly.
         leaves, tree = jax.tree.flatten(
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
         )
-        template, operands = TracedOperator.of(leaves)
+        template, operands = TracedOperator.partition(leaves)
         sites = [
-            (tracing.site_of(leaf), tracing.site_of(getattr(leaf, "obs", None))) for leaf in leaves
+            (tracing.find_site(leaf), tracing.find_site(getattr(leaf, "obs", None)))
+            for leaf in leaves
         ]
         made = template, sites, tree
         return operands
@@ -107,7 +108,7 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
             )
 
 
-class RunOnce:
+class CachedFunction:
     """A quantum function that is run the first time that it is called, and played from then on.
 
     Args:
@@ -118,12 +119,12 @@ class RunOnce:
         self._function = function
         self._traced: dict[tuple[int, ...], list[TracedQuantumFunction]] = {}
 
-    def of(
+    def bind_arguments(
         self,
         args: Any,
         kwargs: Any,
-        computed: type = jax.Array,
-        folds: int = 0,
+        leaf_type: type = jax.Array,
+        n_folds: int = 0,
         change: Callable[..., Any] | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
         """Return the function of those leaves of its arguments that are computed, and these.
@@ -133,25 +134,25 @@ class RunOnce:
         Args:
             args: its arguments.
             kwargs: its arguments by name.
-            computed: the type of what is computed.
-            folds: how often it is folded.
+            leaf_type: the type of what is computed.
+            n_folds: how often it is folded.
             change: changes the operations before a circuit gets them.
         """
-        is_computed = lambda leaf: isinstance(leaf, computed)
+        is_computed = lambda leaf: isinstance(leaf, leaf_type)
         places, leaves, filled = split_leaves((args, kwargs), is_computed)
 
         def run(*inputs: Any) -> Any:
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
-        return QuantumFunction(self._traced.setdefault(places, []), run, folds, change), leaves
+        return QuantumFunction(self._traced.setdefault(places, []), run, n_folds, change), leaves
 
 
 class QuantumFunction:
     """A quantum function of arrays, run once.
 
     Args:
-        traced: what it was traced to, in a list as long as that is known.
+        get_traced: what it was traced to, in a list as long as that is known.
         function: takes the arrays.
         folds: how often it is folded, for zero-noise extrapolation: ``U (U^-1 U)^folds``.
         change: changes the operations before a circuit gets them.
@@ -161,15 +162,15 @@ class QuantumFunction:
         self,
         traced: list[TracedQuantumFunction],
         function: Callable[..., Any],
-        folds: int,
+        n_folds: int,
         change: Callable[..., Any] | None,
     ) -> None:
         self._traced = traced
         self._function = function
-        self._folds = folds
+        self._n_folds = n_folds
         self._change = change
 
-    def traced(
+    def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
         """Return what it was traced to.
@@ -180,10 +181,10 @@ class QuantumFunction:
             circuit: the one that is meant, if it is known the first time.
         """
         if not self._traced:
-            self._traced.append(_traced(where, circuit, self._function, inputs))
+            self._traced.append(_trace_function(where, circuit, self._function, inputs))
         return self._traced[0]
 
-    def play(
+    def apply_to_circuit(
         self, circuit: GateReceiver, inputs: Sequence[Any], player: Player | None = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of its result.
@@ -193,36 +194,36 @@ class QuantumFunction:
             inputs: the arrays.
             player: plays them, if not a player that only changes operations.
         """
-        traced = self.traced(circuit.where, inputs, circuit)
+        traced = self.get_traced(circuit.where, inputs, circuit)
         if player is None:
             player = Player() if self._change is None else Player(self._change)
         with circuit_scope(circuit), qml.QueuingManager.stop_recording():
             operands = player.interpret(traced.closed, *inputs)
-            player.fold(GateJaxpr(traced.closed, inputs), self._folds)
+            player.fold(GateJaxpr(traced.closed, inputs), self._n_folds)
         leaves = []
         for made, (site, of_observable) in zip(
             traced.leaves.with_values(operands), traced.sites, strict=True
         ):
-            leaf = circuit.wires.on_own(made) if is_measurement(made) else made
+            leaf = circuit.wires.map_process(made) if is_measurement(made) else made
             observable = getattr(leaf, "obs", None)
             if observable is not None:
-                circuit.precision.take(observable.data)
-                given, observable = observable, not_in_half(observable)
+                circuit.precision.include(observable.data)
+                given, observable = observable, promote_half_precision(observable)
                 if observable is not given:
                     leaf = copy.copy(leaf)
                     leaf.obs = observable
-            circuit.place(leaf, site)
-            circuit.place(observable, of_observable)
+            circuit.record_site(leaf, site)
+            circuit.record_site(observable, of_observable)
             leaves.append(leaf)
-        _check_result(leaves, circuit.where, allows_outcomes=circuit.outcomes_are_operations)
+        _check_result(leaves, circuit.where, allows_outcomes=circuit.has_operation_outcomes)
         return leaves, traced.tree
 
-    def constants(self) -> list[Any]:
+    def get_constants(self) -> list[Any]:
         """Return the arrays of the program around it that it uses; it was called before."""
         return list(self._traced[0].closed.consts)
 
     @contextmanager
-    def with_constants(self, constants: Sequence[Any]) -> Iterator[None]:
+    def override_constants(self, constants: Sequence[Any]) -> Iterator[None]:
         """Let others stand for these arrays."""
         [traced] = self._traced
         closed = ClosedJaxpr(traced.closed.jaxpr, list(constants))

@@ -16,8 +16,8 @@ from bellhop.circuits.ir.diff_method import (
     SPSA,
 )
 from bellhop.circuits.ir.memory import check_shots_fit
-from bellhop.circuits.ir.precision import bits_of_states
-from bellhop.circuits.passes.operation_transforms import passes_by_transforms
+from bellhop.circuits.ir.precision import get_state_bits
+from bellhop.circuits.passes.operation_transforms import find_transform_passes
 from bellhop.errors import CompileError
 from bellhop.passes import requested_passes
 from bellhop.tracing.state import current_options
@@ -67,10 +67,10 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
         diff_method=_METHODS.get(qnode.diff_method, str(qnode.diff_method)),
         gradient_kwargs=qnode.gradient_kwargs or {},
         transforms=transforms,
-        passes=(*passes, *passes_by_transforms(transforms)),
+        passes=(*passes, *find_transform_passes(transforms)),
         engine=engine != "plugin",
         precision=options.precision if options else None,
-        amplitude_bits=bits_of_states(qnode.device),
+        amplitude_bits=get_state_bits(qnode.device),
         pennylane_diff_method=qnode.diff_method,
         execute_kwargs=qnode.execute_kwargs,
     )

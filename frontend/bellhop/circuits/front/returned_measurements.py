@@ -17,21 +17,21 @@ from bellhop.base.types import PyTree
 from bellhop.circuits.ir.measurement_types import is_measurement
 
 
-def hand_on(result: PyTree) -> None:
+def mark_returned(result: PyTree) -> None:
     """Tell the active queue that the measurements in a result are returned to the caller."""
-    for process in _measurements(result):
+    for process in _find_measurements(result):
         QueuingManager.update_info(process, is_returned=True)
 
 
-def measure_instead(before: Any, after: Any) -> None:
+def replace_measurements(before: Any, after: Any) -> None:
     """Replace measurements in the active queue.
 
     Args:
         before: a result, whose measurements are no longer measured.
         after: a result, whose measurements are measured instead.
     """
-    processes = {id(process): process for process in _measurements(after)}
-    for process in _measurements(before):
+    processes = {id(process): process for process in _find_measurements(after)}
+    for process in _find_measurements(before):
         if id(process) not in processes:
             QueuingManager.update_info(process, is_returned=True)
     for process in processes.values():
@@ -39,39 +39,39 @@ def measure_instead(before: Any, after: Any) -> None:
             QueuingManager.append(process)
 
 
-def is_measured(result: PyTree) -> bool:
+def has_measurements(result: PyTree) -> bool:
     """Tell whether there are measurements in a result."""
-    return bool(_measurements(result))
+    return bool(_find_measurements(result))
 
 
-def can_be_chosen(one: object, other: object) -> bool:
+def can_select_between(one: object, other: object) -> bool:
     """Tell whether the program can choose between two results that measure different things."""
-    (ones, one_tree), (others, other_tree) = map(_flattened, (one, other))
-    return one_tree == other_tree and all(map(_is_mean, ones + others))
+    (ones, one_tree), (others, other_tree) = map(_flatten, (one, other))
+    return one_tree == other_tree and all(map(_is_expval, ones + others))
 
 
-def chosen(pred: Any, one: object, other: object) -> Any:
+def select_measurements(pred: Any, one: object, other: object) -> Any:
     """Return measurements with the values of ``one`` where a condition holds, else of ``other``.
 
     Each is the expectation value of a sum in which one of the observables has coefficient zero.
     """
     weight = jnp.where(pred, 1.0, 0.0)
 
-    def mean(a: Any, b: Any) -> Any:
+    def combine_expvals(a: Any, b: Any) -> Any:
         with QueuingManager.stop_recording():
             return qml.expval(qml.ops.LinearCombination([weight, 1 - weight], [a.obs, b.obs]))
 
-    return jax.tree.map(mean, one, other, is_leaf=is_measurement)
+    return jax.tree.map(combine_expvals, one, other, is_leaf=is_measurement)
 
 
-def _is_mean(leaf: Any) -> bool:
+def _is_expval(leaf: Any) -> bool:
     """Tell whether a leaf is an expectation value, which is linear in its observable."""
     return isinstance(leaf, qml.measurements.ExpectationMP) and leaf.mv is None
 
 
-def _measurements(result: PyTree) -> list[Any]:
-    return list(filter(is_measurement, _flattened(result)[0]))
+def _find_measurements(result: PyTree) -> list[Any]:
+    return list(filter(is_measurement, _flatten(result)[0]))
 
 
-def _flattened(result: PyTree) -> tuple[list[Any], Any]:
+def _flatten(result: PyTree) -> tuple[list[Any], Any]:
     return jax.tree.flatten(result, is_leaf=is_measurement)

@@ -6,17 +6,19 @@ from typing import Any
 import pennylane as qml
 
 # The stages in front of transforms, by PennyLane's names for them.
-_FIRST, _LOWERED = "Before Tape Transforms", "Before MLIR Passes"
-_ALL = ("all", "all-mlir")
+_FIRST_STAGE, _LOWERED_STAGE = "Before Tape Transforms", "Before MLIR Passes"
+_ALL_LEVELS = ("all", "all-mlir")
 
 
 def has_several_levels(level: Any) -> bool:
     """Tell whether specs are asked for at several levels."""
     is_one = level is None or isinstance(level, str | int | slice)
-    return level in _ALL if isinstance(level, str) else not is_one
+    return level in _ALL_LEVELS if isinstance(level, str) else not is_one
 
 
-def specs_at_levels(specs: Callable[..., Any], qnode: qml.QNode, level: Any) -> Callable[..., Any]:
+def count_resources_at_levels(
+    specs: Callable[..., Any], qnode: qml.QNode, level: Any
+) -> Callable[..., Any]:
     """Return what counts the resources of a QNode at several levels.
 
     Args:
@@ -24,14 +26,14 @@ def specs_at_levels(specs: Callable[..., Any], qnode: qml.QNode, level: Any) -> 
         qnode: the QNode.
         level: ``"all"``, ``"all-mlir"``, or numbers and markers.
     """
-    stages = list(_stages(qnode))
+    stages = list(_iterate_stages(qnode))
     if level == "all-mlir":
-        start = next(number for number, (name, _) in enumerate(stages) if name == _LOWERED)
+        start = next(number for number, (name, _) in enumerate(stages) if name == _LOWERED_STAGE)
         chosen: Iterable[int] = range(start, len(stages))
     elif level == "all":
         chosen = range(len(stages))
     else:
-        chosen = [_number("qml.specs", each, stages) for each in level]
+        chosen = [_find_stage("qml.specs", each, stages) for each in level]
 
     def count(*args: Any, **kwargs: Any) -> Any:
         names: dict[int, str] = {}
@@ -52,7 +54,7 @@ def specs_at_levels(specs: Callable[..., Any], qnode: qml.QNode, level: Any) -> 
     return count
 
 
-def _stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
+def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
     """Yield the name of each stage, and how many transforms come before it.
 
     Transforms that only know tapes come before the circuit is lowered.
@@ -63,7 +65,7 @@ def _stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
     seen: dict[str, int] = {}
     for applied in range(len(pipeline) + 1):
         if applied == 0 and n_tape:
-            yield _FIRST, 0
+            yield _FIRST_STAGE, 0
         elif applied:
             transform = pipeline[applied - 1]
             name = transform.pass_name or transform.tape_transform.__name__
@@ -71,7 +73,7 @@ def _stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
             seen[name] = seen.get(name, 0) + 1
             yield name if seen[name] == 1 else f"{name}-{seen[name]}", applied
         if applied == n_tape:
-            yield _LOWERED, applied
+            yield _LOWERED_STAGE, applied
 
 
 def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any]:
@@ -89,19 +91,19 @@ def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any
             f"draw_graph: a level is one of a circuit, and {function!r} is no QNode. Leave the "
             "level out, or draw the QNode that it calls."
         )
-    stages = list(_stages(function))
-    _, applied = stages[_number("draw_graph", level, stages)]
+    stages = list(_iterate_stages(function))
+    _, applied = stages[_find_stage("draw_graph", level, stages)]
     draw: Callable[..., Any] = qml.draw_mpl(function, level=applied)
     return draw
 
 
-def _number(what: str, level: Any, stages: list[tuple[str, int]]) -> int:
+def _find_stage(tool_name: str, level: Any, stages: list[tuple[str, int]]) -> int:
     names = [name for name, _ in stages]
     if level in names:
         return names.index(level)
     if isinstance(level, int) and 0 <= level < len(stages):
         return level
     raise ValueError(
-        f"{what}: {level!r} is no level of this circuit, which has 0 to {len(stages) - 1}, by name "
-        f"{', '.join(map(repr, names))}."
+        f"{tool_name}: {level!r} is no level of this circuit, which has 0 to {len(stages) - 1}, "
+        f"by name {', '.join(map(repr, names))}."
     )

@@ -25,20 +25,20 @@ from bellhop.errors import CompileError
 
 
 @dataclass
-class _Loan:
+class _AllocatedWire:
     """A wire of the device that stands for an allocated wire.
 
     Attributes:
         wire: the wire of the device.
         was_zero: whether it was in the state zero when it was allocated.
         is_restored: whether the quantum function promises to restore its state.
-        part: how deep in loops and branches it was allocated.
+        depth: how deep in loops and branches it was allocated.
     """
 
     wire: Any
     was_zero: bool
     is_restored: bool
-    part: int
+    depth: int
 
 
 class Allocations:
@@ -54,8 +54,8 @@ class Allocations:
         self._where = where
         # The free wires, those in the state zero and others; the last one is taken first.
         self._free: dict[bool, list[Any]] | None = None
-        self._loans: dict[Any, _Loan] = {}
-        self._part = 0
+        self._allocated: dict[Any, _AllocatedWire] = {}
+        self._depth = 0
 
     @staticmethod
     def is_allocation(op: Any) -> bool:
@@ -79,7 +79,7 @@ class Allocations:
                 free[is_zero] = max(free[is_zero] - 1, 0)
         return needed
 
-    def take(self, op: Any, reset: Callable[[Any], Any]) -> None:
+    def apply(self, op: Any, reset: Callable[[Any], Any]) -> None:
         """Allocate or deallocate the wires of an operation.
 
         Args:
@@ -96,19 +96,19 @@ class Allocations:
                 self._deallocate(label, reset)
 
     @contextmanager
-    def part(self) -> Iterator[None]:
+    def enter_part(self) -> Iterator[None]:
         """Trace a part of the circuit, or decorate it: a loop's body, or a branch."""
         before = self._free and {is_zero: list(wires) for is_zero, wires in self._free.items()}
-        self._part += 1
+        self._depth += 1
         try:
             yield
-            if any(loan.part == self._part for loan in self._loans.values()):
+            if any(loan.depth == self._depth for loan in self._allocated.values()):
                 raise CompileError(
                     f"{self._where}: a loop or a branch allocates a wire and does not deallocate "
                     "it. Call qml.deallocate there, or use `with qml.allocate(...)`."
                 )
         finally:
-            self._part -= 1
+            self._depth -= 1
             # It leaves each wire as it was, however often it runs.
             self._free = before
 
@@ -116,7 +116,7 @@ class Allocations:
         self, label: Wire, reset: Callable[[Any], Any], *, state: str, restored: bool
     ) -> None:
         if self._free is None:
-            self._free = {True: list(reversed(self._wires.spare())), False: []}
+            self._free = {True: list(reversed(self._wires.find_spare())), False: []}
         is_zero = bool(self._free[True]) if state == "zero" else not self._free[False]
         if not self._free[is_zero]:
             raise CompileError(
@@ -126,25 +126,25 @@ class Allocations:
         wire = self._free[is_zero].pop()
         if state == "zero" and not is_zero:
             reset(wire)
-        self._loans[label] = _Loan(wire, is_zero, restored, self._part)
-        self._wires.lend(label, wire)
+        self._allocated[label] = _AllocatedWire(wire, is_zero, restored, self._depth)
+        self._wires.map_allocated(label, wire)
 
     def _deallocate(self, label: Wire, reset: Callable[[Any], Any]) -> None:
-        loan = self._loans.get(label)
+        loan = self._allocated.get(label)
         if self._free is None or loan is None:
             raise CompileError(
                 f"{self._where}: it deallocates a wire that is not allocated. Call "
                 "qml.deallocate once for each."
             )
-        if loan.part != self._part:
+        if loan.depth != self._depth:
             raise CompileError(
                 f"{self._where}: a loop or a branch deallocates a wire that was allocated outside "
                 "of it. Move the one to the other."
             )
-        del self._loans[label]
+        del self._allocated[label]
         is_zero = loan.was_zero and loan.is_restored
-        if self._part and loan.was_zero and not is_zero:
+        if self._depth and loan.was_zero and not is_zero:
             reset(loan.wire)
             is_zero = True
         self._free[is_zero].append(loan.wire)
-        self._wires.take_back(label)
+        self._wires.unmap_allocated(label)

@@ -13,16 +13,16 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # What JAX raises where PennyLane asks a gate for the value of a number.
-ASKS_FOR_NUMBER = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+CONCRETIZATION_ERRORS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
 @contextmanager
-def naming(op: qml.operation.Operator, where: str) -> Iterator[None]:
+def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[None]:
     """Name an operation in the error of what asks inside for the value of a number."""
     try:
         yield
-    except ASKS_FOR_NUMBER as error:
-        power = _computed_power(op)
+    except CONCRETIZATION_ERRORS as error:
+        power = _find_traced_power(op)
         if power is not None:
             raise CompileError(
                 f"{where}: qml.pow raises {power.base.name} to a power that the program computes, "
@@ -37,7 +37,7 @@ def naming(op: qml.operation.Operator, where: str) -> Iterator[None]:
         ) from error
 
 
-def _computed_power(op: qml.operation.Operator) -> qml.ops.Pow | None:
+def _find_traced_power(op: qml.operation.Operator) -> qml.ops.Pow | None:
     """Return the operator of which an operation is made, if that is a power by a traced number."""
     while isinstance(op, qml.ops.SymbolicOp):
         if isinstance(op, qml.ops.Pow) and is_dynamic(op.z):

@@ -15,21 +15,21 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.concretization_errors import ASKS_FOR_NUMBER
-from bellhop.circuits.gates.real_imag_inference import parts_of_number
+from bellhop.circuits.gates.concretization_errors import CONCRETIZATION_ERRORS
+from bellhop.circuits.gates.real_imag_inference import find_nonzero_parts
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
-from bellhop.circuits.gates.traced_powers import gates_of_computed_power
+from bellhop.circuits.gates.traced_powers import decompose_traced_power
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # How deep decompositions may nest before they are taken to go on for ever.
-DECOMPOSITION_DEPTH = 50
+MAX_DECOMPOSITION_DEPTH = 50
 
-NOTHING_TO_APPLY = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
+IGNORED_OPERATIONS = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 
 # Up to here, an operation that nobody decomposes is applied as its matrix.
-_MATRIX_WIRES = 10
+_MAX_MATRIX_WIRES = 10
 
 _ROTATIONS = {
     "X": qml.RX,
@@ -41,7 +41,7 @@ _ROTATIONS = {
 }
 
 
-def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
+def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
     """Return what an operation consists of, in order; None where nobody knows.
 
     Args:
@@ -49,10 +49,10 @@ def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
         depth: how many decompositions it comes of.
     """
     with qml.QueuingManager.stop_recording():
-        rotation = rotation_of(op)
+        rotation = find_rotation(op)
         if rotation is not None:
             return [rotation]
-        power = _power_by_matrix(op)
+        power = _decompose_power(op)
         if power is not None:
             return power
         if op.name == "TmpPauliRot":
@@ -65,16 +65,16 @@ def parts_of(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
             return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
         # That of a qutrit's observable is inherited from Hermitian.
         has_parts = op.has_decomposition and not isinstance(op, qml.THermitian)
-        if depth < DECOMPOSITION_DEPTH and not is_damping(op) and has_parts:
-            return decomposition_of(op)
-        if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MATRIX_WIRES:
+        if depth < MAX_DECOMPOSITION_DEPTH and not is_nonunitary_exponential(op) and has_parts:
+            return decompose_with_pennylane(op)
+        if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MAX_MATRIX_WIRES:
             matrix = op.matrix()
             if matrix.shape[-1] == 2 ** len(op.wires):  # not that of a qutrit gate
                 return [qml.QubitUnitary(matrix, wires=op.wires)]
     return None
 
 
-def _power_by_matrix(op: qml.operation.Operator) -> Sequence[Any] | None:
+def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
     """Return the gates of a power that follow from the matrix of its base; None for others."""
     if not isinstance(op, qml.ops.Pow):
         return None
@@ -87,33 +87,33 @@ def _power_by_matrix(op: qml.operation.Operator) -> Sequence[Any] | None:
         try:
             # A rotation by a multiple of its angle needs no value.
             op.base.pow(op.z)
-        except (*ASKS_FOR_NUMBER, qml.exceptions.PowUndefinedError):
-            return gates_of_computed_power(op)
+        except (*CONCRETIZATION_ERRORS, qml.exceptions.PowUndefinedError):
+            return decompose_traced_power(op)
         return None
-    return gates_of_computed_power(op)
+    return decompose_traced_power(op)
 
 
-def decomposition_of(op: qml.operation.Operator) -> Sequence[Any]:
+def decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
     """Return what PennyLane decomposes an operation into."""
     parts: Any = op.decomposition()
     # A power of an evolution is one evolution, which PennyLane does not put into a list.
     return [parts] if isinstance(parts, qml.operation.Operator) else parts
 
 
-def decomposition_inside(op: qml.operation.Operator) -> Sequence[Any]:
+def decompose_base(op: qml.operation.Operator) -> Sequence[Any]:
     """Return what PennyLane decomposes an operation into, of which only the form is taken off.
 
     What is controlled is decomposed first: ``ctrl(pow(RX(x), z))`` is ``ctrl(RX(z x))``, where
     PennyLane looks at the number ``x``.
     """
-    base, adjoint, controls = split(op, ())
+    base, adjoint, controls = strip_modifiers(op, ())
     if not base.has_decomposition:
-        return decomposition_of(op)
-    parts = decomposition_of(base)
-    return [in_form(part, adjoint, controls) for part in (parts[::-1] if adjoint else parts)]
+        return decompose_with_pennylane(op)
+    parts = decompose_with_pennylane(base)
+    return [add_modifiers(part, adjoint, controls) for part in (parts[::-1] if adjoint else parts)]
 
 
-def split(
+def strip_modifiers(
     op: qml.operation.Operator, gates: Container[str]
 ) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
     """Take adjoints and controls off an operation, as far as the device wants it.
@@ -136,7 +136,7 @@ def split(
             return op, adjoint, controls
 
 
-def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
+def add_modifiers(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
     """Return an operation inverted, and with controls, as given."""
     if not adjoint and not controls:
         return part
@@ -149,7 +149,7 @@ def in_form(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> An
     return part
 
 
-def phase_of_controls(
+def decompose_controlled_phase(
     phase: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]
 ) -> list[qml.operation.Operator]:
     """Return a controlled global phase as gates; its decomposition is none, without controls."""
@@ -164,24 +164,26 @@ def phase_of_controls(
     return [*flips, shift, *flips]
 
 
-def end_well(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
+def can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
     """Tell whether a device applies all that operations consist of in the end."""
     for op in operations:
-        base, adjoint, controls = split(op, gates)
-        if isinstance(base, NOTHING_TO_APPLY) or is_control_flow(base):
+        base, adjoint, controls = strip_modifiers(op, gates)
+        if isinstance(base, IGNORED_OPERATIONS) or is_control_flow(base):
             continue
-        if gates.applies(base.name, adjoint=adjoint, controlled=bool(controls)):
+        if gates.can_apply(base.name, adjoint=adjoint, controlled=bool(controls)):
             continue
-        parts = parts_of(base, depth)
+        parts = decompose(base, depth)
         if parts is None:
             return False
-        inner = [in_form(part, adjoint, controls) for part in parts]
-        if not end_well(inner, depth + 1, gates):
+        inner = [add_modifiers(part, adjoint, controls) for part in parts]
+        if not can_decompose_fully(inner, depth + 1, gates):
             return False
     return True
 
 
-def not_applied(op: qml.operation.Operator, where: str, written: str = "") -> CompileError:
+def unsupported_operation_error(
+    op: qml.operation.Operator, where: str, written: str = ""
+) -> CompileError:
     """Return the error of an operation that neither the device nor PennyLane knows how to apply.
 
     Args:
@@ -196,21 +198,23 @@ def not_applied(op: qml.operation.Operator, where: str, written: str = "") -> Co
             "that comes after folding."
         )
     part = f" ({written} consists of it)" if written not in ("", op.name) else ""
-    other = "qml.device('default.mixed', wires=...)" if _makes_mixtures(op) else "another device"
+    other = (
+        "qml.device('default.mixed', wires=...)" if _is_mixed_operation(op) else "another device"
+    )
     return CompileError(
         f"{where}: the device does not apply {op.name}{part}, and PennyLane has no decomposition "
         f"of it. Use gates that the device has, or {other}."
     )
 
 
-def _makes_mixtures(op: qml.operation.Operator) -> bool:
+def _is_mixed_operation(op: qml.operation.Operator) -> bool:
     """Tell whether an operation is a channel of qubits, or prepares a mixture of them."""
     if isinstance(op, qml.operation.Channel):
         return op.name not in qml.ops.qutrit.__all__
     return isinstance(op, qml.QubitDensityMatrix)
 
 
-def rotation_of(op: qml.operation.Operator) -> Any | None:
+def find_rotation(op: qml.operation.Operator) -> Any | None:
     """Return the rotation that ``qml.exp`` or ``qml.evolve`` of a Pauli word is.
 
     Args:
@@ -225,7 +229,7 @@ def rotation_of(op: qml.operation.Operator) -> Any | None:
     if words is None or len(words) != 1:
         return None
     ((word, factor),) = words.items()
-    angle = _angle(op, factor)
+    angle = _find_angle(op, factor)
     if angle is None:
         return None
     letters = "".join(word.values())
@@ -238,33 +242,37 @@ def rotation_of(op: qml.operation.Operator) -> Any | None:
     return qml.PauliRot(angle, letters, wires=list(word))
 
 
-def is_damping(op: qml.operation.Operator) -> bool:
+def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
     """Tell whether an exponential need not be unitary; such a one is no gate but has a matrix."""
-    return isinstance(op, qml.ops.Exp) and parts_of_number(_exponent(op)).real
+    return isinstance(op, qml.ops.Exp) and find_nonzero_parts(_get_exponent(op)).real
 
 
-def _angle(op: qml.operation.Operator, factor: Any) -> Any | None:
+def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
     """Return ``x`` of ``exp(-i x word / 2)``; None where it may not be real."""
     if isinstance(op, qml.ops.Evolution) and not jnp.iscomplexobj(op.param):
         # Its generator is Hermitian.
         return 2 * op.param * np.real(factor)
-    exponent = _exponent(op) * factor
-    if parts_of_number(exponent).real:
+    exponent = _get_exponent(op) * factor
+    if find_nonzero_parts(exponent).real:
         return None
     return -2 * (jnp.imag(exponent) if is_dynamic(exponent) else np.imag(exponent))
 
 
-def _exponent(op: qml.operation.Operator) -> Any:
+def _get_exponent(op: qml.operation.Operator) -> Any:
     """Return what the base of an exponential is multiplied by."""
     return -1j * op.param if isinstance(op, qml.ops.Evolution) else op.coeff
 
 
-def embedded(op: qml.operation.Operator) -> qml.operation.Operator:
+def convert_embedding(op: qml.operation.Operator) -> qml.operation.Operator:
     """Return the state preparation that an amplitude embedding is, and others as they are."""
-    return _prepared(op.data[0], op.wires) if isinstance(op, qml.AmplitudeEmbedding) else op
+    return (
+        _make_state_preparation(op.data[0], op.wires)
+        if isinstance(op, qml.AmplitudeEmbedding)
+        else op
+    )
 
 
-def prepared_together(operations: Sequence[Any]) -> list[Any]:
+def merge_preparations(operations: Sequence[Any]) -> list[Any]:
     """Return the operations that a circuit begins with, its preparations as one of all their wires.
 
     Devices prepare a state once, and what others decompose to has no derivative by an amplitude
@@ -277,10 +285,10 @@ def prepared_together(operations: Sequence[Any]) -> list[Any]:
     states = [op.data[0] for op in first]
     is_traced = any(map(is_dynamic, states))
     state = functools.reduce(jnp.kron if is_traced else np.kron, states)
-    return [_prepared(state, wires), *operations[len(first) :]]
+    return [_make_state_preparation(state, wires), *operations[len(first) :]]
 
 
-def _prepared(state: Any, wires: Any) -> qml.StatePrep:
+def _make_state_preparation(state: Any, wires: Any) -> qml.StatePrep:
     with qml.QueuingManager.stop_recording():
         return qml.StatePrep(state, wires=wires, validate_norm=False)
 

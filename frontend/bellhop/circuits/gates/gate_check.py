@@ -6,7 +6,7 @@ import pennylane as qml
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
-_MOST_CHECKED_WIRES = 8
+_MAX_CHECKED_WIRES = 8
 _OBSERVABLES = (
     qml.Hermitian,
     qml.Projector,
@@ -21,7 +21,7 @@ _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 
 
 def check_is_gate(
-    op: qml.operation.Operator, where: str, *, is_part: bool, applies_matrices: bool
+    op: qml.operation.Operator, where: str, *, is_part: bool, can_apply_matrices: bool
 ) -> None:
     """Refuse what stands among the operations of a circuit and is none.
 
@@ -29,7 +29,7 @@ def check_is_gate(
         op: the operation.
         where: the QNode, for errors.
         is_part: whether it is a part of another operation.
-        applies_matrices: whether the device is one on which PennyLane applies the matrix of an
+        can_apply_matrices: whether the device is one on which PennyLane applies the matrix of an
             observable; it must be unitary then, as that of a gate is.
 
     Raises:
@@ -42,7 +42,7 @@ def check_is_gate(
         )
     if not isinstance(op, _OBSERVABLES) or is_part:
         return
-    if not (applies_matrices and _is_known_unitary(op)):
+    if not (can_apply_matrices and _is_static_unitary(op)):
         raise CompileError(
             f"{where}: the observable {op.name} stands where gates are collected. Make it where "
             "it is measured, after all loops, or outside the QNode; what projects a wire is "
@@ -50,9 +50,9 @@ def check_is_gate(
         )
 
 
-def _is_known_unitary(op: qml.operation.Operator) -> bool:
+def _is_static_unitary(op: qml.operation.Operator) -> bool:
     """Return whether an operator has a unitary matrix that is known while tracing."""
-    if any(map(is_dynamic, (*op.data, *op.wires))) or len(op.wires) > _MOST_CHECKED_WIRES:
+    if any(map(is_dynamic, (*op.data, *op.wires))) or len(op.wires) > _MAX_CHECKED_WIRES:
         return False
     if not op.has_matrix:
         return False

@@ -6,29 +6,29 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.gates.operator_data import parameters_of, with_parameters
+from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.precision import is_inexact_type
 
 
-def not_in_half(operator: Any) -> Any:
+def promote_half_precision(operator: Any) -> Any:
     """Return an operator with its numbers in single precision where they are in half.
 
     JAX has numbers in half precision, in which no simulator computes.
     """
-    parameters = parameters_of(operator)
-    data = list(map(_at_least_single, parameters))
+    parameters = get_parameters(operator)
+    data = list(map(_promote, parameters))
     if all(new is old for new, old in zip(data, parameters, strict=True)):
         return operator
-    return with_parameters(operator, data)
+    return replace_parameters(operator, data)
 
 
-def _at_least_single(value: Any) -> Any:
+def _promote(value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
-    if dtype is None or not _is_in_half(dtype):
+    if dtype is None or not _is_half_precision(dtype):
         return value
     return value.astype(np.float32)
 
 
 @functools.cache
-def _is_in_half(dtype: Any) -> bool:
+def _is_half_precision(dtype: Any) -> bool:
     return is_inexact_type(dtype) and jnp.finfo(dtype).bits < 32

@@ -18,27 +18,27 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop_mlir.dialects.gate import Gate
 
 
-def may_change_norm(gates: Sequence[Gate], *, if_computed: bool) -> bool:
+def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
     """Tell whether there is a gate whose matrix need not be unitary.
 
     Args:
         gates: a run of them.
-        if_computed: whether that is so of matrices that the program computes.
+        if_traced: whether that is so of matrices that the program computes.
     """
-    return any(_may_change_norm(gate, if_computed) for gate in gates)
+    return any(_may_change_norm(gate, if_traced) for gate in gates)
 
 
-def _may_change_norm(gate: Gate, if_computed: bool) -> bool:
+def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False
     if gate.slots[0] >= 0:
-        return if_computed
+        return if_traced
     # The slots of a matrix are those of one array.
     matrix = np.asarray(gate.constants).view(complex).reshape((2 ** len(gate.wires),) * 2)
     return not np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)), atol=1e-8)
 
 
-def only_unitary(op: qml.operation.Operator) -> qml.operation.Operator:
+def mask_nonunitary(op: qml.operation.Operator) -> qml.operation.Operator:
     """Return a matrix or diagonal, with NaN in it if it is computed and not unitary."""
     (value,) = op.data
     if not is_dynamic(value):

@@ -4,8 +4,8 @@ PennyLane's ``Evolution.data`` is the time alone, and ``bind_new_parameters`` as
 coefficients of what evolves too::
 
     op = qml.evolve(0.5 * qml.X(0), 0.3)      # op.data is (0.3,)
-    parameters_of(op)                         # (-0.3j, 0.5)
-    with_parameters(op, (-0.6j, 0.5))         # exp(-0.6j * 0.5 X)
+    get_parameters(op)                         # (-0.3j, 0.5)
+    replace_parameters(op, (-0.6j, 0.5))         # exp(-0.6j * 0.5 X)
 """
 
 import functools
@@ -17,45 +17,47 @@ import pennylane as qml
 from pennylane.ops.functions import bind_new_parameters
 
 
-def parameters_of(op: qml.operation.Operator) -> tuple[Any, ...]:
-    """Return all parameters of an operator, as ``with_parameters`` takes them."""
-    return tuple(_in_full(op).data)
+def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
+    """Return all parameters of an operator, as ``replace_parameters`` takes them."""
+    return tuple(_expand_evolutions(op).data)
 
 
-def with_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
+def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
     """Return an operator with other parameters, or itself where they are its own."""
-    in_full = _in_full(op)
+    in_full = _expand_evolutions(op)
     if all(new is old for new, old in zip(parameters, in_full.data, strict=True)):
         return op
     with qml.QueuingManager.stop_recording():
         return bind_new_parameters(in_full, parameters)
 
 
-def _in_full(op: qml.operation.Operator) -> Any:
+def _expand_evolutions(op: qml.operation.Operator) -> Any:
     """Return an operator with exponentials, whose data is all of it, in place of evolutions."""
     # Most are words, or gates that have numbers alone: to flatten them takes longer.
     kind: Any = type(op)
-    if not op.data or _has_numbers_alone(kind) or op.pauli_rep is not None:
+    if not op.data or _has_plain_data(kind) or op.pauli_rep is not None:
         return op
     if op._flatten()[0] is op.data or not any(
-        map(_hides_data, jax.tree.leaves(op, is_leaf=_hides_data))
+        map(_has_hidden_data, jax.tree.leaves(op, is_leaf=_has_hidden_data))
     ):
         return op
     with qml.QueuingManager.stop_recording():
         return jax.tree.map(
-            lambda leaf: _exponential(leaf) if _hides_data(leaf) else leaf, op, is_leaf=_hides_data
+            lambda leaf: _to_exponential(leaf) if _has_hidden_data(leaf) else leaf,
+            op,
+            is_leaf=_has_hidden_data,
         )
 
 
 @functools.cache
-def _has_numbers_alone(kind: Any) -> bool:
+def _has_plain_data(kind: Any) -> bool:
     """Tell of a class of operators that nothing else is in them, as PennyLane has it."""
     return kind._flatten is qml.operation.Operator._flatten
 
 
-def _hides_data(leaf: Any) -> bool:
+def _has_hidden_data(leaf: Any) -> bool:
     return isinstance(leaf, qml.ops.Evolution) and bool(leaf.base.data)
 
 
-def _exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
-    return qml.ops.Exp(_in_full(op.base), -1j * op.param)
+def _to_exponential(op: qml.ops.Evolution) -> qml.ops.Exp:
+    return qml.ops.Exp(_expand_evolutions(op.base), -1j * op.param)

@@ -14,7 +14,7 @@ from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.circuits.ir.wires import is_dynamic
 
 # To look at more equations takes time.
-_DEPTH = 20
+_MAX_DEPTH = 20
 
 _LINEAR = frozenset((
     "broadcast_in_dim", "conj", "convert_element_type", "copy", "dynamic_slice", "gather", "neg",
@@ -32,7 +32,7 @@ class NonzeroParts(NamedTuple):
 _BOTH = NonzeroParts(True, True)
 
 
-def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
+def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
     """Return which parts a number has, or an array of them."""
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)
@@ -43,7 +43,7 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
     if eqn is None or not depth:
         return _BOTH
     name = eqn.primitive.name
-    operands = (parts_of_number(each, depth - 1) for each in eqn.in_tracers)
+    operands = (find_nonzero_parts(each, depth - 1) for each in eqn.in_tracers)
     if name in _LINEAR:
         return next(operands)
     if name not in ("mul", "div", "add", "add_any", "sub", "complex"):
@@ -63,10 +63,10 @@ def parts_of_number(number: Any, depth: int = _DEPTH) -> NonzeroParts:
 def is_hermitian(op: Any) -> bool:
     """Tell whether an operator is Hermitian, whatever the numbers that the program computes."""
     if op.pauli_rep is not None:
-        return not any(parts_of_number(factor).imaginary for factor in op.pauli_rep.values())
+        return not any(find_nonzero_parts(factor).imaginary for factor in op.pauli_rep.values())
     if isinstance(op, qml.ops.Exp | qml.ops.SProd):
         factor = op.coeff if isinstance(op, qml.ops.Exp) else op.scalar
-        return not parts_of_number(factor).imaginary and is_hermitian(op.base)
+        return not find_nonzero_parts(factor).imaginary and is_hermitian(op.base)
     if isinstance(op, qml.ops.CompositeOp):
         commute = isinstance(op, qml.ops.Sum) or len(op.wires) == sum(len(o.wires) for o in op)
         return commute and all(map(is_hermitian, op))

@@ -32,7 +32,7 @@ from pennylane.gradients.finite_difference import finite_diff_coeffs
 from pennylane.operation import GeneratorUndefinedError
 
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.seeds import random_key
+from bellhop.circuits.ir.seeds import make_random_key
 
 # No shift changes the results.
 NO_FREQUENCIES = 0
@@ -52,11 +52,11 @@ _WITHOUT_GENERATOR: dict[Any, int] = {
 # Up to here, the eigenvalues of a generator are computed.
 _GENERATOR_WIRES = 6
 _NO_TERMS = np.zeros((0, 2))
-_TERMS_OF_AMPLITUDE = np.array([[0.5, 1.0], [-0.5, -1.0]])
+_AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 
 @functools.cache
-def frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
+def find_frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
     """Return the bits of the frequencies of each of a gate's parameters.
 
     Args:
@@ -66,7 +66,7 @@ def frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
     """
     if gate in _WITHOUT_GENERATOR:
         return _WITHOUT_GENERATOR[gate]
-    eigenvalues = _eigenvalues(gate, n_wires)
+    eigenvalues = _find_eigenvalues(gate, n_wires)
     if eigenvalues is None:
         return UNKNOWN_FREQUENCIES
     if is_controlled:
@@ -78,7 +78,7 @@ def frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
     return sum(1 << (int(half) - 1) for half in halves if half > 0)
 
 
-def _eigenvalues(gate: Any, n_wires: int) -> Any:
+def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
     if gate in (qml.MultiRZ, qml.PauliRot, qml.Rot):
         return np.array([-0.5, 0.5])
     if gate is qml.GlobalPhase:
@@ -99,12 +99,12 @@ class ShiftRules:
     """Derivatives by each of a circuit's parameters, as sums of terms.
 
     Attributes:
-        of_parameters: the number of the rule of each parameter.
+        rule_indices: the number of the rule of each parameter.
         terms: of each rule a matrix: coefficient and shift of each term.  The last rule is that
             of all parameters that only the run counts.
     """
 
-    of_parameters: np.ndarray
+    rule_indices: np.ndarray
     terms: tuple[np.ndarray, ...]
 
     def attributes(self) -> dict[str, Any]:
@@ -117,17 +117,17 @@ class ShiftRules:
         }
 
 
-def parameter_shift(parameters: bytes, of_dynamic: int) -> ShiftRules:
+def make_parameter_shift_rules(parameters: bytes, dynamic_bits: int) -> ShiftRules:
     """Return the exact rules.
 
     Args:
         parameters: the bits of the frequencies of each parameter.
-        of_dynamic: those of all parameters that only the run counts.
+        dynamic_bits: those of all parameters that only the run counts.
     """
-    return _rules(parameters, of_dynamic, _exact_terms)
+    return _make_rules(parameters, dynamic_bits, _compute_exact_terms)
 
 
-def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRules:
+def make_custom_shift_rules(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRules:
     """Return the exact rules at shifts that are given for each parameter.
 
     Raises:
@@ -137,7 +137,7 @@ def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> Sh
         raise ValueError(f"there are {len(parameters)} parameters, and shifts of {len(shifts)}")
     terms = []
     for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
-        present = _present(bits)
+        present = _list_frequencies(bits)
         if len(present) != len(given):
             raise ValueError(
                 f"parameter {number} needs a shift for each of its frequencies, {len(present)}, "
@@ -147,39 +147,41 @@ def shifted_as_given(parameters: bytes, shifts: Sequence[Sequence[float]]) -> Sh
     return ShiftRules(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
 
 
-def finite_differences(parameters: bytes, of_dynamic: int, terms: np.ndarray) -> ShiftRules:
+def make_difference_rules(parameters: bytes, dynamic_bits: int, terms: np.ndarray) -> ShiftRules:
     """Return rules of finite differences, for all parameters that change the results."""
-    return _rules(
-        parameters, of_dynamic, lambda bits: _NO_TERMS if bits == NO_FREQUENCIES else terms
+    return _make_rules(
+        parameters, dynamic_bits, lambda bits: _NO_TERMS if bits == NO_FREQUENCIES else terms
     )
 
 
-def difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
+def compute_difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
     """Return coefficient and shift of each term of a finite difference with step ``h``."""
     coefficients, shifts = finite_diff_coeffs(1, approx_order, strategy)
     return np.stack([coefficients / h, shifts * h], axis=1)
 
 
 @functools.cache
-def _exact_terms(bits: int) -> np.ndarray:
+def _compute_exact_terms(bits: int) -> np.ndarray:
     if bits == NO_FREQUENCIES:
         return _NO_TERMS
     if bits == AMPLITUDE:
-        return _TERMS_OF_AMPLITUDE
-    return np.asarray(qml.gradients.generate_shift_rule(_present(bits)))
+        return _AMPLITUDE_TERMS
+    return np.asarray(qml.gradients.generate_shift_rule(_list_frequencies(bits)))
 
 
-def _present(bits: int) -> tuple[float, ...]:
+def _list_frequencies(bits: int) -> tuple[float, ...]:
     return tuple((k + 1) / 2 for k in range(7) if bits >> k & 1)
 
 
-def _rules(parameters: bytes, of_dynamic: int, terms_of: Callable[[int], np.ndarray]) -> ShiftRules:
+def _make_rules(
+    parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
+) -> ShiftRules:
     known, of_parameters = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
-    terms = (*map(terms_of, map(int, known)), terms_of(of_dynamic))
+    terms = (*map(find_rule_terms, map(int, known)), find_rule_terms(dynamic_bits))
     return ShiftRules(of_parameters.astype(np.int32), terms)
 
 
-def random_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
+def draw_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
     """Return rows of ones and minus ones, ``[num_directions, n_params]``.
 
     Args:
@@ -188,7 +190,7 @@ def random_directions(n_params: int, num_directions: int, sampler_rng: int | Non
         sampler_rng: a seed, of which they are those of PennyLane's.
     """
     if sampler_rng is None:
-        return jax.random.rademacher(random_key(), (num_directions, n_params), real_type())
+        return jax.random.rademacher(make_random_key(), (num_directions, n_params), real_type())
     generator = np.random.default_rng(sampler_rng)
     rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
     return jnp.asarray(np.stack(rows), real_type())

@@ -18,7 +18,9 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.tracing.state import current_circuit
 
 
-def making_controlled(kind: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_controlled_constructor(
+    kind: Any, name: str, original: Callable[..., Any]
+) -> Callable[..., Any]:
     """Return what makes an operation, or one between flips where its values are computed.
 
     Args:
@@ -32,37 +34,37 @@ def making_controlled(kind: Any, name: str, original: Callable[..., Any]) -> Cal
     def new(cls: Any, *args: Any, **options: Any) -> Any:
         # A class made of it has arguments of its own.
         is_here = cls is kind and current_circuit() is not None
-        if not is_here or not _any_computed((*args, *options.values())):
+        if not is_here or not _has_dynamic((*args, *options.values())):
             return original(cls, *args, **options)
         given = signature.bind(None, *args, **options)
         values = given.arguments.get(name)
         wires = qml.wires.Wires(given.arguments.get("control_wires", given.arguments.get("wires")))
         if kind is qml.FlipSign and is_dynamic(values) and not values.ndim:
-            values = _bits(values, len(wires))
-        known, flips = split_values(wires[: len(_each(values))], values)
+            values = _to_bits(values, len(wires))
+        known, flips = split_control_values(wires[: len(_to_list(values))], values)
         if not flips:
             return original(cls, *args, **options)
         given.arguments[name] = known
-        return between(flips, cls(*given.args[1:], **given.kwargs))
+        return surround_with_flips(flips, cls(*given.args[1:], **given.kwargs))
 
     return new
 
 
-def _any_computed(values: Sequence[Any]) -> bool:
+def _has_dynamic(values: Sequence[Any]) -> bool:
     return any(
-        is_dynamic(value) or (isinstance(value, list | tuple) and _any_computed(value))
+        is_dynamic(value) or (isinstance(value, list | tuple) and _has_dynamic(value))
         for value in values
     )
 
 
-def split_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
+def split_control_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
     """Return control values that Python knows, and gates that stand around the controlled part.
 
     Args:
         control: wires.
         values: one for each, or one; or None.
     """
-    each = _each(values)
+    each = _to_list(values)
     if not any(map(is_dynamic, each)):
         return values, []
     wires = qml.wires.Wires(control)
@@ -76,19 +78,19 @@ def split_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
     return known, flips
 
 
-def _bits(number: Any, count: int) -> list[Any]:
+def _to_bits(number: Any, count: int) -> list[Any]:
     return [(number >> place) & 1 for place in reversed(range(count))]
 
 
-def _each(values: Any) -> list[Any]:
+def _to_list(values: Any) -> list[Any]:
     has_several = isinstance(values, Sequence) or np.ndim(values) > 0
     return list(values) if has_several else [values]
 
 
-def between(flips: Sequence[Any], op: qml.operation.Operator) -> Any:
+def surround_with_flips(flips: Sequence[Any], op: qml.operation.Operator) -> Any:
     """Return an operation between flips, as one."""
     # The first factor of a product is applied last.
-    return qml.prod(*reversed(flips), op, *reversed([*map(_again, flips)]))
+    return qml.prod(*reversed(flips), op, *reversed([*map(_copy_gate, flips)]))
 
 
 def _flip_unless(value: object, wire: Wire) -> list[Any]:
@@ -97,6 +99,6 @@ def _flip_unless(value: object, wire: Wire) -> list[Any]:
         return [qml.Hadamard(wire), qml.PhaseShift(angle, wire), qml.Hadamard(wire)]
 
 
-def _again(gate: Any) -> Any:
+def _copy_gate(gate: Any) -> Any:
     with qml.QueuingManager.stop_recording():
         return type(gate)(*gate.data, wires=gate.wires)

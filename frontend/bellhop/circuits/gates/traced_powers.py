@@ -20,12 +20,12 @@ import scipy.linalg
 from bellhop.circuits.ir.wires import is_dynamic
 
 # A larger gate would be that many rotations, two to the number of its wires.
-_MOST_WIRES = 5
+_MAX_WIRES = 5
 # Below this, numbers are rounding errors.
-_NOTHING = 1e-12
+_TOLERANCE = 1e-12
 
 
-def power_of_traced(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_power(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``qml.pow`` that asks for the value of no traced exponent.
 
     Args:
@@ -40,7 +40,7 @@ def power_of_traced(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
     return power
 
 
-def gates_of_computed_power(op: qml.operation.Operator) -> list[Any] | None:
+def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
     """Return the gates of a power whose exponent is traced.
 
     The power is the principal one, whose phases are ``z`` times angles above -pi and up to pi.
@@ -57,27 +57,27 @@ def gates_of_computed_power(op: qml.operation.Operator) -> list[Any] | None:
     base = op.base
     if isinstance(base, qml.ops.Controlled):
         return [qml.ctrl(qml.ops.Pow(base.base, op.z), base.control_wires, base.control_values)]
-    matrix = _known_matrix(base)
+    matrix = _find_static_matrix(base)
     if matrix is None:
         return None
     triangle, vectors = scipy.linalg.schur(matrix, output="complex")
     angles = np.angle(np.diagonal(triangle))
     # An eigenvalue of -1 with a rounding error below the axis has the angle pi too.
     angles[angles < -np.pi + 1e-9] += 2 * np.pi
-    rotations = _diagonal_gates(angles, op.z, base.wires)
+    rotations = _make_diagonal_gates(angles, op.z, base.wires)
     if np.allclose(vectors, np.diag(np.diagonal(vectors))):
         return rotations
     before = qml.QubitUnitary(vectors.conj().T, wires=base.wires)
     return [before, *rotations, qml.QubitUnitary(vectors, wires=base.wires)]
 
 
-def _known_matrix(base: qml.operation.Operator) -> np.ndarray | None:
+def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
     """Return the matrix of a unitary gate, if nothing in it is traced and it is small."""
     is_made_of_others = isinstance(base, qml.ops.SymbolicOp | qml.ops.CompositeOp)
     if (
         any(map(is_dynamic, base.data))
         or (is_made_of_others and any(map(is_dynamic, base.wires)))
-        or len(base.wires) > _MOST_WIRES
+        or len(base.wires) > _MAX_WIRES
         or not base.has_matrix
     ):
         return None
@@ -88,7 +88,7 @@ def _known_matrix(base: qml.operation.Operator) -> np.ndarray | None:
     return matrix
 
 
-def _diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
+def _make_diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
     """Return gates of the matrix ``diag(exp(i z angles))``."""
     n_wires = len(wires)
     gates: list[Any] = []
@@ -97,7 +97,7 @@ def _diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
         # The factor of this word of Z in the logarithm.
         factor = np.mean(angles * (-1) ** (bits @ np.array(chosen)))
         word = [wire for wire, is_in in zip(wires, chosen, strict=True) if is_in]
-        if abs(factor) < _NOTHING:
+        if abs(factor) < _TOLERANCE:
             continue
         if not word:
             gates.append(qml.GlobalPhase(-factor * z, wires=wires))

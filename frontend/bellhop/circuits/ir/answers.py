@@ -37,7 +37,7 @@ class MeasurementSite(Protocol):
     def has_mid_circuit(self) -> bool:
         """Whether a wire was measured in the middle of the circuit."""
 
-    def at(self, operation: Any, /) -> AbstractContextManager[None]:
+    def error_location(self, operation: Any, /) -> AbstractContextManager[None]:
         """Add the source line of a measurement process to errors inside of the ``with`` block.
 
         Args:
@@ -71,7 +71,7 @@ class Answers(MeasurementSite, Protocol):
         """
 
     @property
-    def runs_alone(self) -> bool:
+    def has_run_per_shot(self) -> bool:
         """Whether each shot is an execution of its own, which draws one sample."""
 
     @property
@@ -89,11 +89,11 @@ class Answers(MeasurementSite, Protocol):
 
         Returns:
             an array for each request: ``[groups, outcomes]`` for ``Frequencies``, ``[shots,
-            qubits]`` for ``Samples``, ``[shots, 2, wires]`` for ``Snapshots`` and ``[groups,
-            words]`` for ``SnapshotMeans``.
+            qubits]`` for ``Samples``, ``[shots, 2, wires]`` for ``ShadowSnapshots`` and ``[groups,
+            words]`` for ``ShadowMeans``.
         """
 
-    def mean_of_groups(self, value: Any, /) -> Any:
+    def average_over_groups(self, value: Any, /) -> Any:
         """Return the mean over each group of a value of the mid-circuit outcomes.
 
         Args:
@@ -103,7 +103,7 @@ class Answers(MeasurementSite, Protocol):
             array ``[groups, *shape]``: what the present execution contributes to the means.
         """
 
-    def of_each_shot(self, value: Any, /) -> Any:
+    def broadcast_to_shots(self, value: Any, /) -> Any:
         """Return a value of the mid-circuit outcomes for each shot, as an array [shots, *shape]."""
 
 

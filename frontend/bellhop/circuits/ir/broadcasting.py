@@ -34,11 +34,11 @@ class Rows:
         self.size: int | None = None
         self._first = ""
 
-    def at(self, row: Operand) -> "TracedRow":
+    def get_row(self, row: Operand) -> "TracedRow":
         """Return the row with a number, an integer of the program."""
         return TracedRow(self, row)
 
-    def take(self, size: int, name: str) -> None:
+    def register_batch(self, size: int, name: str) -> None:
         """Take note of the batch of an operation."""
         if self.size not in (None, size):
             raise CompileError(
@@ -48,16 +48,16 @@ class Rows:
         if self.size is None:
             self.size, self._first = size, name
 
-    def run(self, function: Callable[[Any], Any], together: Callable[[Any], Any]) -> Any:
+    def map_rows(self, function: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Any:
         """Call a function of the row for each row, or once where nothing has a batch.
 
         Args:
             function: returns the results of a row.
-            together: makes the results of all rows of these, which have the axis of rows.
+            finish: makes the results of all rows of these, which have the axis of rows.
         """
         if self.size is None:
             return function(jnp.int32(0))
-        return together(jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32)))
+        return finish(jax.vmap(function)(jnp.arange(self.size, dtype=jnp.int32)))
 
 
 class TracedRow:
@@ -73,7 +73,7 @@ class TracedRow:
         self._row = row
         self._where = rows.where
 
-    def of(self, op: qml.operation.Operator) -> Any:
+    def select_row(self, op: qml.operation.Operator) -> Any:
         """Return an operation with the parameters of the row.
 
         An operation made of others stays as it is: its parts are asked for when it is decomposed.
@@ -93,8 +93,8 @@ class TracedRow:
             raise CompileError(
                 f"{self._where}: {op.name} has a batch of no parameters. Give it one at least."
             )
-        self._rows.take(size, op.name)
-        if is_made_of_others(op):
+        self._rows.register_batch(size, op.name)
+        if has_nested_parameters(op):
             return op
         params = [
             jnp.asarray(value)[self._row] if jnp.ndim(value) > ndim else value
@@ -102,18 +102,18 @@ class TracedRow:
         ]
         with qml.QueuingManager.stop_recording():
             chosen = qml.ops.functions.bind_new_parameters(op, params)
-        _count_batch_again(chosen)
+        _reset_batch_size(chosen)
         return chosen
 
 
-def is_made_of_others(op: qml.operation.Operator) -> bool:
+def has_nested_parameters(op: qml.operation.Operator) -> bool:
     """Tell whether PennyLane keeps the parameters of an operation in other operations only."""
     while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
         op = op.base
     return not hasattr(op, "ndim_params")
 
 
-def _count_batch_again(op: qml.operation.Operator) -> None:
+def _reset_batch_size(op: qml.operation.Operator) -> None:
     """Let an operation that was copied with other parameters know that they are no batch."""
     while isinstance(op, qml.ops.SymbolicOp):
         op = op.base

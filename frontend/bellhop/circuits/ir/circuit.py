@@ -15,7 +15,7 @@ from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.config import CircuitConfig, Shots
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.ir.results import without_rows
+from bellhop.circuits.ir.results import drop_duplicate_rows
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
 
@@ -35,7 +35,7 @@ class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
     def precision(self) -> Precision:
         """Finds the precision of the results, by the numbers in the circuit."""
 
-    def place(self, operation: Any, site: str, /) -> None:
+    def record_site(self, operation: Any, site: str, /) -> None:
         """Note where the user made an operation or measurement.
 
         Args:
@@ -47,20 +47,20 @@ class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
 class TracedFunction(Protocol):
     """A quantum function that has been traced to a jaxpr with gates, or is traced when needed."""
 
-    def traced(
+    def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> Any:
         """Return the jaxpr with gates, and the measurements in it."""
 
-    def play(
+    def apply_to_circuit(
         self, circuit: GateReceiver, inputs: Sequence[Any], player: Any = None
     ) -> tuple[list[Any], Any]:
         """Apply the gates to a circuit; return the leaves and the structure of the result."""
 
-    def constants(self) -> list[Any]:
+    def get_constants(self) -> list[Any]:
         """Return the arrays of the surrounding program that the function uses."""
 
-    def with_constants(self, constants: Sequence[Any]) -> AbstractContextManager[None]:
+    def override_constants(self, constants: Sequence[Any]) -> AbstractContextManager[None]:
         """Replace these arrays inside of the ``with`` block."""
 
 
@@ -93,7 +93,7 @@ class Circuit:
         """The numbers of shots."""
         return self.config.shots
 
-    def chosen_method(self, circuit: MeasurementSite, leaves: Sequence[Any]) -> str | None:
+    def choose_mcm_method(self, circuit: MeasurementSite, leaves: Sequence[Any]) -> str | None:
         """Return how a circuit with mid-circuit measurements is run; None for one without.
 
         Whatever it is called, with shots each of them is a run whose outcomes are drawn.
@@ -126,7 +126,7 @@ class Circuit:
         """Let JAX's errors name the quantum function where they would name ``run``."""
         return set_function_name(self.config.function, run)
 
-    def results_of_rows(self, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
+    def trace_rows(self, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
         """Return the results of a circuit that is traced into the program: of one run, or a batch.
 
         Args:
@@ -140,7 +140,7 @@ class Circuit:
 
         def run(row: Operand, *inputs: Operand) -> Any:
             nonlocal are_measured, tree
-            results, leaves, tree = run_row(rows.at(row), row, *inputs)
+            results, leaves, tree = run_row(rows.get_row(row), row, *inputs)
             are_measured = list(map(is_measurement, leaves))
             return results
 
@@ -152,11 +152,13 @@ class Circuit:
             return None
         returned = jax.tree.structure(shapes)
 
-        def of_row(row: Operand) -> Any:
+        def evaluate_row(row: Operand) -> Any:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, row, *jax.tree.leaves(self.inputs))
             return jax.tree.unflatten(returned, leaves)
 
-        return rows.run(
-            of_row,
-            lambda all_: without_rows(all_, tree, are_measured, is_vector=self.shots.is_vector),
+        return rows.map_rows(
+            evaluate_row,
+            lambda all_: drop_duplicate_rows(
+                all_, tree, are_measured, is_vector=self.shots.is_vector
+            ),
         )

@@ -14,7 +14,7 @@ import numpy as np
 from jax.core import ShapedArray
 
 from bellhop.circuits.ir.device_spec import DeviceSpec
-from bellhop.circuits.ir.observable_encoding import Product, code_of, code_of_sum
+from bellhop.circuits.ir.observable_encoding import Product, encode_product, encode_sum
 from bellhop.circuits.ir.precision import complex_type, real_type
 
 
@@ -23,7 +23,7 @@ class Measurement:
     """A measurement, with all of it that is static.
 
     Attributes:
-        number: its code begins with it.
+        kind_code: its code begins with it.
         has_adjoint: whether the adjoint method of a plugin differentiates it.
         engine_has_adjoint: whether that of the engine does.
         in_engine: whether the engine measures it.
@@ -31,74 +31,74 @@ class Measurement:
             where the engine has that, ``diff_method`` adds why it is not taken.
     """
 
-    number: ClassVar[int]
+    kind_code: ClassVar[int]
     has_adjoint: ClassVar[bool] = False
     engine_has_adjoint: ClassVar[bool] = False
     in_engine: ClassVar[bool] = True
     obstacle: ClassVar[str] = ""
 
-    def code(self, first_matrix: int) -> tuple[int, ...]:
+    def encode(self, first_matrix: int) -> tuple[int, ...]:
         """Return the runtime's code of the measurement.
 
         Args:
             first_matrix: where the data of matrices begin.
         """
-        return (self.number, *self._operands(first_matrix))
+        return (self.kind_code, *self._encode_operands(first_matrix))
 
     @abstractmethod
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         """Return what follows the number in the code."""
 
-    def result(self, device: DeviceSpec) -> ShapedArray:
+    def result_aval(self, device: DeviceSpec) -> ShapedArray:
         """Return the type of the result."""
-        return ShapedArray(self._shape(device), np.dtype(self._dtype()))
+        return ShapedArray(self._get_shape(device), np.dtype(self._get_dtype()))
 
-    def n_values(self, device: DeviceSpec) -> int:
+    def count_values(self, device: DeviceSpec) -> int:
         """Return how many real numbers the result has."""
-        result = self.result(device)
+        result = self.result_aval(device)
         return result.size * (2 if np.issubdtype(result.dtype, np.complexfloating) else 1)
 
     @abstractmethod
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         """Return the shape of the result."""
 
-    def _dtype(self) -> Any:
+    def _get_dtype(self) -> Any:
         """Return the dtype of the result."""
         return real_type()
 
-    def observable(self) -> tuple[tuple[Product, int | None], ...]:
+    def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
         """Return terms of its observable, and where their coefficients stand if they have some."""
         return ()
 
-    def mean(self) -> "Expval | None":
+    def to_expval(self) -> "Expval | None":
         """Return the mean that a variance is about; None for other measurements."""
         return None
 
 
 @dataclass(frozen=True)
-class _OfObservable(Measurement):
+class _ObservableMoment(Measurement):
     """A moment of an observable.
 
     Attributes:
         terms: each a product.
-        coefficients: first index of the terms' coefficients, or None where the observable is
+        first_coefficient: first index of the terms' coefficients, or None where the observable is
             its only term.
     """
 
     terms: tuple[Product, ...] = ()
-    coefficients: int | None = None
+    first_coefficient: int | None = None
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
-        if self.coefficients is None:
-            return code_of(self.terms[0], first_matrix)
-        return code_of_sum(self.terms, self.coefficients, first_matrix)
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        if self.first_coefficient is None:
+            return encode_product(self.terms[0], first_matrix)
+        return encode_sum(self.terms, self.first_coefficient, first_matrix)
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return ()
 
-    def observable(self) -> tuple[tuple[Product, int | None], ...]:
+    def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
         """Return its terms."""
-        first = self.coefficients
+        first = self.first_coefficient
         return tuple(
             (term, None if first is None else first + number)
             for number, term in enumerate(self.terms)
@@ -106,23 +106,23 @@ class _OfObservable(Measurement):
 
 
 @dataclass(frozen=True)
-class Expval(_OfObservable):
+class Expval(_ObservableMoment):
     """An expectation value."""
 
-    number = 0
+    kind_code = 0
     has_adjoint = engine_has_adjoint = True
 
 
 @dataclass(frozen=True)
-class Var(_OfObservable):
+class Var(_ObservableMoment):
     """A variance: ``E[A**2]``, which is linear in the state, less the square of the mean."""
 
-    number = 1
+    kind_code = 1
     engine_has_adjoint = True
 
-    def mean(self) -> Expval:
+    def to_expval(self) -> Expval:
         """Return the mean of the observable."""
-        return Expval(self.terms, self.coefficients)
+        return Expval(self.terms, self.first_coefficient)
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ class Probs(Measurement):
 
     wires: tuple[int, ...] = ()
 
-    number = 2
+    kind_code = 2
     engine_has_adjoint = True
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
-        return _list(self.wires)
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        return _encode_list(self.wires)
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return (2 ** (len(self.wires) or device.qubits),)
 
 
@@ -151,7 +151,7 @@ class State(Measurement):
 
     name: str = "state"
 
-    number = 3
+    kind_code = 3
     engine_has_adjoint = True
 
     @property
@@ -159,13 +159,13 @@ class State(Measurement):
         """What is not supported, without where that is so."""
         return f"the derivative of qml.{self.name}"
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return (2**device.qubits,)
 
-    def _dtype(self) -> Any:
+    def _get_dtype(self) -> Any:
         return complex_type()
 
 
@@ -179,16 +179,16 @@ _SAMPLES_OR_COUNTS = (
 class Samples(Measurement):
     """The outcomes of all wires, a row for each shot."""
 
-    number = 4
+    kind_code = 4
     obstacle = _SAMPLES_OR_COUNTS
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
-        return _list(())
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        return _encode_list(())
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return device.shots, device.qubits
 
-    def _dtype(self) -> Any:
+    def _get_dtype(self) -> Any:
         return np.uint8
 
     @staticmethod
@@ -216,12 +216,12 @@ class Frequencies(Measurement):
     signs: tuple[int, ...] = ()
     groups: tuple[int, ...] = ()
 
-    number = 5
+    kind_code = 5
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
-        return (*_list(self.wires), *_list(self.signs), *_list(self.groups))
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        return (*_encode_list(self.wires), *_encode_list(self.signs), *_encode_list(self.groups))
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return len(self.groups), 2 ** len(self.wires)
 
     def sum_weights(self, bits: Any, signs: Any, weights: Any) -> Any:
@@ -239,7 +239,7 @@ class Frequencies(Measurement):
         ones = jnp.sum(signs, axis=1)
         signed = jnp.where(ones % 2 == 1, -weights, weights)
         sums = jnp.zeros((len(self.groups), 2 ** bits.shape[1]), signed.dtype)
-        return sums.at[group_of_shot(self.groups), outcome].add(signed)
+        return sums.at[find_shot_groups(self.groups), outcome].add(signed)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class CountedFrequencies(Frequencies):
 
 
 @dataclass(frozen=True)
-class Snapshots(Measurement):
+class ShadowSnapshots(Measurement):
     """The outcomes of wires in a random basis each, and the bases: a classical shadow.
 
     Attributes:
@@ -265,14 +265,14 @@ class Snapshots(Measurement):
     copies: tuple[int, ...] = ()
     recipes: int | None = None
 
-    number = 6
+    kind_code = 6
     in_engine = False  # it has no states whose bases differ from shot to shot
     obstacle = (
         "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
         "qml.shadow_expval of an observable."
     )
 
-    def bases(self) -> np.ndarray | None:
+    def draw_bases(self) -> np.ndarray | None:
         """Return the bases that the seed gives: 0, 1, 2 for X, Y, Z, a row for each shot."""
         if self.seed is None:
             return None
@@ -284,24 +284,24 @@ class Snapshots(Measurement):
             ]
         )
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         if self.recipes is None:
-            return (*_list(self.wires), 0)
+            return (*_encode_list(self.wires), 0)
         return (
-            *_list(self.wires),
+            *_encode_list(self.wires),
             sum(self.copies) * len(self.wires),
             first_matrix + self.recipes,
         )
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return device.shots, 2, len(self.wires)
 
-    def _dtype(self) -> Any:
+    def _get_dtype(self) -> Any:
         return np.uint8
 
 
 @dataclass(frozen=True)
-class SnapshotMeans(Snapshots):
+class ShadowMeans(ShadowSnapshots):
     """The means of Pauli words over snapshots, in each group of shots.
 
     Attributes:
@@ -312,21 +312,21 @@ class SnapshotMeans(Snapshots):
     groups: tuple[int, ...] = ()
     words: tuple[tuple[int, ...], ...] = ()
 
-    number = 7
+    kind_code = 7
     obstacle = ""
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         factors = [factor for word in self.words for factor in word]
-        groups = _list(self.groups)
-        return (*super()._operands(first_matrix), *groups, len(self.words), *factors)
+        groups = _encode_list(self.groups)
+        return (*super()._encode_operands(first_matrix), *groups, len(self.words), *factors)
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return len(self.groups), len(self.words)
 
-    def _dtype(self) -> Any:
+    def _get_dtype(self) -> Any:
         return real_type()
 
-    def values_of_words(self, bits: Any, bases: Any) -> Any:
+    def compute_word_values(self, bits: Any, bases: Any) -> Any:
         """Return the value of each Pauli word in each snapshot.
 
         The value is 3 for each factor, times the sign of the factor's outcome, and zero if a
@@ -347,18 +347,18 @@ class SnapshotMeans(Snapshots):
 
 
 @dataclass(frozen=True)
-class ShotsOfRun(Measurement):
+class ShotMembership(Measurement):
     """For each shot of the circuit, whether this run is its, where shots share runs."""
 
-    number = 8
+    kind_code = 8
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return (device.shots,)
 
-    def _dtype(self) -> Any:
+    def _get_dtype(self) -> Any:
         return np.uint8
 
 
@@ -370,21 +370,21 @@ class Score(Measurement):
     (``backends/compiled/differentiable/score_function.py``).
     """
 
-    number = -1
+    kind_code = -1
     engine_has_adjoint = True
 
-    def _operands(self, first_matrix: int) -> tuple[int, ...]:
+    def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return ()
 
-    def _shape(self, device: DeviceSpec) -> tuple[int, ...]:
+    def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
         return ()
 
 
 # What measurement code asks of one sample of all shots.
-SampleRequest = Frequencies | Samples | Snapshots
+SampleRequest = Frequencies | Samples | ShadowSnapshots
 
 
-def group_of_shot(groups: Sequence[int]) -> Any:
+def find_shot_groups(groups: Sequence[int]) -> Any:
     """Return the index of each shot's group.
 
     The program computes the indices: as a constant, they would grow with the shots.
@@ -400,5 +400,5 @@ def group_of_shot(groups: Sequence[int]) -> Any:
     return jnp.searchsorted(np.cumsum(groups), jnp.arange(sum(groups)), side="right")
 
 
-def _list(numbers: tuple[int, ...]) -> tuple[int, ...]:
+def _encode_list(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return (len(numbers), *numbers)

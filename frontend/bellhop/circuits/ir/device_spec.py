@@ -44,7 +44,7 @@ class DeviceSpec:
         return self.engine and self.name in (*DEVICES_OF_ANY_SIZE, "default.qubit")
 
 
-def sized(name: str, qubits: int) -> str:
+def describe_size(name: str, qubits: int) -> str:
     """Return a device and how many qubits it has, for pictures."""
     return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
 
@@ -53,10 +53,10 @@ def sized(name: str, qubits: int) -> str:
 _PREPARATIONS = ("StatePrep", "BasisState")
 
 # The plugin takes a gate's numbers alone, and this one also needs a dimension.
-_NOT_THROUGH_PLUGIN = ("PCPhase",)
+_UNSUPPORTED_BY_PLUGINS = ("PCPhase",)
 
 # Listed by Lightning as supported when it runs from Python, where they become matrices.
-_PYTHON_ONLY = (
+_UNSUPPORTED_IN_COMPILED_CODE = (
     "BlockEncode",
     "ControlledQubitUnitary",
     "DiagonalQubitUnitary",
@@ -75,7 +75,7 @@ _WRONG_DERIVATIVE = ("PSWAP",)
 
 
 @dataclass(frozen=True)
-class _Traps:
+class _PluginDefects:
     """What the plugin of a device does otherwise than PennyLane.
 
     Attributes:
@@ -96,8 +96,8 @@ class _Traps:
 
 
 # By the name before the dot; pennylane-qrack 1.3.
-_TRAPS = {
-    "qrack": _Traps(
+_PLUGIN_DEFECTS = {
+    "qrack": _PluginDefects(
         gates=("CY", "MultiRZ", "PSWAP"),
         controlled=("ISWAP", "PauliY", "S", "T"),
         variances=True,
@@ -108,9 +108,9 @@ _TRAPS = {
 }
 
 
-def traps_of(name: str) -> _Traps:
+def find_plugin_defects(name: str) -> _PluginDefects:
     """Return what the plugin of a device does otherwise than PennyLane, by the device's name."""
-    return _TRAPS.get(name.partition(".")[0], _Traps())
+    return _PLUGIN_DEFECTS.get(name.partition(".")[0], _PluginDefects())
 
 
 class GateSet:
@@ -119,10 +119,10 @@ class GateSet:
     Attributes:
         has_adjoint: whether it has the adjoint method, which some of its gates are marked for.
         observables: their names.
-        measures_words: whether of these it is asked for the means of Pauli words alone.
+        measures_pauli_words: whether of these it is asked for the means of Pauli words alone.
         keeps_matrices: whether no matrix on one wire becomes angles: these are those of a unitary
             matrix only, and their derivatives have poles.
-        applies_matrices: whether PennyLane applies whatever has a matrix, observables among the
+        can_apply_matrices: whether PennyLane applies whatever has a matrix, observables among the
             gates and gates of complex numbers too.
     """
 
@@ -131,33 +131,33 @@ class GateSet:
         device: qml.devices.Device,
         *,
         keeps_matrices: bool = False,
-        applies_matrices: bool = False,
+        can_apply_matrices: bool = False,
     ) -> None:
-        self._traps = traps = traps_of(device.name)
-        self.applies_matrices = applies_matrices
+        self._defects = traps = find_plugin_defects(device.name)
+        self.can_apply_matrices = can_apply_matrices
         self.keeps_matrices = keeps_matrices and not traps.projections
         self._properties = {
             name: properties
             for name, properties in device.capabilities.operations.items()
-            if name not in (*_NOT_THROUGH_PLUGIN, *_PYTHON_ONLY, *traps.gates)
+            if name not in (*_UNSUPPORTED_BY_PLUGINS, *_UNSUPPORTED_IN_COMPILED_CODE, *traps.gates)
         }
         self.has_adjoint = any(each.differentiable for each in self._properties.values())
         self.observables = frozenset(device.capabilities.observables)
-        self.measures_words = traps.variances
+        self.measures_pauli_words = traps.variances
 
     def __contains__(self, name: object) -> bool:
         return name in self._properties
 
-    def applies(self, name: str, *, adjoint: bool = False, controlled: bool = False) -> bool:
+    def can_apply(self, name: str, *, adjoint: bool = False, controlled: bool = False) -> bool:
         """Tell whether the device applies an operation, inverted and controlled as given."""
         properties = self._properties.get(name)
         if properties is None:
-            return name in self._traps.preparations and not adjoint and not controlled
+            return name in self._defects.preparations and not adjoint and not controlled
         return (properties.invertible or not adjoint) and (
-            (properties.controllable and name not in self._traps.controlled) or not controlled
+            (properties.controllable and name not in self._defects.controlled) or not controlled
         )
 
-    def differentiates(self, name: str) -> bool:
+    def can_differentiate(self, name: str) -> bool:
         """Tell whether the adjoint method of the device differentiates an operation.
 
         Where it has none, circuits run again with shifted parameters, whatever they are made of.

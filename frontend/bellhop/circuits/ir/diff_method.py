@@ -23,18 +23,18 @@ SPSA = "spsa"
 HADAMARD = "hadamard"
 BEST = "best"
 BACKPROP = "backprop"
-BY_DIFFERENCES = (FINITE_DIFFERENCES, SPSA)
+DIFFERENCE_METHODS = (FINITE_DIFFERENCES, SPSA)
 # Users do not choose this method: the likelihood of samples, from the same samples.
 LIKELIHOOD_RATIO = "likelihood-ratio"
 
-DIFFERENCES_OF_DIFFERENCES = (
+SECOND_DIFFERENCE_ERROR = (
     "it is differentiated twice, and finite differences of finite differences are mostly rounding "
     "errors. Use diff_method='best' or 'parameter-shift'."
 )
 
 
 @dataclass(frozen=True)
-class Supported:
+class SupportedOption:
     """An option that does what PennyLane documents.
 
     Attributes:
@@ -45,14 +45,14 @@ class Supported:
 
 
 @dataclass(frozen=True)
-class Ignored:
+class IgnoredOption:
     """An option that changes no result, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Refused:
+class UnsupportedOption:
     """An option that would change the result in PennyLane.
 
     Attributes:
@@ -66,61 +66,63 @@ class Refused:
     neutral: Any = None
 
 
-_ARGNUM = Refused(
+_ARGNUM = UnsupportedOption(
     "set the derivatives by all other parameters to zero",
     "Use bellhop.grad(..., argnums=...), or jax.lax.stop_gradient.",
 )
-_F0 = Ignored("a program runs the unshifted circuit itself")
-_N = Refused(
+_F0 = IgnoredOption("a program runs the unshifted circuit itself")
+_N = UnsupportedOption(
     "return the n-th derivative in place of the first",
     "Differentiate n times, with diff_method='parameter-shift'.",
     neutral=1,
 )
-_VALIDATE_PARAMS = Ignored("every parameter that has a derivative is shifted")
+_VALIDATE_PARAMS = IgnoredOption("every parameter that has a derivative is shifted")
 
 # By the method's name. The step is None here: that of PennyLane or of single precision.
-_OPTIONS: dict[str, dict[str, Supported | Ignored | Refused]] = {
+_OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOption]] = {
     PARAMETER_SHIFT: {
-        "shifts": Supported(),
+        "shifts": SupportedOption(),
         "argnum": _ARGNUM,
-        "gradient_recipes": Refused(
+        "gradient_recipes": UnsupportedOption(
             "replace the shift rules of the gates",
             "Use shifts, which choose where each rule takes its values.",
         ),
-        "fallback_fn": Ignored(
+        "fallback_fn": IgnoredOption(
             "each gate is differentiated by its own shift rule, and one without is an error"
         ),
         "f0": _F0,
-        "broadcast": Ignored("it says how shifted circuits are run, and a program runs them all"),
+        "broadcast": IgnoredOption(
+            "it says how shifted circuits are run, and a program runs them all"
+        ),
     },
     FINITE_DIFFERENCES: {
-        "h": Supported(),
-        "approx_order": Supported(1),
-        "strategy": Supported("forward"),
+        "h": SupportedOption(),
+        "approx_order": SupportedOption(1),
+        "strategy": SupportedOption("forward"),
         "argnum": _ARGNUM,
         "n": _N,
         "f0": _F0,
         "validate_params": _VALIDATE_PARAMS,
     },
     SPSA: {
-        "h": Supported(),
-        "approx_order": Supported(2),
-        "strategy": Supported("center"),
-        "num_directions": Supported(1),
-        "sampler_rng": Supported(),
+        "h": SupportedOption(),
+        "approx_order": SupportedOption(2),
+        "strategy": SupportedOption("center"),
+        "num_directions": SupportedOption(1),
+        "sampler_rng": SupportedOption(),
         "argnum": _ARGNUM,
         "n": _N,
         "f0": _F0,
         "validate_params": _VALIDATE_PARAMS,
-        "sampler": Refused(
+        "sampler": UnsupportedOption(
             "draw other directions by a Python function",
             "Leave it out: directions are of ones and minus ones, drawn in the program.",
         ),
     },
     HADAMARD: {
-        "aux_wire": Supported(),
-        "device_wires": Supported(),
-        "mode": Supported("standard"),
+        "aux_wire": SupportedOption(),
+        "device_wires": SupportedOption(),
+        "mode": SupportedOption("standard"),
         "argnum": _ARGNUM,
     },
     # The options of other methods, which these do not read.
@@ -147,11 +149,13 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
     known = _OPTIONS.get(method)
     if known is None:
         return dict(given)
-    options = {name: each.default for name, each in known.items() if isinstance(each, Supported)}
+    options = {
+        name: each.default for name, each in known.items() if isinstance(each, SupportedOption)
+    }
     for name, value in given.items():
         found = known.get(name)
         if not known and name in _ALL_OPTIONS:
-            found = Ignored("this method does not read it")
+            found = IgnoredOption("this method does not read it")
         if found is None:
             supported = ", ".join(options) if options else "no options"
             raise CompileError(
@@ -160,9 +164,9 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
             )
         if value is None:
             continue
-        if isinstance(found, Supported):
+        if isinstance(found, SupportedOption):
             options[name] = value
-        elif isinstance(found, Ignored):
+        elif isinstance(found, IgnoredOption):
             warn_user(
                 f"{where}: the option {name} of its gradient_kwargs has no effect with "
                 f"diff_method='{method}': {found.reason}. Leave it out."

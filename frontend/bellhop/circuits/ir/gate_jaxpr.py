@@ -55,10 +55,10 @@ class _GateEffect(Effect):
 
 
 register_effect(_GateEffect)
-GATES = _GateEffect()
+GATE_EFFECT = _GateEffect()
 
 # A loop of more gates compiles faster, and needs less memory, if it stays a loop.
-MOST_GATES = 512
+MAX_UNROLLED_GATES = 512
 
 # operands: what is traced in the operations -> ()
 operations_p = Primitive("quantum_operations")
@@ -73,34 +73,34 @@ for _primitive in (operations_p, outcome_p, region_p, for_loop_p):
 
 
 @operations_p.def_effectful_abstract_eval
-def _operations(*_: object, **__: object) -> Any:
-    return [], {GATES}
+def _operations_abstract_eval(*_: object, **__: object) -> Any:
+    return [], {GATE_EFFECT}
 
 
 @outcome_p.def_effectful_abstract_eval
-def _outcome(*_: object, **__: object) -> Any:
-    return [ShapedArray((), np.dtype(bool))], {GATES}
+def _outcome_abstract_eval(*_: object, **__: object) -> Any:
+    return [ShapedArray((), np.dtype(bool))], {GATE_EFFECT}
 
 
 @region_p.def_effectful_abstract_eval
-def _region(*_: object, body: ClosedJaxpr, **__: object) -> Any:
+def _region_abstract_eval(*_: object, body: ClosedJaxpr, **__: object) -> Any:
     # Where there are no gates it is nothing that JAX knows either.
-    return [], {GATES, *body.effects}
+    return [], {GATE_EFFECT, *body.effects}
 
 
 @for_loop_p.def_effectful_abstract_eval
-def _for_loop(*_: object, body: ClosedJaxpr, **__: object) -> Any:
-    return body.out_avals, {GATES, *body.effects}
+def _loop_abstract_eval(*_: object, body: ClosedJaxpr, **__: object) -> Any:
+    return body.out_avals, {GATE_EFFECT, *body.effects}
 
 
 def has_gates(eqn: JaxprEqn) -> bool:
     """Tell whether there are gates in an equation."""
-    return GATES in eqn.effects
+    return GATE_EFFECT in eqn.effects
 
 
 def has_other_effects(eqn: JaxprEqn) -> bool:
     """Tell whether an equation calls Python, say, whether there are gates in it or not."""
-    return bool(eqn.effects - {GATES})
+    return bool(eqn.effects - {GATE_EFFECT})
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +130,11 @@ class GateJaxpr:
         return cls(ClosedJaxpr(jaxpr, ()), closed.consts, types.tree)
 
 
-class Unknown:
+class UnknownValue:
     """Stands for an operand."""
 
 
-def operations_of(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequence[Any]:
+def get_operations(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequence[Any]:
     """Return the operations of an equation, if it has some.
 
     Args:
@@ -143,7 +143,7 @@ def operations_of(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequenc
     """
     if eqn.primitive is not operations_p:
         return ()
-    values = [Unknown() for _ in eqn.invars] if values is None else values
+    values = [UnknownValue() for _ in eqn.invars] if values is None else values
     made: Sequence[Any] = eqn.params["operator"].with_values(values)
     return made
 
@@ -167,7 +167,7 @@ class ForLoop:
     is_nest: bool
 
     @classmethod
-    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
+    def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
         """Return the loop of an equation."""
         length, rest = eqn.params["length"], list(operands)
         if length is None:
@@ -177,64 +177,64 @@ class ForLoop:
         constants, carried = rest[:n], tuple(rest[n:])
         is_known = isinstance(length, int) and not carried
         loops = (inner.primitive is for_loop_p for inner in iterate_equations(body.jaxpr))
-        is_nest = is_known and any(loops) and _is_of_loops(body.jaxpr)
+        is_nest = is_known and any(loops) and _has_only_loops(body.jaxpr)
         # Those of more would be gone through for nothing.
-        is_nest = is_nest and length * _least_gates(body.jaxpr) <= MOST_GATES
+        is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= MAX_UNROLLED_GATES
         if is_nest:
             # What its iterations compute of these is known as well.
             constants = list(map(fold_constant, constants))
         return cls(body, constants, carried, length, is_nest)
 
 
-def _least_gates(jaxpr: Jaxpr) -> int:
+def _count_min_gates(jaxpr: Jaxpr) -> int:
     """Return how many operations a jaxpr applies, but for loops of a length that is computed."""
     count = 0
     for eqn in filter(has_gates, jaxpr.eqns):
         if eqn.primitive is operations_p:
             count += len(eqn.params["sites"])
         elif eqn.primitive is region_p:
-            count += _least_gates(eqn.params["body"].jaxpr)
+            count += _count_min_gates(eqn.params["body"].jaxpr)
         elif eqn.primitive is for_loop_p:
-            count += (eqn.params["length"] or 0) * _least_gates(eqn.params["body"].jaxpr)
+            count += (eqn.params["length"] or 0) * _count_min_gates(eqn.params["body"].jaxpr)
     return count
 
 
-def _is_of_loops(jaxpr: Jaxpr) -> bool:
-    def is_one(eqn: JaxprEqn) -> bool:
+def _has_only_loops(jaxpr: Jaxpr) -> bool:
+    def is_allowed(eqn: JaxprEqn) -> bool:
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)
         if eqn.primitive is operations_p:
             return True
         is_part = eqn.primitive in (for_loop_p, region_p) and not eqn.outvars
-        return is_part and not has_other_effects(eqn) and _is_of_loops(eqn.params["body"].jaxpr)
+        return is_part and not has_other_effects(eqn) and _has_only_loops(eqn.params["body"].jaxpr)
 
-    return all(map(is_one, jaxpr.eqns))
+    return all(map(is_allowed, jaxpr.eqns))
 
 
 @dataclass(frozen=True)
 class WhileLoop:
     """A ``while`` of JAX's with the values of its operands; its attributes are a loop's."""
 
-    goes_on: Callable[[Sequence[Any]], Any]
+    condition: Callable[[Sequence[Any]], Any]
     body: ClosedJaxpr
     constants: Sequence[Any]
     carried: tuple[Any, ...]
 
     @classmethod
-    def of(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "WhileLoop":
+    def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "WhileLoop":
         """Return the loop of an equation."""
         ends = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         rest = iter(operands)
         of_condition, of_body = (list(itertools.islice(rest, n)) for n in ends)
         condition = eqn.params["cond_jaxpr"]
 
-        def goes_on(carried: Sequence[Any]) -> Any:
+        def evaluate_condition(carried: Sequence[Any]) -> Any:
             return eval_jaxpr(condition.jaxpr, condition.consts, *of_condition, *carried)[0]
 
-        return cls(goes_on, eqn.params["body_jaxpr"], of_body, tuple(rest))
+        return cls(evaluate_condition, eqn.params["body_jaxpr"], of_body, tuple(rest))
 
 
-def region_of(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
+def get_region(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
     """Return the function of a ``quantum_region``, and its controls and their values, if any."""
     body, controls = eqn.params["body"], eqn.params["controls"]
     n = len(body.in_avals)
@@ -250,27 +250,27 @@ class GateInterpreter(ABC):
     def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
         """Evaluate a jaxpr with gates; return its results."""
         rules: dict[Primitive, Rule] = {
-            operations_p: self._operations,
-            outcome_p: self._outcome,
-            region_p: self._region,
-            for_loop_p: self._for_loop,
-            while_p: self._while_loop,
-            cond_p: self._branch,
+            operations_p: self._interpret_operations,
+            outcome_p: self._interpret_outcome,
+            region_p: self._interpret_region,
+            for_loop_p: self._interpret_for_loop,
+            while_p: self._interpret_while_loop,
+            cond_p: self._interpret_cond,
         }
-        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else self._classical
+        rule_of = lambda eqn: rules[eqn.primitive] if has_gates(eqn) else self._interpret_classical
         return interpret_with(closed, rule_of, *inputs)
 
     @abstractmethod
-    def _classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_classical(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
     @abstractmethod
-    def _operations(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
     @abstractmethod
-    def _outcome(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
     @abstractmethod
-    def _region(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
     @abstractmethod
-    def _for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
     @abstractmethod
-    def _while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
     @abstractmethod
-    def _branch(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...
+    def _interpret_cond(self, eqn: JaxprEqn, *operands: Any) -> Sequence[Any]: ...

@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.ir.device_measurements import Measurement, SampleRequest, Snapshots
+from bellhop.circuits.ir.device_measurements import Measurement, SampleRequest, ShadowSnapshots
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.vectorize.stack_scalars import pack
+from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import is_dynamic
 
 
@@ -32,12 +32,13 @@ class MeasurementRequest:
         """Return the request of some results of one sample.
 
         Args:
-            asked: the results; a seed of ``Snapshots`` becomes bases, which count as a matrix.
+            asked: the results; a seed of ``ShadowSnapshots`` becomes bases, which count as a
+                matrix.
         """
         request = cls()
         for what in asked:
-            bases = what.bases() if isinstance(what, Snapshots) else None
-            if isinstance(what, Snapshots) and bases is not None:
+            bases = what.draw_bases() if isinstance(what, ShadowSnapshots) else None
+            if isinstance(what, ShadowSnapshots) and bases is not None:
                 what = replace(what, recipes=request.add_matrix(jnp.asarray(bases)))
             request.measurements.append(what)
         return request
@@ -49,19 +50,19 @@ class MeasurementRequest:
             numbers: array of real numbers, of any shape.
 
         Returns:
-            the index of the first number in ``matrix_vector()``.
+            the index of the first number in ``stack_matrices()``.
         """
         start = sum(matrix.size for matrix in self.matrices)
         self.matrices.append(jnp.ravel(numbers).astype(real_type()))
         return start
 
-    def coefficient_vector(self) -> Any:
+    def stack_coefficients(self) -> Any:
         """Return the coefficients of all linear combinations as a 1-D array."""
         if not self.coefficients:
             return jnp.zeros(0, real_type())
-        return pack([_to_real(coefficient) for coefficient in self.coefficients])
+        return stack_scalars([_to_real(coefficient) for coefficient in self.coefficients])
 
-    def matrix_vector(self) -> Any:
+    def stack_matrices(self) -> Any:
         """Return the data of all matrices as a 1-D array."""
         return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
 

@@ -8,6 +8,6 @@ def is_measurement(value: object) -> bool:
     return isinstance(value, qml.measurements.MeasurementProcess)
 
 
-def is_of_amplitudes(value: object) -> bool:
+def is_state_sized(value: object) -> bool:
     """Tell whether a leaf is a measurement whose result is as large as a state, and as precise."""
     return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)

@@ -27,7 +27,7 @@ from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import CompileError
 
 # Bytes.
-_AMPLITUDE, _NUMBER = 16, 8
+_AMPLITUDE_BYTES, _NUMBER_BYTES = 16, 8
 
 
 def check_state_fits(
@@ -36,7 +36,7 @@ def check_state_fits(
     *,
     axes: int = 1,
     rows: int | None = None,
-    amplitude: int = _AMPLITUDE,
+    amplitude: int = _AMPLITUDE_BYTES,
 ) -> None:
     """Refuse a state that takes more memory than there is.
 
@@ -51,7 +51,7 @@ def check_state_fits(
         CompileError: names the circuit, its qubits, the memory that it takes and what there is.
     """
     what = "the state" if axes == 1 else "a density matrix"
-    _check(amplitude << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
+    _check_size(amplitude << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
 
 
 # Each device has its part, and the one that is computed from it, or more: what exactly, is known
@@ -59,8 +59,8 @@ def check_state_fits(
 _STATES_AT_ONCE = 2
 
 
-def check_parts_fit(
-    qubits: int, where: str, *, devices: Sequence[jax.Device], parts: int, amplitude: int
+def check_shards_fit(
+    qubits: int, where: str, *, devices: Sequence[jax.Device], n_shards: int, amplitude: int
 ) -> None:
     """Refuse a state over several devices that certainly takes more memory than they have.
 
@@ -68,7 +68,7 @@ def check_parts_fit(
         qubits: how many it has.
         where: the QNode and its line.
         devices: those of the mesh.
-        parts: how many parts of the state there are.
+        n_shards: how many parts of the state there are.
         amplitude: how many bytes one takes.
 
     Raises:
@@ -77,11 +77,11 @@ def check_parts_fit(
     """
     takes = _STATES_AT_ONCE * amplitude << qubits
     there_is = min_device_memory(devices)
-    if takes <= there_is * parts:
+    if takes <= there_is * n_shards:
         return
     raise CompileError(
         f"{where}: the state of {qubits} qubits, and the one after a gate, would take "
-        f"{format_gib(takes // parts)} of memory for each of {parts} devices, and each has "
+        f"{format_gib(takes // n_shards)} of memory for each of {n_shards} devices, and each has "
         f"{format_gib(there_is)}. {required_device_count(takes, there_is)} such devices would "
         f"do. Use these, "
         "fewer wires or single precision."
@@ -99,7 +99,7 @@ def check_shots_fit(shots: int, where: str, *, rows: int | None = None) -> None:
     Raises:
         CompileError: names the circuit, its shots, the memory that they take and what there is.
     """
-    _check(_NUMBER * shots, f"{shots} shots", "shots", where, rows)
+    _check_size(_NUMBER_BYTES * shots, f"{shots} shots", "shots", where, rows)
 
 
 def check_result_fits(
@@ -119,25 +119,25 @@ def check_result_fits(
     """
     numbers = math.prod(shape)
     what = f"a result of {numbers} numbers, of {qubits} qubits"
-    _check(numbers * np.dtype(dtype).itemsize, what, "wires", where, rows)
+    _check_size(numbers * np.dtype(dtype).itemsize, what, "wires", where, rows)
 
 
-def _check(takes: int, what: str, fewer: str, where: str, rows: int | None) -> None:
+def _check_size(n_bytes: int, what: str, fewer: str, where: str, rows: int | None) -> None:
     there_is = memory_of_process()
     if rows is not None:
-        takes, what, fewer = rows * takes, f"{what}, in a batch of {rows},", f"{fewer} or rows"
-    if is_symbolic_dim(takes):
+        n_bytes, what, fewer = rows * n_bytes, f"{what}, in a batch of {rows},", f"{fewer} or rows"
+    if is_symbolic_dim(n_bytes):
         # Rows that jax.export leaves open.
         return
-    if takes > there_is:
+    if n_bytes > there_is:
         raise CompileError(
-            f"{where}: {what} would take {format_gib(takes)} of memory, and this process may "
+            f"{where}: {what} would take {format_gib(n_bytes)} of memory, and this process may "
             f"have {format_gib(there_is)}. Use fewer {fewer}."
         )
 
 
 @dataclass(frozen=True)
-class _Held(ValueTag):
+class _StateTag(ValueTag):
     size: int
     qubits: int
     sides: int
@@ -154,7 +154,9 @@ class _Held(ValueTag):
         return super().batch(operands, dims)
 
 
-def held(state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple[str, ...]) -> Any:
+def guard_batched_state(
+    state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple[str, ...]
+) -> Any:
     """Return a state, of which a batch is refused that takes more memory than there is.
 
     Args:
@@ -165,4 +167,4 @@ def held(state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple
         where: the QNode and its line, for errors.
         box: what pictures say of the circuit.
     """
-    return tag_value(state, mark=_Held(state.size, qubits, sides, shots, where, box))
+    return tag_value(state, mark=_StateTag(state.size, qubits, sides, shots, where, box))

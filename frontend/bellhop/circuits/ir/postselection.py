@@ -16,7 +16,7 @@ from bellhop.circuits.ir.seeds import random_effect
 from bellhop.errors import CompileError
 
 
-def possible(total: Any) -> Any:
+def mask_impossible(total: Any) -> Any:
     """Return the probability of all branches that postselections leave, or NaN where none is left.
 
     What is less likely than the errors of a state is impossible.
@@ -25,7 +25,7 @@ def possible(total: Any) -> Any:
     return jnp.where(total >= least, total, jnp.nan)
 
 
-def may_differ(once: ClosedJaxpr) -> bool:
+def can_runs_differ(once: ClosedJaxpr) -> bool:
     """Tell whether two runs with the same outcomes may differ, by what Python tells them.
 
     What the program itself draws, the bases of classical shadows, comes after all outcomes.
@@ -37,7 +37,7 @@ def may_differ(once: ClosedJaxpr) -> bool:
     )
 
 
-def filled(samples: Any, is_accepted: Any, where: str) -> Any:
+def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
     """Return samples with a number that no sample is in place of those that were dropped.
 
     Args:
@@ -51,12 +51,12 @@ def filled(samples: Any, is_accepted: Any, where: str) -> Any:
                 f"{where}: samples of type {samples.dtype} after a postselection; they have no "
                 "number for shots that it drops. Use qml.sample(dtype=int)."
             )
-        fill = max(FILL, jnp.iinfo(samples.dtype).min)
+        fill = max(FILL_VALUE, jnp.iinfo(samples.dtype).min)
     else:
-        fill = FILL
+        fill = FILL_VALUE
     is_accepted = jnp.reshape(is_accepted, (-1, *[1] * (samples.ndim - 1)))
     return jnp.where(is_accepted, samples, jnp.asarray(fill, samples.dtype))
 
 
 # In place of a sample that was dropped, as PennyLane has it.
-FILL = np.iinfo(np.int32).min
+FILL_VALUE = np.iinfo(np.int32).min

@@ -49,7 +49,7 @@ class Precision:
     def __init__(self) -> None:
         self._bits = 0
 
-    def take(self, numbers: Any) -> None:
+    def include(self, numbers: Any) -> None:
         """Count the numbers in a pytree."""
         for value in jax.tree.leaves(numbers):
             if isinstance(value, jax.Array) and _is_inexact(value) and not value.weak_type:
@@ -60,27 +60,27 @@ class Precision:
         """Whether it is single: some numbers count, and all of these are."""
         return 0 < self._bits <= 32
 
-    def of(self, result: Any) -> Any:
+    def cast_result(self, result: Any) -> Any:
         """Return the result of a measurement, a pytree of arrays, in this precision."""
-        return in_single(result) if self.is_single else result
+        return to_single_precision(result) if self.is_single else result
 
 
-def in_single(result: Any) -> Any:
+def to_single_precision(result: Any) -> Any:
     """Return a pytree of arrays, those of inexact numbers in single precision."""
 
-    def narrowed(value: Any) -> Any:
+    def cast_leaf(value: Any) -> Any:
         if not _is_inexact(value):
             return value
         return jnp.asarray(value, jnp.complex64 if jnp.iscomplexobj(value) else jnp.float32)
 
-    return jax.tree.map(narrowed, result)
+    return jax.tree.map(cast_leaf, result)
 
 
 def _is_inexact(value: Any) -> bool:
     return is_inexact_type(getattr(value, "dtype", None) or jnp.result_type(value))
 
 
-def bits_of_states(device: qml.devices.Device) -> int:
+def get_state_bits(device: qml.devices.Device) -> int:
     """Return the bits of the real numbers of a circuit's states in the engine.
 
     They are what the program asks for, or else the device, or else JAX's 64-bit types.
@@ -88,11 +88,11 @@ def bits_of_states(device: qml.devices.Device) -> int:
     options = current_options()
     asked = options.precision if options else None
     if asked is None:
-        asked = "single" if is_in_single_precision(device) or not is_double() else "double"
+        asked = "single" if has_single_precision(device) or not is_double() else "double"
     return 32 if asked == "single" else 64
 
 
-def is_in_single_precision(device: qml.devices.Device) -> bool:
+def has_single_precision(device: qml.devices.Device) -> bool:
     """Tell whether the states of a device were asked to be in half the precision."""
     return getattr(device, "c_dtype", np.complex128) == np.complex64
 

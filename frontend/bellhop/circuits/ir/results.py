@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from bellhop.base.types import PyTree
 from bellhop.circuits.ir.config import Shots
-from bellhop.circuits.ir.postselection import filled
+from bellhop.circuits.ir.postselection import fill_rejected_samples
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 
@@ -34,10 +34,10 @@ class Results:
     precision: Precision
     where: str
 
-    def values(self) -> list[Any]:
+    def take_values(self) -> list[Any]:
         """Return the values of a run, one array after the other; keep no more than their places."""
         every = [statistic.values for statistic in self.statistics]
-        self.statistics = [statistic.changed(lambda _: 0) for statistic in self.statistics]
+        self.statistics = [statistic.map_values(lambda _: 0) for statistic in self.statistics]
         return jax.tree.leaves(every)
 
     def finish(self, values: Sequence[Any], *, total: Any = None, is_accepted: Any = None) -> Any:
@@ -51,25 +51,27 @@ class Results:
         tree = jax.tree.structure([statistic.values for statistic in self.statistics])
         each: list[Any] = jax.tree.unflatten(tree, list(values))
         if total is not None:
-            each = self._changed(each, lambda _, array: array / total)
+            each = self._map_measured(each, lambda _, array: array / total)
         if is_accepted is not None:
-            each = self._changed(each, lambda s, array: self._accepted(s, array, is_accepted))
+            each = self._map_measured(
+                each, lambda s, array: self._mask_rejected(s, array, is_accepted)
+            )
         if not self.shots.total:
-            return self._end(each)
+            return self._build_results(each)
         ends = list(itertools.accumulate(self.shots.copies))
 
-        def copy(number: int) -> Any:
+        def finish_copy(number: int) -> Any:
             of_shots = slice(ends[number] - self.shots.copies[number], ends[number])
 
-            def part(statistic: Statistic, value: object) -> Any:
-                place = of_shots if statistic.is_of_shots else number
+            def take_part(statistic: Statistic, value: object) -> Any:
+                place = of_shots if statistic.is_per_shot else number
                 return jax.tree.map(lambda array: array[place], value)
 
-            return self._end(list(map(part, self.statistics, each)))
+            return self._build_results(list(map(take_part, self.statistics, each)))
 
-        return tuple(map(copy, range(len(ends)))) if self.shots.is_vector else copy(0)
+        return tuple(map(finish_copy, range(len(ends)))) if self.shots.is_vector else finish_copy(0)
 
-    def of_all_rows(self, rows: Any, *, differ: bool) -> Any:
+    def finish_rows(self, rows: Any, *, differ: bool) -> Any:
         """Return the results of a batch: what is no measurement is not of the batch.
 
         Args:
@@ -79,9 +81,11 @@ class Results:
         if differ:
             return rows
         are_measured = [statistic.is_measured for statistic in self.statistics]
-        return without_rows(rows, self.tree, are_measured, is_vector=self.shots.is_vector)
+        return drop_duplicate_rows(rows, self.tree, are_measured, is_vector=self.shots.is_vector)
 
-    def _changed(self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]) -> list[Any]:
+    def _map_measured(
+        self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]
+    ) -> list[Any]:
         """Change the values of measurements, but no others."""
         return [
             jax.tree.map(functools.partial(change, statistic), values)
@@ -90,21 +94,23 @@ class Results:
             for statistic, values in zip(self.statistics, each, strict=True)
         ]
 
-    def _accepted(self, statistic: Statistic, values: Any, is_accepted: Any) -> Any:
+    def _mask_rejected(self, statistic: Statistic, values: Any, is_accepted: Any) -> Any:
         """Return values of a statistic with what stands for shots that were not kept."""
-        if statistic.is_of_shots:
-            return filled(values, is_accepted, self.where)
+        if statistic.is_per_shot:
+            return fill_rejected_samples(values, is_accepted, self.where)
         # Means over shots are those of the shots that were kept already.
         return values if is_accepted.ndim else jnp.where(is_accepted, values, jnp.nan)
 
-    def _end(self, each: Sequence[Any]) -> Any:
+    def _build_results(self, each: Sequence[Any]) -> Any:
         results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]
         return jax.tree.unflatten(
-            self.tree, self._changed(results, lambda _, r: self.precision.of(r))
+            self.tree, self._map_measured(results, lambda _, r: self.precision.cast_result(r))
         )
 
 
-def without_rows(rows: Any, tree: PyTree, are_measured: Sequence[bool], *, is_vector: bool) -> Any:
+def drop_duplicate_rows(
+    rows: Any, tree: PyTree, are_measured: Sequence[bool], *, is_vector: bool
+) -> Any:
     """Return the results of all rows of a batch, with one of each value that is no measurement.
 
     Args:
@@ -114,11 +120,11 @@ def without_rows(rows: Any, tree: PyTree, are_measured: Sequence[bool], *, is_ve
         is_vector: whether shots are a vector.
     """
 
-    def copy(rows: Any) -> Any:
+    def finish_copy(rows: Any) -> Any:
         leaves = [
             values if is_measured else jax.tree.map(lambda array: array[0], values)
             for values, is_measured in zip(tree.flatten_up_to(rows), are_measured, strict=True)
         ]
         return jax.tree.unflatten(tree, leaves)
 
-    return tuple(map(copy, rows)) if is_vector else copy(rows)
+    return tuple(map(finish_copy, rows)) if is_vector else finish_copy(rows)

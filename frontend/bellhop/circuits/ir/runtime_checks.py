@@ -23,12 +23,12 @@ from bellhop.errors import CircuitError
 from bellhop.tracing.state import trace_state
 
 # A run through outcomes that are less likely does not happen.
-_IMPOSSIBLE = 1e-15
+_MIN_PROBABILITY = 1e-15
 # Behind what it is of, a place has what is wrong there whatever the wire.
-_PROBLEM = "\t"
+_PROBLEM_SEPARATOR = "\t"
 
 
-def checked(values: Any, check: BuiltinFunction, operand: Any, *, fails: Any) -> Any:
+def guard_values(values: Any, check: BuiltinFunction, operand: Any, *, fails: Any) -> Any:
     """Return a pytree of arrays, unless a check of an operand raises when the program runs.
 
     Args:
@@ -45,11 +45,11 @@ def checked(values: Any, check: BuiltinFunction, operand: Any, *, fails: Any) ->
         call = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")
         is_well = jax.lax.cond(fails, call, lambda _: ~fails, operand)
 
-    def guarded(value: Any) -> Any:
+    def guard_leaf(value: Any) -> Any:
         nothing = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
         return jnp.where(is_well, value, jnp.asarray(nothing).astype(value.dtype))
 
-    return jax.tree.map(guarded, values)
+    return jax.tree.map(guard_leaf, values)
 
 
 class DrawCheck(BuiltinFunction):
@@ -78,10 +78,10 @@ def check_draw(values: Any, total: Any, where: str) -> Any:
         total: real scalar, the sum of the probabilities.
         where: the QNode, for errors.
     """
-    return checked(values, DrawCheck(where), total, fails=jnp.isnan(total))
+    return guard_values(values, DrawCheck(where), total, fails=jnp.isnan(total))
 
 
-class Faults:
+class FaultRecorder:
     """What may be wrong with the operations of a circuit, each at a place in the program.
 
     A fault is ``i32[2]``: the number of its place, from one, below zero where one wire came twice,
@@ -95,27 +95,27 @@ class Faults:
     def __init__(self, wires: WireMap, where: str) -> None:
         self._wires = wires
         self._where = where
-        self._places: list[str] = []
+        self._locations: list[str] = []
 
     @staticmethod
-    def none() -> Any:
+    def make_no_fault() -> Any:
         """Return the fault of a circuit without one."""
         return jnp.zeros(2, jnp.int32)
 
-    def after(self, fault: Any, labels: Sequence[Any], what: str, site: str) -> Any:
+    def record_wires(self, fault: Any, labels: Sequence[Any], subject: str, site: str) -> Any:
         """Return the first fault when some wires were used, of which the program computes some.
 
         Args:
             fault: the one before.
             labels: the wires.
-            what: what uses them.
+            subject: what uses them.
             site: its line, or nothing.
         """
         if not any(map(is_dynamic, labels)):
             return fault
-        number = self._place(_at(what, site))
+        number = self._add_location(_describe_location(subject, site))
         wires = jnp.stack(
-            [WireMap.as_int32(jnp.asarray(self._wires.of(label))) for label in labels]
+            [WireMap.as_int32(jnp.asarray(self._wires.get_qubit(label))) for label in labels]
         )
         is_out = (wires < 0) | (wires >= len(self._wires))
         is_twice = jnp.sum(wires[:, None] == wires, axis=1) > 1
@@ -124,7 +124,9 @@ class Faults:
         here = jnp.where(jnp.any(is_out | is_twice), jnp.stack([place, wire]), 0)
         return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
 
-    def after_channel(self, fault: Any, kraus_matrices: Sequence[Any], what: str, site: str) -> Any:
+    def record_channel(
+        self, fault: Any, kraus_matrices: Sequence[Any], subject: str, site: str
+    ) -> Any:
         """Return the first fault when a channel was applied whose matrices the program computes.
 
         PennyLane looks at known ones when the user makes the channel.
@@ -132,7 +134,7 @@ class Faults:
         Args:
             fault: the one before.
             kraus_matrices: those of the channel.
-            what: the channel.
+            subject: the channel.
             site: its line, or nothing.
         """
         if not any(map(is_dynamic, kraus_matrices)):
@@ -147,15 +149,17 @@ class Faults:
             "only trace preserving channels can be applied, whose Kraus matrices K have one as the "
             "sum of K^dagger K"
         )
-        number = self._place(f"{_at(what, site)}{_PROBLEM}{problem}")
+        number = self._add_location(
+            f"{_describe_location(subject, site)}{_PROBLEM_SEPARATOR}{problem}"
+        )
         here = jnp.where(is_whole, 0, jnp.array([number, 0]))
         return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
 
-    def _place(self, text: str) -> int:
-        self._places.append(text)
-        return len(self._places)
+    def _add_location(self, text: str) -> int:
+        self._locations.append(text)
+        return len(self._locations)
 
-    def checked(self, values: Any, faults: Any, weights: Any = None) -> Any:
+    def raise_faults(self, values: Any, faults: Any, weights: Any = None) -> Any:
         """Return values as they are, or raise the fault of a circuit when it runs.
 
         Args:
@@ -163,20 +167,20 @@ class Faults:
             faults: one, or those of several runs in rows.
             weights: how likely each of these is.
         """
-        if not self._places:
+        if not self._locations:
             return values
         if weights is not None:
-            counts = (faults[:, 0] != 0) & (weights > _IMPOSSIBLE)
+            counts = (faults[:, 0] != 0) & (weights > _MIN_PROBABILITY)
             faults = jnp.where(jnp.any(counts), faults[jnp.argmax(counts)], 0)
-        check = FaultCheck(self._where, "\n".join(self._places), str(len(self._wires)))
-        return checked(values, check, faults, fails=jnp.any(faults != 0))
+        check = FaultCheck(self._where, "\n".join(self._locations), str(len(self._wires)))
+        return guard_values(values, check, faults, fails=jnp.any(faults != 0))
 
 
-def _at(what: str, site: str) -> str:
-    return f"{what} ({site})" if site else what
+def _describe_location(subject: str, site: str) -> str:
+    return f"{subject} ({site})" if site else subject
 
 
-def _named(wire: int) -> str:
+def _describe_wire(wire: int) -> str:
     """Return a wire that was taken to 32 bits, in words."""
     limits = np.iinfo(np.int32)
     return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
@@ -194,9 +198,12 @@ class FaultCheck(BuiltinFunction):
         for number, wire in np.reshape(faults, (-1, 2)).tolist():
             if number:
                 last = int(n_wires) - 1
-                what, _, problem = places.splitlines()[abs(number) - 1].partition(_PROBLEM)
+                what, _, problem = places.splitlines()[abs(number) - 1].partition(
+                    _PROBLEM_SEPARATOR
+                )
                 problem = problem or (
-                    f"wire {_named(wire)} is not in the circuit, which has wires 0 to {last}"
+                    f"wire {_describe_wire(wire)} is not in the circuit, which has wires 0 to "
+                    f"{last}"
                     if number > 0
                     else f"expected different wires, got {wire} twice"
                 )

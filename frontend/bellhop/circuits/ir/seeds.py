@@ -29,7 +29,7 @@ class _RandomEffect(Effect):
     __repr__ = __str__
 
 
-def offer_seed_of(device: Any) -> None:
+def offer_device_seed(device: Any) -> None:
     """Offer the program a seed from a device's generator, which ``seed=`` of the device seeds."""
     generator = getattr(device, "_rng", None)
     if generator is not None:
@@ -45,7 +45,7 @@ _seed_p = Primitive("quantum_seed")
 _seed_p.multiple_results = True
 
 
-def random_key(*anchors: Any) -> Any:
+def make_random_key(*anchors: Any) -> Any:
     """Return a key of ``jax.random``, a new one at each run.
 
     Args:
@@ -58,7 +58,7 @@ def random_key(*anchors: Any) -> Any:
 
 
 @_seed_p.def_effectful_abstract_eval
-def _aval(*_: object) -> tuple[list[ShapedArray], Any]:
+def _abstract_eval(*_: object) -> tuple[list[ShapedArray], Any]:
     keep_effects_in_loops()
     refuse_calls_in_operations()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}

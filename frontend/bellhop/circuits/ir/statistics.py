@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from bellhop.circuits.ir.precision import in_single
+from bellhop.circuits.ir.precision import to_single_precision
 from bellhop.errors import CompileError
 
 
@@ -25,13 +25,13 @@ class Statistic:
             shots.
         finish: takes their mean over the runs, or the samples of all shots, and returns the
             result; with shots, that of one group.
-        is_of_shots: whether the axis in front is one of shots.
+        is_per_shot: whether the axis in front is one of shots.
         is_measured: whether it is the result of a measurement.
     """
 
     values: Any
     finish: Callable[[Any], Any] = lambda values: values
-    is_of_shots: bool = False
+    is_per_shot: bool = False
     is_measured: bool = True
 
     @classmethod
@@ -44,18 +44,18 @@ class Statistic:
         """
         return cls((mean, square), lambda moments: moments[1] - moments[0] ** 2)
 
-    def changed(self, change: Callable[[Any], Any]) -> "Statistic":
+    def map_values(self, change: Callable[[Any], Any]) -> "Statistic":
         """Return the same, each array of its values changed by a function."""
         return replace(self, values=jax.tree.map(change, self.values))
 
-    def in_single(self) -> "Statistic":
+    def to_single_precision(self) -> "Statistic":
         """Return the same in single precision."""
-        return replace(self, finish=lambda values: in_single(self.finish(values)))
+        return replace(self, finish=lambda values: to_single_precision(self.finish(values)))
 
 
 # Functions of all values that a circuit computed: one returns a value, the other a statistic.
-Take = Callable[[Any], Any]
-Make = Callable[[Any], Statistic]
+ValueReader = Callable[[Any], Any]
+StatisticMaker = Callable[[Any], Statistic]
 
 
 class ExactValues(ABC):
@@ -72,27 +72,29 @@ class ExactValues(ABC):
     where: str
 
     @abstractmethod
-    def weight(self) -> Take:
+    def request_probability(self) -> ValueReader:
         """Ask for the probability of the run."""
 
     @abstractmethod
-    def expval(self, observable: Any) -> Take:
+    def request_expval(self, observable: Any) -> ValueReader:
         """Ask for an expectation value."""
 
     @abstractmethod
-    def variance(self, observable: Any) -> Make:
+    def request_variance(self, observable: Any) -> StatisticMaker:
         """Ask for a variance."""
 
     @abstractmethod
-    def probabilities(self, wires: Sequence[Any], rotations: Sequence[Any] = ()) -> Take:
+    def request_probabilities(
+        self, wires: Sequence[Any], rotations: Sequence[Any] = ()
+    ) -> ValueReader:
         """Ask for the probabilities of the outcomes of wires, after some gates."""
 
     @abstractmethod
-    def density_matrix(self, qubits: Sequence[int], name: str) -> Take:
+    def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
         """Ask for the density matrix of qubits; the name is that of what is made of it."""
 
     @abstractmethod
-    def state(self, name: str) -> Take:
+    def request_state(self, name: str) -> ValueReader:
         """Ask for the state of the circuit: a vector, which no mixture has, or a matrix."""
 
     @abstractmethod
@@ -100,14 +102,14 @@ class ExactValues(ABC):
         """Compute all values that were asked for."""
 
 
-def unsupported(where: str, what: str, instead: str) -> CompileError:
+def unsupported_error(where: str, label: str, instead: str) -> CompileError:
     """Return the error of a measurement that is not supported."""
-    return CompileError(f"{where}: {what}: not supported by bellhop. {instead}")
+    return CompileError(f"{where}: {label}: not supported by bellhop. {instead}")
 
 
-def state_of_mixture(where: str) -> CompileError:
+def mixed_state_error(where: str) -> CompileError:
     """Return the error of the state vector of a circuit that goes through several outcomes."""
-    return unsupported(
+    return unsupported_error(
         where,
         "state after mid-circuit measurements, where it is a mixture of several",
         "Return qml.density_matrix, or set mcm_method='single-branch-statistics' for the state of "

@@ -18,27 +18,29 @@ from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import DifferentiableCompileError
 
 
-def symbolic_zero(value: Any) -> Any:
+def make_symbolic_zero(value: Any) -> Any:
     """Return the symbolic zero tangent of a value."""
     return ad.Zero(jax.typeof(value).to_tangent_aval())
 
 
-def tangents_of(results: Sequence[Any], dots: Sequence[Any], moved: Sequence[bool]) -> list[Any]:
+def fill_zero_tangents(
+    results: Sequence[Any], tangents: Sequence[Any], is_perturbed: Sequence[bool]
+) -> list[Any]:
     """Return the tangents of results, zeros among them.
 
     Args:
         results: the results.
-        dots: the tangents of those that have one.
-        moved: for each result, whether it has one.
+        tangents: the tangents of those that have one.
+        is_perturbed: for each result, whether it has one.
     """
-    rest = iter(dots)
+    rest = iter(tangents)
     return [
-        next(rest) if yes else symbolic_zero(result)
-        for result, yes in zip(results, moved, strict=True)
+        next(rest) if yes else make_symbolic_zero(result)
+        for result, yes in zip(results, is_perturbed, strict=True)
     ]
 
 
-def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Split an array along its last axis; in each part, a shape takes the place of that axis."""
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     return [
@@ -48,7 +50,7 @@ def split(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Undifferentiable(ValueTag):
+class UndifferentiableTag(ValueTag):
     """The mark of a value that must not be differentiated, nor what comes with it.
 
     Attributes:
@@ -64,7 +66,7 @@ class Undifferentiable(ValueTag):
         return tangents[0]
 
 
-def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
+def forbid_derivative(x: Any, obstacle: str, by: Any = None) -> Any:
     """Return ``x``, whose derivative is an error that names the obstacle.
 
     Args:
@@ -74,4 +76,4 @@ def undifferentiable(x: Any, obstacle: str, by: Any = None) -> Any:
     """
     if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
         return x
-    return tag_value(x, *([] if by is None else [by]), mark=Undifferentiable(obstacle))
+    return tag_value(x, *([] if by is None else [by]), mark=UndifferentiableTag(obstacle))

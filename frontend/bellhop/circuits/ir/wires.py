@@ -24,17 +24,17 @@ class WireMap:
     Args:
         labels: in the order of qubits.
         where: the QNode, for errors.
-        spare: returns those that the circuit does not name, which it may allocate.
+        find_spare: returns those that the circuit does not name, which it may allocate.
     """
 
     def __init__(
-        self, labels: Any, where: str, spare: Callable[[], Sequence[Any]] = lambda: ()
+        self, labels: Any, where: str, find_spare: Callable[[], Sequence[Any]] = lambda: ()
     ) -> None:
         self._where = where
         self._index = {label: index for index, label in enumerate(labels)}
         # Wires that were allocated, and what stands for each.
-        self._lent: dict[Any, Any] = {}
-        self.spare = spare
+        self._allocated: dict[Any, Any] = {}
+        self.find_spare = find_spare
 
     @property
     def labels(self) -> tuple[Any, ...]:
@@ -57,7 +57,7 @@ class WireMap:
                 "wires can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i "
                 "there."
             )
-        label = self._lent.get(label, label)
+        label = self._allocated.get(label, label)
         if isinstance(label, DynamicWire):
             raise CompileError(
                 f"{self._where}: a wire is used that was deallocated, or is another circuit's. "
@@ -76,19 +76,21 @@ class WireMap:
             )
         return self._index[label]
 
-    def lend(self, label: Wire, wire: Wire) -> None:
+    def map_allocated(self, label: Wire, wire: Wire) -> None:
         """Let a wire stand for one that was allocated."""
-        self._lent[label] = wire
+        self._allocated[label] = wire
 
-    def take_back(self, label: Wire) -> None:
+    def unmap_allocated(self, label: Wire) -> None:
         """Forget a wire that was allocated."""
-        del self._lent[label]
+        del self._allocated[label]
 
-    def on_own(self, process: Any) -> Any:
+    def map_process(self, process: Any) -> Any:
         """Return a measurement process on wires of the device, where it has allocated ones."""
-        if not self._lent or process.mv is not None:
+        if not self._allocated or process.mv is not None:
             return process
-        lent = {label: self._lent[label] for label in process.wires if label in self._lent}
+        lent = {
+            label: self._allocated[label] for label in process.wires if label in self._allocated
+        }
         return process.map_wires(lent) if lent else process
 
     @staticmethod
@@ -101,18 +103,18 @@ class WireMap:
         )
         return clipped.astype(jnp.int32)
 
-    def of(self, wire: Wire) -> Any:
+    def get_qubit(self, wire: Wire) -> Any:
         """Return the qubit of a wire, whether the program computes it or not."""
-        return self.dynamic(wire) if is_dynamic(wire) else self(wire)
+        return self.get_dynamic_qubit(wire) if is_dynamic(wire) else self(wire)
 
-    def qubit(self, wire: Wire) -> int | None:
+    def find_static_qubit(self, wire: Wire) -> int | None:
         """Return the qubit of a wire, if it is known: JAX may trace what constants decide."""
         if not is_dynamic(wire):
             return self(wire)
-        qubit = evaluate_constant(self.dynamic(wire))
+        qubit = evaluate_constant(self.get_dynamic_qubit(wire))
         return int(qubit) if qubit is not None and 0 <= qubit < len(self) else None
 
-    def dynamic(self, wire: Any) -> Any:
+    def get_dynamic_qubit(self, wire: Any) -> Any:
         """Return the qubit of a wire that the program computes; its range is checked there.
 
         Raises:

@@ -16,18 +16,18 @@ from bellhop.circuits.ir.device_measurements import (
     Var,
 )
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
-from bellhop.circuits.ir.observable_encoding import FactorOnQubits, Product
+from bellhop.circuits.ir.observable_encoding import Product, QubitFactor
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.statistics import (
     ExactValues,
-    Make,
     Statistic,
-    Take,
-    state_of_mixture,
+    StatisticMaker,
+    ValueReader,
+    mixed_state_error,
 )
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, terms_of
-from bellhop.circuits.measure.pauli_words import as_words, need_words, squared
+from bellhop.circuits.measure.observables import Factor, NamedFactor, Term, find_terms
+from bellhop.circuits.measure.pauli_words import needs_pauli_words, square_words, to_pauli_words
 
 
 class DeviceValues(ExactValues):
@@ -48,106 +48,112 @@ class DeviceValues(ExactValues):
         self.where = answers.where
         self._request = MeasurementRequest()
         self.weights: list[Any] = []
-        self._weight: Take | None = None
+        self._weight: ValueReader | None = None
         if is_tree and answers.postselects:
-            self.weight()
+            self.request_probability()
 
-    def _add(self, measurement: Measurement) -> Take:
+    def _add_measurement(self, measurement: Measurement) -> ValueReader:
         index = len(self._request.measurements)
         self._request.measurements.append(measurement)
         return lambda values: values[index]
 
-    def weight(self) -> Take:
+    def request_probability(self) -> ValueReader:
         """Ask for the probability of the run: the squared norm of its state."""
         if not self._is_tree:
             return lambda _: 1.0
         if self._weight is None:
-            self._weight = self._add(Expval(terms=((),)))
+            self._weight = self._add_measurement(Expval(terms=((),)))
         return self._weight
 
-    def expval(self, observable: qml.operation.Operator) -> Take:
+    def request_expval(self, observable: qml.operation.Operator) -> ValueReader:
         """Ask for an expectation value."""
-        return self._observable(Expval, observable)
+        return self._request_observable(Expval, observable)
 
-    def variance(self, observable: qml.operation.Operator) -> Make:
+    def request_variance(self, observable: qml.operation.Operator) -> StatisticMaker:
         """Ask for a variance, or in one of several runs for both moments."""
-        variance = self._observable(Var, observable)
+        variance = self._request_observable(Var, observable)
         if not self._is_tree:
             return lambda values: Statistic(variance(values))
-        mean = self._observable(Expval, observable)
+        mean = self._request_observable(Expval, observable)
         # Of a state that is not normalized, what a device computes as its variance is the mean
         # of the square less the square of the mean all the same.
         return lambda values: Statistic.from_moments(
             mean(values), variance(values) + mean(values) ** 2
         )
 
-    def probabilities(self, wires: Sequence[Any], rotations: Sequence[Any] = ()) -> Take:
+    def request_probabilities(
+        self, wires: Sequence[Any], rotations: Sequence[Any] = ()
+    ) -> ValueReader:
         """Ask for probabilities; those after gates come after all that needs none."""
         if not rotations:
-            return self._add(Probs(self._all(wires)))
+            return self._add_measurement(Probs(self._find_qubits(wires)))
 
         def rotated(_: object) -> Any:
             self._answers.apply(rotations)
             after = DeviceValues(self._answers)
-            take = after.probabilities(wires)
+            take = after.request_probabilities(wires)
             values = after.compute()
             self._answers.apply([qml.adjoint(gate) for gate in reversed(rotations)])
             return take(values)
 
         return rotated
 
-    def density_matrix(self, qubits: Sequence[int], name: str) -> Take:
+    def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
         """Ask for the state of the run; return what makes the density matrix of it."""
-        take = self._add(State(name))
+        take = self._add_measurement(State(name))
 
         def matrix(values: Any) -> Any:
-            rows = _by_outcome(take(values), qubits, self._answers.device.qubits)
+            rows = _to_outcome_rows(take(values), qubits, self._answers.device.qubits)
             return rows @ jnp.conj(rows).T
 
         return matrix
 
-    def state(self, name: str) -> Take:
+    def request_state(self, name: str) -> ValueReader:
         """Ask for the state of the circuit, which has one run."""
         if self._is_tree:
-            raise state_of_mixture(self.where)
-        return self._add(State(name))
+            raise mixed_state_error(self.where)
+        return self._add_measurement(State(name))
 
     def compute(self) -> list[Any]:
         """Measure all values that were asked for."""
         values = self._answers.measure(self._request)
         is_part = self._is_tree and self._answers.postselects
-        self.weights = [self.weight()(values)] if is_part else []
+        self.weights = [self.request_probability()(values)] if is_part else []
         return values
 
-    def _all(self, wires: Sequence[Any]) -> tuple[int, ...]:
+    def _find_qubits(self, wires: Sequence[Any]) -> tuple[int, ...]:
         return tuple(map(self._answers.wires, wires))
 
-    def _observable(self, kind: type[Expval | Var], observable: qml.operation.Operator) -> Take:
-        sum_of_products = terms_of(observable, self.where)
+    def _request_observable(
+        self, kind: type[Expval | Var], observable: qml.operation.Operator
+    ) -> ValueReader:
+        sum_of_products = find_terms(observable, self.where)
         device = self._answers.gate_set
-        if device.measures_words or need_words(sum_of_products, device.observables):
-            return self._of_words(kind, as_words(sum_of_products))
+        if device.measures_pauli_words or needs_pauli_words(sum_of_products, device.observables):
+            return self._request_pauli_words(kind, to_pauli_words(sum_of_products))
         coefficients = [coefficient for coefficient, _ in sum_of_products]
-        terms = tuple(self._product(factors) for _, factors in sum_of_products)
+        terms = tuple(self._encode_product(factors) for _, factors in sum_of_products)
         if len(terms) == 1 and _is_one(coefficients[0]):
-            return self._add(kind(terms))
+            return self._add_measurement(kind(terms))
         start = len(self._request.coefficients)
         self._request.coefficients += coefficients
-        return self._add(kind(terms, start))
+        return self._add_measurement(kind(terms, start))
 
-    def _of_words(self, kind: type[Expval | Var], words: Sequence[Term]) -> Take:
+    def _request_pauli_words(self, kind: type[Expval | Var], words: Sequence[Term]) -> ValueReader:
         """Ask for the means of Pauli words, and those of the square for a variance."""
-        mean = self._mean_of_words(words)
+        mean = self._request_word_mean(words)
         if kind is Expval:
             return mean
-        square = self._mean_of_words(squared(words))
+        square = self._request_word_mean(square_words(words))
         return lambda values: square(values) - mean(values) ** 2
 
-    def _mean_of_words(self, words: Sequence[Term]) -> Take:
+    def _request_word_mean(self, words: Sequence[Term]) -> ValueReader:
         takes = [
             (
                 jnp.real(coefficient),
-                self._add(Expval((self._product(word),))) if word else self.weight(),
+                self._add_measurement(Expval((self._encode_product(word),)))
+                if word
+                else self.request_probability(),
             )
             for coefficient, word in words
         ]
@@ -155,22 +161,22 @@ class DeviceValues(ExactValues):
             sum(coefficient * take(values) for coefficient, take in takes), real_type()
         )
 
-    def _product(self, factors: Sequence[Factor]) -> Product:
-        return tuple(map(self._factor, factors))
+    def _encode_product(self, factors: Sequence[Factor]) -> Product:
+        return tuple(map(self._encode_factor, factors))
 
-    def _factor(self, factor: Factor) -> FactorOnQubits:
-        wires = self._all(factor.wires)
+    def _encode_factor(self, factor: Factor) -> QubitFactor:
+        wires = self._find_qubits(factor.wires)
         if isinstance(factor, NamedFactor):
-            return FactorOnQubits(factor.name, wires)
+            return QubitFactor(factor.name, wires)
         interleaved = jnp.stack([jnp.real(factor.matrix), jnp.imag(factor.matrix)], axis=-1)
-        return FactorOnQubits("Hermitian", wires, self._request.add_matrix(interleaved))
+        return QubitFactor("Hermitian", wires, self._request.add_matrix(interleaved))
 
 
 def _is_one(coefficient: Operand) -> bool:
     return not is_dynamic(coefficient) and coefficient == 1.0
 
 
-def _by_outcome(state: Any, qubits: Sequence[int], n: int) -> Any:
+def _to_outcome_rows(state: Any, qubits: Sequence[int], n: int) -> Any:
     """Return the amplitudes of a state of ``n`` qubits, a row for each outcome of some of them."""
     others = [qubit for qubit in range(n) if qubit not in qubits]
     by_qubit = state.reshape((2,) * n).transpose(*qubits, *others)

@@ -21,10 +21,10 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
 # An observable on computed wires is a sum of so many terms at most.
-_MOST_TERMS = 4096
+_MAX_TERMS = 4096
 
 
-def on_known_wires(
+def expand_dynamic_wires(
     observable: qml.operation.Operator,
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
@@ -43,10 +43,10 @@ def on_known_wires(
         CompileError: for an observable on so many computed wires that the sum is too long.
     """
     with qml.QueuingManager.stop_recording():
-        return _on_known(observable, process, site)
+        return _expand(observable, process, site)
 
 
-def probabilities_on_known_wires(
+def make_dynamic_wire_marginal(
     site: MeasurementSite, process: qml.measurements.MeasurementProcess
 ) -> Callable[[Any], Any]:
     """Return a function from the probabilities of all wires to those of traced wires.
@@ -60,7 +60,7 @@ def probabilities_on_known_wires(
     """
     with qml.QueuingManager.stop_recording():
         site.check_wires(process.wires, process)
-    wires = list(map(site.wires.of, process.wires))
+    wires = list(map(site.wires.get_qubit, process.wires))
     n = len(site.wires)
     states = jnp.arange(2**n)
     outcomes = sum(
@@ -69,14 +69,14 @@ def probabilities_on_known_wires(
     return lambda of_all: jax.ops.segment_sum(of_all, outcomes, 2 ** len(wires))
 
 
-def _on_known(
+def _expand(
     observable: qml.operation.Operator,
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
     if not any(map(is_dynamic, observable.wires)):
         return observable
-    known = lambda part: _on_known(part, process, site)
+    known = lambda part: _expand(part, process, site)
     if isinstance(observable, qml.ops.LinearCombination):
         coefficients, terms = observable.terms()
         return qml.ops.LinearCombination(coefficients, list(map(known, terms)))
@@ -84,33 +84,33 @@ def _on_known(
         return qml.sum(*map(known, observable.operands))
     if isinstance(observable, qml.ops.SProd):
         return qml.s_prod(observable.scalar, known(observable.base))
-    scalar, factors = _factors(observable)
+    scalar, factors = _split_product(observable)
     if any(isinstance(factor, qml.ops.CompositeOp | qml.ops.SymbolicOp) for factor in factors):
         raise CompileError(
             f"{site.where}: a product of sums stands on a wire that is "
             "computed in the program, which is not supported by bellhop. Use a sum "
             "of products of Pauli operators."
         )
-    terms = _sum_over_places(factors, process, site)
+    terms = _sum_over_wires(factors, process, site)
     return terms if scalar is None else qml.s_prod(scalar, terms)
 
 
-def _factors(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
+def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
     """Return the scalar of a product, None for one, and its factors, those of factors included."""
     if isinstance(observable, qml.ops.SProd):
-        scalar, factors = _factors(observable.base)
+        scalar, factors = _split_product(observable.base)
         return observable.scalar if scalar is None else observable.scalar * scalar, factors
     if not isinstance(observable, qml.ops.Prod):
         return None, [observable]
     scalar, factors = None, []
     for operand in observable.operands:
-        one, some = _factors(operand)
+        one, some = _split_product(operand)
         scalar = one if scalar is None else scalar if one is None else scalar * one
         factors += some
     return scalar, factors
 
 
-def _sum_over_places(
+def _sum_over_wires(
     factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
     """Return a product of observables as a sum of products, one for all places of its wires."""
@@ -125,24 +125,24 @@ def _sum_over_places(
     computed = [wire for wire in all_wires if is_dynamic(wire)]
     known = {wire for wire in all_wires if not is_dynamic(wire)}
     free = [label for label in wires.labels if label not in known]
-    if math.perm(len(free), len(computed)) > _MOST_TERMS:
+    if math.perm(len(free), len(computed)) > _MAX_TERMS:
         raise CompileError(
             f"{site.where}: an observable stands on {len(computed)} wires that are computed "
-            f"in the program, of {len(wires)}, which is a sum of more than {_MOST_TERMS} terms. "
+            f"in the program, of {len(wires)}, which is a sum of more than {_MAX_TERMS} terms. "
             "Bring these wires to known ones in front of the measurement: qml.SWAP(wires=[i, 0])."
         )
-    places = [wires.dynamic(wire) for wire in computed]
+    places = [wires.get_dynamic_qubit(wire) for wire in computed]
     coefficients, terms = [], []
     for labels in itertools.permutations(free, len(computed)):
         is_meant = [place == wires(label) for place, label in zip(places, labels, strict=True)]
         coefficients.append(jnp.all(jnp.stack(is_meant)).astype(real_type()))
         label_of = dict(zip(map(id, computed), labels, strict=True))
-        moved = [_moved(factor, label_of) for factor in factors]
+        moved = [_map_wires(factor, label_of) for factor in factors]
         terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])
     return qml.ops.LinearCombination(coefficients, terms)
 
 
-def _moved(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
+def _map_wires(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
     """Return an observable on labels in place of computed wires, which are given by identity."""
     labels = [label_of.get(id(wire), wire) for wire in observable.wires]
     return type(observable)(*observable.data, wires=labels)

@@ -15,10 +15,10 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, unsupported
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, unsupported_error
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.measure.dynamic_wires import on_known_wires
-from bellhop.circuits.measure.sampling import Rounds
+from bellhop.circuits.measure.dynamic_wires import expand_dynamic_wires
+from bellhop.circuits.measure.sampling import SamplingRounds
 from bellhop.errors import CompileError
 
 
@@ -40,7 +40,7 @@ class Process:
         self._wires = answers.wires
         self._where = answers.where
 
-    def without_shots(self, asked: ExactValues) -> Make:
+    def request_exact(self, asked: ExactValues) -> StatisticMaker:
         """Ask for exact values.
 
         Args:
@@ -49,14 +49,14 @@ class Process:
         Returns:
             a function of the computed values that returns the statistic.
         """
-        with self._answers.at(self.process):
+        with self._answers.error_location(self.process):
             if self.process.mv is None:
-                return self._exact(asked)
-            statistic = self._of_outcomes(self._outcomes())
-        weight = asked.weight()
-        return lambda values: statistic.changed(lambda value: weight(values) * value)
+                return self._request_exact(asked)
+            statistic = self._make_outcome_statistic(self._outcomes())
+        weight = asked.request_probability()
+        return lambda values: statistic.map_values(lambda value: weight(values) * value)
 
-    def with_shots(self, rounds: Rounds) -> Make:
+    def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         """Ask for samples.
 
         Args:
@@ -65,60 +65,60 @@ class Process:
         Returns:
             a function of the sampled values that returns the statistic.
         """
-        with self._answers.at(self.process):
+        with self._answers.error_location(self.process):
             if self.process.mv is None:
-                return self._sampled(rounds)
-            statistic = self._sampled_outcomes(self._outcomes())
+                return self._request_samples(rounds)
+            statistic = self._make_sampled_outcome_statistic(self._outcomes())
         return lambda _: statistic
 
-    def _exact(self, asked: ExactValues) -> Make:
-        raise self._unsupported(
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        raise self._unsupported_error(
             "without shots", "Measure expval, var, probs, state or density_matrix."
         )
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         instead = "Measure expval, var, probs, sample or counts"
-        has_exact = type(self)._exact is not Process._exact
-        raise self._unsupported(
+        has_exact = type(self)._request_exact is not Process._request_exact
+        raise self._unsupported_error(
             "with shots", f"{instead}, or set shots to None." if has_exact else f"{instead}."
         )
 
-    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+    def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         """Return the statistic of a run, of whose values there is a mean over all runs."""
-        raise self._needs_shots()
+        raise self._needs_shots_error()
 
-    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
-        return self._of_outcomes(outcomes).changed(self._answers.mean_of_groups)
+    def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        return self._make_outcome_statistic(outcomes).map_values(self._answers.average_over_groups)
 
     def _outcomes(self) -> Sequence[Any]:
         return checked_outcomes(self.process, self._name, self._answers)
 
-    def _needs_shots(self) -> CompileError:
+    def _needs_shots_error(self) -> CompileError:
         return CompileError(
             f"{self._where}: {self._name} needs shots, and the QNode has none. Set them: "
             "qml.set_shots(circuit, 100)."
         )
 
-    def _unsupported(self, how: str, instead: str) -> CompileError:
-        return unsupported(self._where, f"{self._name} {how}", instead)
+    def _unsupported_error(self, how: str, instead: str) -> CompileError:
+        return unsupported_error(self._where, f"{self._name} {how}", instead)
 
-    def _observable(self) -> Any:
+    def _get_observable(self) -> Any:
         """Return the observable; the diagonal one, where it is given by its eigenvalues alone."""
         if self.process.obs is not None:
             return self.process.obs
         return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
 
-    def _on_known_wires(self) -> Any:
+    def _expand_dynamic_wires(self) -> Any:
         """Return the observable on wires that are known while the circuit is traced."""
-        return on_known_wires(self._observable(), self.process, self._answers)
+        return expand_dynamic_wires(self._get_observable(), self.process, self._answers)
 
-    def _labels(self) -> tuple[Any, ...]:
+    def _get_labels(self) -> tuple[Any, ...]:
         """Return its wires, all where it names none."""
         return tuple(self.process.wires) or self._wires.labels
 
-    def _known_labels(self) -> tuple[Any, ...]:
+    def _get_static_labels(self) -> tuple[Any, ...]:
         """Return its wires, or all where the program computes some of them."""
-        labels = self._labels()
+        labels = self._get_labels()
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
 
 

@@ -18,25 +18,25 @@ from bellhop.base.types import Operand
 from bellhop.circuits.ir.answers import Answers, MeasurementSite
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import check_state_fits
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.measure.dynamic_wires import probabilities_on_known_wires
+from bellhop.circuits.measure.dynamic_wires import make_dynamic_wire_marginal
 from bellhop.circuits.measure.measurement_base import (
     Process,
     as_index,
     as_number,
     checked_outcomes,
 )
-from bellhop.circuits.measure.observables import terms_of
-from bellhop.circuits.measure.samples import Counts, Sample
+from bellhop.circuits.measure.observables import find_terms
+from bellhop.circuits.measure.samples import CountsProcess, SampleProcess
 from bellhop.circuits.measure.sampling import (
-    Diagonal,
-    Rounds,
+    DiagonalFactor,
+    SamplingRounds,
     as_diagonals,
-    computational,
-    diagonalized,
-    product_mean,
-    rotated_as_in_pennylane,
+    diagonalize,
+    diagonalize_with_pennylane,
+    make_computational_factor,
+    request_product_mean,
 )
 from bellhop.circuits.measure.shadows import ClassicalShadow, ShadowExpval
 from bellhop.circuits.measure.user_measurements import UserSampleProcess
@@ -47,167 +47,182 @@ mp = qml.measurements
 class ExpvalProcess(Process):
     """An expectation value."""
 
-    def _exact(self, asked: ExactValues) -> Make:
-        take = asked.expval(self._on_known_wires())
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        take = asked.request_expval(self._expand_dynamic_wires())
         return lambda values: Statistic(take(values))
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         """Estimate it term by term, each in the basis that it needs."""
         means = [
-            (jnp.real(c), product_mean(list(map(diagonalized, factors)), rounds, self._wires))
-            for c, factors in terms_of(self._on_known_wires(), self._where)
+            (
+                jnp.real(c),
+                request_product_mean(list(map(diagonalize, factors)), rounds, self._wires),
+            )
+            for c, factors in find_terms(self._expand_dynamic_wires(), self._where)
         ]
         return lambda values: Statistic(sum(c * mean(values) for c, mean in means))
 
-    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+    def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         return Statistic(as_number(outcomes[0]).astype(float))
 
 
 class VarProcess(Process):
     """A variance."""
 
-    def _exact(self, asked: ExactValues) -> Make:
-        return asked.variance(self._on_known_wires())
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        return asked.request_variance(self._expand_dynamic_wires())
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         """Estimate it from samples of eigenvalues, in the observable's own eigenbasis."""
-        coefficient, diagonals = as_diagonals(self._on_known_wires(), self._where)
-        mean, square = (product_mean(diagonals, rounds, self._wires, power=p) for p in (1, 2))
+        coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
+        mean, square = (
+            request_product_mean(diagonals, rounds, self._wires, power=p) for p in (1, 2)
+        )
         scale = jnp.real(coefficient)
         return lambda values: Statistic.from_moments(
             scale * mean(values), scale**2 * square(values)
         )
 
-    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+    def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         value = as_number(outcomes[0]).astype(float)
         return Statistic.from_moments(value, value**2)
 
 
-class Probabilities(Process):
+class ProbabilitiesProcess(Process):
     """Probabilities, of all wires where none is named."""
 
-    def _exact(self, asked: ExactValues) -> Make:
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         if self.process.obs is None:
-            return self._of_wires(asked.probabilities(self._known_labels()), lambda add: add)
-        diagonals = self._rotated()
+            return self._make_marginal_statistic(
+                asked.request_probabilities(self._get_static_labels()), lambda add: add
+            )
+        diagonals = self._diagonalize()
         gates = [gate for diagonal in diagonals for gate in diagonal.gates]
-        take = asked.probabilities(self.process.obs.wires, gates)
+        take = asked.request_probabilities(self.process.obs.wires, gates)
         return lambda values: Statistic(take(values))
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         if self.process.obs is None:
-            known = self._known_labels()
-            take = rounds.frequencies([computational(known)], list(map(self._wires, known)))
-            return self._of_wires(take, jax.vmap)
+            known = self._get_static_labels()
+            take = rounds.request_frequencies(
+                [make_computational_factor(known)], list(map(self._wires, known))
+            )
+            return self._make_marginal_statistic(take, jax.vmap)
         qubits = list(map(self._wires, self.process.obs.wires))
-        take = rounds.frequencies(self._rotated(), qubits)
+        take = rounds.request_frequencies(self._diagonalize(), qubits)
         return lambda values: Statistic(take(values))
 
-    def _rotated(self) -> list[Diagonal]:
+    def _diagonalize(self) -> list[DiagonalFactor]:
         """Return the factors of its observable, and one for wires with identities alone."""
-        diagonals = rotated_as_in_pennylane(self.process.obs, self._where)
+        diagonals = diagonalize_with_pennylane(self.process.obs, self._where)
         labels = [wire for diagonal in diagonals for wire in diagonal.wires]
         others = [wire for wire in self.process.obs.wires if wire not in labels]
-        return [*diagonals, computational(others)]
+        return [*diagonals, make_computational_factor(others)]
 
-    def _of_wires(self, take: Callable[[Any], Any], of_groups: Callable[..., Any]) -> Make:
+    def _make_marginal_statistic(
+        self, take: Callable[[Any], Any], of_groups: Callable[..., Any]
+    ) -> StatisticMaker:
         """Return what makes the result of the probabilities of known wires."""
         if not any(map(is_dynamic, self.process.wires)):
             return lambda values: Statistic(take(values))
-        add_up = of_groups(probabilities_on_known_wires(self._answers, self.process))
+        add_up = of_groups(make_dynamic_wire_marginal(self._answers, self.process))
         return lambda values: Statistic(add_up(take(values)))
 
-    def _of_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+    def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         return Statistic(jax.nn.one_hot(as_index(outcomes), 2 ** len(outcomes), dtype=float))
 
 
-class OfState(Process):
+class StateFunction(Process):
     """A function of the state that PennyLane knows; of no mixture."""
 
-    def _exact(self, asked: ExactValues) -> Make:
-        take = asked.state(self._name)
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        take = asked.request_state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
         process = self.process.map_wires(qubits)
         order = qml.wires.Wires(range(len(self._wires)))
         # Of the class: results outlive the circuit, whose tracers this has.
-        of = type(self)._of
+        of = type(self)._process_state
         return lambda values: Statistic(take(values), lambda state: of(process, state, order))
 
     @classmethod
-    def _of(cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
+    def _process_state(
+        cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any
+    ) -> Any:
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
         return process.process_state(state, order)
 
 
-class StateProcess(OfState):
+class StateProcess(StateFunction):
     """The state itself."""
 
     @classmethod
-    def _of(cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any) -> Any:
-        return state if state.ndim == 2 else super()._of(process, state, order)
+    def _process_state(
+        cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any
+    ) -> Any:
+        return state if state.ndim == 2 else super()._process_state(process, state, order)
 
 
-class OfDensityMatrix(Process):
+class DensityMatrixFunction(Process):
     """A function of the density matrix of its wires."""
 
-    def _exact(self, asked: ExactValues) -> Make:
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         qubits = list(map(self._wires, self.process.wires))
         check_state_fits(len(qubits), self._where, axes=2)
-        take = asked.density_matrix(qubits, self._name)
-        finish = functools.partial(type(self)._of_matrix, self.process)
+        take = asked.request_density_matrix(qubits, self._name)
+        finish = functools.partial(type(self)._process_matrix, self.process)
         return lambda values: Statistic(take(values), finish)
 
     @staticmethod
-    def _of_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
+    def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
         wires = process.wires
         with qml.QueuingManager.stop_recording():
             on_first = process.map_wires(dict(zip(wires, range(len(wires)), strict=True)))
             return on_first.process_density_matrix(matrix, qml.wires.Wires(range(len(wires))))
 
 
-class DensityMatrix(OfDensityMatrix):
+class DensityMatrixProcess(DensityMatrixFunction):
     """The density matrix itself."""
 
     @staticmethod
-    def _of_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
+    def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
         return matrix
 
 
-class Classical(Process):
+class ClassicalValue(Process):
     """A value that is no measurement: it is as it is, or one for each shot that is a run."""
 
-    def without_shots(self, asked: ExactValues) -> Make:
+    def request_exact(self, asked: ExactValues) -> StatisticMaker:
         """Return what makes a statistic of it."""
         return lambda _: Statistic(self.process, is_measured=False)
 
-    def with_shots(self, rounds: Rounds) -> Make:
+    def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         """Return what makes a statistic of it, for each shot or each group of these."""
         answers, value = self._answers, self.process
         if answers.is_one_shot:
-            values = answers.of_each_shot(value)
+            values = answers.broadcast_to_shots(value)
         else:
             values = jnp.broadcast_to(value, (len(answers.groups), *value.shape))
         is_of_shots = answers.is_one_shot
-        return lambda _: Statistic(values, is_of_shots=is_of_shots, is_measured=False)
+        return lambda _: Statistic(values, is_per_shot=is_of_shots, is_measured=False)
 
 
 # By PennyLane's class: what users call it, and ours; without a name, the name is the class's own.
 _CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.ExpectationMP: ("expval", ExpvalProcess),
     mp.VarianceMP: ("var", VarProcess),
-    mp.ProbabilityMP: ("probs", Probabilities),
-    mp.SampleMP: ("sample", Sample),
-    mp.CountsMP: ("counts", Counts),
+    mp.ProbabilityMP: ("probs", ProbabilitiesProcess),
+    mp.SampleMP: ("sample", SampleProcess),
+    mp.CountsMP: ("counts", CountsProcess),
     mp.StateMP: ("state", StateProcess),
-    mp.DensityMatrixMP: ("density_matrix", DensityMatrix),
-    mp.PurityMP: ("purity", OfDensityMatrix),
-    mp.VnEntropyMP: ("vn_entropy", OfDensityMatrix),
-    mp.MutualInfoMP: ("mutual_info", OfDensityMatrix),
+    mp.DensityMatrixMP: ("density_matrix", DensityMatrixProcess),
+    mp.PurityMP: ("purity", DensityMatrixFunction),
+    mp.VnEntropyMP: ("vn_entropy", DensityMatrixFunction),
+    mp.MutualInfoMP: ("mutual_info", DensityMatrixFunction),
     mp.ClassicalShadowMP: ("classical_shadow", ClassicalShadow),
     mp.ShadowExpvalMP: ("shadow_expval", ShadowExpval),
     mp.SampleMeasurement: ("", UserSampleProcess),
-    mp.StateMeasurement: ("", OfState),
+    mp.StateMeasurement: ("", StateFunction),
     mp.MeasurementProcess: ("", Process),
 }
 
@@ -231,11 +246,11 @@ def measure_results(
     processes = [_as_process(leaf, answers) for leaf in leaves]
     with qml.QueuingManager.stop_recording():
         if exact is not None:
-            makers = [process.without_shots(exact) for process in processes]
+            makers = [process.request_exact(exact) for process in processes]
             computed = exact.compute()
             return [make(computed) for make in makers]
-        rounds = Rounds(answers.groups)
-        makers = [process.with_shots(rounds) for process in processes]
+        rounds = SamplingRounds(answers.groups)
+        makers = [process.request_samples(rounds) for process in processes]
         sampled = rounds.sample(answers)
     return [make(sampled) for make in makers]
 
@@ -263,7 +278,7 @@ def find_outcomes(
 def _as_process(leaf: object, answers: Answers) -> Process:
     """Return the measurement of what a quantum function returns."""
     if not is_measurement(leaf):
-        return Classical("", jnp.asarray(leaf), answers)
+        return ClassicalValue("", jnp.asarray(leaf), answers)
     name, kind = _find_class(leaf)
     return kind(name, leaf, answers)
 

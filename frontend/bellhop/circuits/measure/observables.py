@@ -15,14 +15,14 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.gates.real_imag_inference import is_hermitian
-from bellhop.circuits.ir.statistics import unsupported
+from bellhop.circuits.ir.statistics import unsupported_error
 from bellhop.circuits.ir.wires import is_dynamic
 
 _PAULIS = ("PauliX", "PauliY", "PauliZ")
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class MatrixFactor:
     """A factor that is known by its matrix, of numbers or tracers.
 
     Attributes:
@@ -47,35 +47,35 @@ class NamedFactor:
         return (self.wire,)
 
 
-Factor = NamedFactor | Matrix
+Factor = NamedFactor | MatrixFactor
 Term = tuple[Any, tuple[Factor, ...]]
 
 # The wires of terms that may be Hermitian together only, of which the matrix is made.
-_MOST_WIRES = 8
+_MAX_WIRES = 8
 
 
-class _NoObservableError(Exception):
+class _InvalidObservableError(Exception):
     """An operator cannot be measured; the text is what it is, and why not."""
 
     instead = "Write it as a sum of Paulis."
 
 
-class _ShapeError(_NoObservableError):
+class _ShapeError(_InvalidObservableError):
     instead = "Give it 2**n rows and columns for n wires."
 
 
-class _NotHermitianError(_NoObservableError):
+class _NotHermitianError(_InvalidObservableError):
     instead = "Measure (A + qml.adjoint(A)) / 2 for its real part, and (A - qml.adjoint(A)) / 2j."
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}, which is not Hermitian")
 
 
-class _BatchError(_NoObservableError):
+class _BatchError(_InvalidObservableError):
     instead = "Give numbers, and let jax.vmap or bellhop.vmap go over a batch of them."
 
 
-def terms_of(observable: Any, where: str) -> list[Term]:
+def find_terms(observable: Any, where: str) -> list[Term]:
     """Return pairs of coefficient and factors, at least one; no factors mean the identity.
 
     Raises:
@@ -84,8 +84,8 @@ def terms_of(observable: Any, where: str) -> list[Term]:
     try:
         with qml.QueuingManager.stop_recording():
             terms = _as_sum_of_products(observable)
-    except _NoObservableError as error:
-        raise unsupported(where, f"the observable {error}", error.instead) from None
+    except _InvalidObservableError as error:
+        raise unsupported_error(where, f"the observable {error}", error.instead) from None
     if any(is_dynamic(c) and jax.numpy.iscomplexobj(c) for c, _ in terms):
         # As NumPy and PennyLane do where they discard it.
         warnings.warn(
@@ -99,12 +99,14 @@ def terms_of(observable: Any, where: str) -> list[Term]:
 
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
-    terms = [disjoint(coefficient, factors) for coefficient, factors in _expand(observable)]
+    terms = [
+        merge_shared_wires(coefficient, factors) for coefficient, factors in _expand(observable)
+    ]
     # A sum of nothing is 0, which is no observable to devices.
     terms = terms or [(0.0, ())]
     if not any(_is_imaginary(coefficient) for coefficient, _ in terms):
-        return _hermitian(terms, observable)
-    terms = _hermitian([_with_real_coefficient(term) for term in terms], observable)
+        return _merge_nonhermitian(terms, observable)
+    terms = _merge_nonhermitian([_absorb_imaginary(term) for term in terms], observable)
     totals: dict[Any, Any] = {}
     for coefficient, factors in terms:
         if _is_imaginary(coefficient):
@@ -116,7 +118,7 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
     return terms
 
 
-def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
+def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
     """Return terms of Hermitian factors; others may be so together, as those of S + S^dagger."""
     rest: list[Term] = []
     others: list[Term] = []
@@ -129,22 +131,22 @@ def _hermitian(terms: list[Term], observable: Any) -> list[Term]:
     known = not any(
         is_dynamic(number)
         for coefficient, factors in others
-        for number in (coefficient, *map(matrix_of_factor, factors))
+        for number in (coefficient, *map(get_factor_matrix, factors))
     )
-    if not known or len(wires) > _MOST_WIRES:
+    if not known or len(wires) > _MAX_WIRES:
         raise refused
     matrices = [
         functools.reduce(
             np.matmul,
             (
-                qml.math.expand_matrix(matrix_of_factor(f), f.wires, wire_order=wires)
+                qml.math.expand_matrix(get_factor_matrix(f), f.wires, wire_order=wires)
                 for f in factors
             ),
             coefficient * np.eye(2 ** len(wires)),
         )
         for coefficient, factors in others
     ]
-    together = Matrix(tuple(wires), np.sum(matrices, axis=0))
+    together = MatrixFactor(tuple(wires), np.sum(matrices, axis=0))
     if not _is_hermitian(together):
         raise refused
     return [*rest, (1.0, (together,))]
@@ -164,14 +166,14 @@ def _is_imaginary(coefficient: Any) -> bool:
     return bool(abs(np.imag(coefficient)) > 1e-10 * max(1.0, abs(coefficient)))
 
 
-def _with_real_coefficient(term: Term) -> Term:
+def _absorb_imaginary(term: Term) -> Term:
     """Multiply an imaginary coefficient into a matrix, where there is one."""
     coefficient, factors = term
-    position = next((i for i, f in enumerate(factors) if isinstance(f, Matrix)), None)
+    position = next((i for i, f in enumerate(factors) if isinstance(f, MatrixFactor)), None)
     if position is None or not _is_imaginary(coefficient):
         return term
     old = factors[position]
-    new = Matrix(old.wires, coefficient * matrix_of_factor(old))
+    new = MatrixFactor(old.wires, coefficient * get_factor_matrix(old))
     return 1.0, (*factors[:position], new, *factors[position + 1 :])
 
 
@@ -179,46 +181,48 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     ops = qml.ops
     if isinstance(observable, ops.LinearCombination):
         return [
-            (_times(_scalar(coefficient), inner), factors)
+            (_multiply_scalars(_check_scalar(coefficient), inner), factors)
             for coefficient, term in zip(*observable.terms(), strict=True)
             for inner, factors in _expand(term)
         ]
     if isinstance(observable, ops.Sum):
         return [term for operand in observable.operands for term in _expand(operand)]
     if isinstance(observable, ops.SProd):
-        scalar = _scalar(observable.scalar)
-        return [(_times(scalar, inner), rest) for inner, rest in _expand(observable.base)]
+        scalar = _check_scalar(observable.scalar)
+        return [
+            (_multiply_scalars(scalar, inner), rest) for inner, rest in _expand(observable.base)
+        ]
     if isinstance(observable, ops.Prod):
         products = itertools.product(*map(_expand, observable.operands))
-        return [functools.reduce(_multiply, product, (1.0, ())) for product in products]
+        return [functools.reduce(_multiply_terms, product, (1.0, ())) for product in products]
     if observable.name == "Identity":
         return [(1.0, ())]
-    return [(1.0, (_factor(observable),))]
+    return [(1.0, (_to_factor(observable),))]
 
 
-def _scalar(coefficient: Any) -> Any:
+def _check_scalar(coefficient: Any) -> Any:
     shape = np.shape(coefficient)
     if shape:
         raise _BatchError(f"with an array of shape {shape} for a coefficient")
     return coefficient
 
 
-def _times(one: Any, other: Any) -> Any:
+def _multiply_scalars(one: Any, other: Any) -> Any:
     """Return the product; most are by one, and a product of computed numbers is an equation."""
     if not is_dynamic(other) and other == 1:
         return one
     return other if not is_dynamic(one) and one == 1 else one * other
 
 
-def _multiply(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
-    return _times(one[0], other[0]), one[1] + other[1]
+def _multiply_terms(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    return _multiply_scalars(one[0], other[0]), one[1] + other[1]
 
 
-def _factor(observable: Any) -> Factor:
+def _to_factor(observable: Any) -> Factor:
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return NamedFactor(observable.name, observable.wires[0])
     if not observable.has_matrix:
-        raise _NoObservableError(f"{observable.name}, which has no matrix")
+        raise _InvalidObservableError(f"{observable.name}, which has no matrix")
     matrix = observable.matrix()
     shape = (2 ** len(observable.wires),) * 2
     if np.shape(matrix) != shape:
@@ -228,10 +232,10 @@ def _factor(observable: Any) -> Factor:
         )
     if is_dynamic(matrix) and not is_hermitian(observable):
         raise _NotHermitianError(f"{observable.name} of computed numbers")
-    return Matrix(tuple(observable.wires), matrix)
+    return MatrixFactor(tuple(observable.wires), matrix)
 
 
-def disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
+def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     """Multiply the factors that share wires, so that none does any more."""
     wires = [wire for factor in factors for wire in factor.wires]
     if len(set(wires)) == len(wires):
@@ -240,24 +244,24 @@ def disjoint(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
     for factor in factors:
         shared = [other for other in result if set(other.wires) & set(factor.wires)]
         result = [other for other in result if other not in shared]
-        phase, product = _product([*shared, factor])
-        coefficient = _times(coefficient, phase)
+        phase, product = _multiply_factors([*shared, factor])
+        coefficient = _multiply_scalars(coefficient, phase)
         result += product
     return coefficient, tuple(result)
 
 
-def _product(factors: list[Factor]) -> tuple[complex, list[Factor]]:
+def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
     if len(factors) == 1:
         return 1.0, factors
     if len(factors) == 2:
         one, other = factors
         if _is_pauli(one) and _is_pauli(other):
-            return _pauli_product(one, other)
+            return _multiply_paulis(one, other)
     wires = list(dict.fromkeys(wire for factor in factors for wire in factor.wires))
     matrices = [
-        qml.math.expand_matrix(matrix_of_factor(f), f.wires, wire_order=wires) for f in factors
+        qml.math.expand_matrix(get_factor_matrix(f), f.wires, wire_order=wires) for f in factors
     ]
-    return 1.0, [Matrix(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
+    return 1.0, [MatrixFactor(tuple(wires), functools.reduce(lambda a, b: a @ b, matrices))]
 
 
 def _is_pauli(factor: Factor) -> TypeGuard[NamedFactor]:
@@ -268,7 +272,7 @@ def _is_pauli(factor: Factor) -> TypeGuard[NamedFactor]:
 _CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
 
 
-def _pauli_product(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[Factor]]:
+def _multiply_paulis(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[Factor]]:
     if one.name == other.name:
         return 1.0, []
     (third,) = set(_PAULIS) - {one.name, other.name}
@@ -276,8 +280,8 @@ def _pauli_product(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[
     return phase, [NamedFactor(third, one.wire)]
 
 
-def matrix_of_factor(factor: Factor) -> Any:
+def get_factor_matrix(factor: Factor) -> Any:
     """Return the matrix of a factor."""
-    if isinstance(factor, Matrix):
+    if isinstance(factor, MatrixFactor):
         return factor.matrix
     return np.asarray(getattr(qml, factor.name).compute_matrix())

@@ -10,26 +10,32 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.measure.observables import Factor, Matrix, NamedFactor, Term, disjoint
+from bellhop.circuits.measure.observables import (
+    Factor,
+    MatrixFactor,
+    NamedFactor,
+    Term,
+    merge_shared_wires,
+)
 
 _SUMS = ("Hamiltonian", "LinearCombination", "Sum")
 
 
-def words_of_length(length: int) -> Iterator[tuple[str, ...]]:
+def iterate_words(length: int) -> Iterator[tuple[str, ...]]:
     """Yield the names of the Pauli matrices of each word, of which all matrices are sums."""
     return itertools.product(("Identity", "PauliX", "PauliY", "PauliZ"), repeat=length)
 
 
-def matrix_of_word(names: Sequence[str]) -> np.ndarray:
+def compute_word_matrix(names: Sequence[str]) -> np.ndarray:
     """Return the product of Pauli matrices, the first for the most significant bit."""
     matrices = [getattr(qml, name).compute_matrix() for name in names]
     return functools.reduce(np.kron, matrices, np.eye(1))
 
 
-def need_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
+def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
     """Tell whether a device that measures these observables only measures the words of terms."""
     names = {
-        "Hermitian" if isinstance(factor, Matrix) else factor.name
+        "Hermitian" if isinstance(factor, MatrixFactor) else factor.name
         for _, factors in terms
         for factor in factors
     }
@@ -38,32 +44,34 @@ def need_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
     return lacks_sums or bool(names & {"Hermitian", "Hadamard"} - observables)
 
 
-def as_words(terms: Sequence[Term]) -> list[Term]:
+def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
     """Return the words of a sum of products, each once."""
     words: list[Term] = []
     for coefficient, factors in terms:
-        for parts in itertools.product(*map(_words_of, factors)):
+        for parts in itertools.product(*map(_decompose_factor, factors)):
             total = coefficient
             for number, _ in parts:
                 total = total * number
             words.append((total, tuple(pauli for _, paulis in parts for pauli in paulis)))
-    return _each_once(words)
+    return _merge_equal_words(words)
 
 
-def squared(words: Sequence[Term]) -> list[Term]:
+def square_words(words: Sequence[Term]) -> list[Term]:
     """Return the words of the square of a sum of words."""
     pairs = itertools.product(words, repeat=2)
-    return _each_once([disjoint(a * b, (*one, *other)) for (a, one), (b, other) in pairs])
+    return _merge_equal_words(
+        [merge_shared_wires(a * b, (*one, *other)) for (a, one), (b, other) in pairs]
+    )
 
 
-def _words_of(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
+def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
     if isinstance(factor, NamedFactor) and factor.name != "Hadamard":
         return [(1.0, (factor,))]
     matrix = qml.Hadamard.compute_matrix() if isinstance(factor, NamedFactor) else factor.matrix
     is_computed = is_dynamic(matrix)
     words = []
-    for names in words_of_length(len(factor.wires)):
-        word = matrix_of_word(names)
+    for names in iterate_words(len(factor.wires)):
+        word = compute_word_matrix(names)
         number = (jnp if is_computed else np).trace(word @ matrix).real / len(word)
         if is_computed or abs(number) > 1e-14:
             paulis = zip(names, factor.wires, strict=True)
@@ -71,7 +79,7 @@ def _words_of(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
     return words
 
 
-def _each_once(words: Sequence[Term]) -> list[Term]:
+def _merge_equal_words(words: Sequence[Term]) -> list[Term]:
     totals: dict[Any, Term] = {}
     for coefficient, word in words:
         key = frozenset(word)

@@ -9,9 +9,9 @@ import pennylane as qml
 from jax.core import ShapedArray
 
 from bellhop.base.types import Operand
-from bellhop.circuits.ir.measurement_types import is_of_amplitudes
-from bellhop.circuits.ir.postselection import FILL
-from bellhop.circuits.ir.precision import is_in_single_precision
+from bellhop.circuits.ir.measurement_types import is_state_sized
+from bellhop.circuits.ir.postselection import FILL_VALUE
+from bellhop.circuits.ir.precision import has_single_precision
 from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
@@ -51,36 +51,36 @@ class ProcessResult:
         """Whether all methods differentiate it."""
         return isinstance(self.process, _DIFFERENTIABLE)
 
-    def read(self, value: Any) -> Any:
+    def read_array(self, value: Any) -> Any:
         """Return the array of what the device returned.
 
         Raises:
             CircuitError: where it is no result of this measurement.
         """
         if self.values is not None:
-            value = self._counted(value)
+            value = self._count_outcomes(value)
         array = np.asarray(value)
         if array.size == np.prod(self.shape, dtype=int):
             array = array.reshape(self.shape)
         elif isinstance(self.process, mp.SampleMP) and array.shape[1:] == self.shape[1:]:
             # Shots whose postselection failed are no samples.
-            whole = np.full(self.shape, FILL, self.dtype)
+            whole = np.full(self.shape, FILL_VALUE, self.dtype)
             whole[: len(array)] = array
             array = whole
         else:
-            raise self._error(f"an array of shape {array.shape}", f"the shape {self.shape}")
+            raise self._make_error(f"an array of shape {array.shape}", f"the shape {self.shape}")
         if np.can_cast(array.dtype, self.dtype, "same_kind"):
             return array.astype(self.dtype)
         if array.dtype.kind == "c" and np.dtype(self.dtype).kind == "f":
             if not np.allclose(array.imag, 0, atol=1e-6):
-                raise self._error("complex numbers", f"the dtype {self.dtype}")
+                raise self._make_error("complex numbers", f"the dtype {self.dtype}")
             return np.real(array).astype(self.dtype)
         if np.dtype(self.dtype).kind == "i" and np.array_equal(array, np.round(array)):
             return array.astype(self.dtype)
         # Left to the error of a callback that returns another type than was declared.
         return array
 
-    def _error(self, returned: str, expected: str) -> CircuitError:
+    def _make_error(self, returned: str, expected: str) -> CircuitError:
         return CircuitError(
             f"the device returned {returned} for {self.process}, whose result has {expected}. "
             "Mend its execute."
@@ -90,7 +90,7 @@ class ProcessResult:
         """Return the result of the array, as compiled circuits have it."""
         return array if self.values is None else (jax.numpy.asarray(self.values), array)
 
-    def _counted(self, counts: dict[Any, Any]) -> np.ndarray:
+    def _count_outcomes(self, counts: dict[Any, Any]) -> np.ndarray:
         array = np.zeros(self.shape, int)
         for outcome, number in counts.items():
             value = int(outcome, self.levels) if isinstance(outcome, str) else float(outcome)
@@ -98,7 +98,7 @@ class ProcessResult:
         return array
 
 
-def result_of(
+def find_result(
     process: qml.measurements.MeasurementProcess,
     device: qml.devices.Device,
     n_wires: int,
@@ -121,10 +121,10 @@ def result_of(
     is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
     if is_of_shots and shots is None:
         raise CompileError(
-            f"{where}: {_name(process)} needs shots. Set them: qml.set_shots(circuit, 100)."
+            f"{where}: {_get_name(process)} needs shots. Set them: qml.set_shots(circuit, 100)."
         )
     if isinstance(process, mp.CountsMP):
-        values = _counted_values(process, n_wires, levels, where)
+        values = _list_counted_values(process, n_wires, levels, where)
         integer = jax.dtypes.canonicalize_dtype(int)
         return ProcessResult(process, values.shape, integer, values, levels)
     dtype: Any = getattr(process, "_dtype", None) or process.numeric_type
@@ -146,12 +146,12 @@ def result_of(
         shape = tuple(process.shape(shots, n_wires))
     if isinstance(process, mp.ClassicalShadowMP):
         dtype = np.int8
-    if is_of_amplitudes(process) and is_in_single_precision(device) and shots is None:
+    if is_state_sized(process) and has_single_precision(device) and shots is None:
         dtype = np.float32 if dtype is float else np.complex64
     return ProcessResult(process, shape, jax.dtypes.canonicalize_dtype(dtype), None, levels)
 
 
-def _counted_values(
+def _list_counted_values(
     process: qml.measurements.MeasurementProcess, n_wires: int, levels: int, where: str
 ) -> np.ndarray:
     if process.mv is not None:
@@ -168,5 +168,5 @@ def _counted_values(
     return np.unique(np.round(process.eigvals(), 12))
 
 
-def _name(process: qml.measurements.MeasurementProcess) -> str:
+def _get_name(process: qml.measurements.MeasurementProcess) -> str:
     return "sample" if isinstance(process, mp.SampleMP) else "counts"

@@ -10,56 +10,56 @@ import numpy as np
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.device_measurements import Samples
 from bellhop.circuits.ir.precision import is_double
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
 from bellhop.circuits.measure.sampling import (
-    Diagonal,
-    Rounds,
-    all_eigenvalues,
+    DiagonalFactor,
+    SamplingRounds,
     as_diagonals,
-    computational,
+    compute_eigenvalues,
+    make_computational_factor,
 )
 
 # A frequency in single precision, times so many shots, rounds to the right integer.
 _MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
-class _OfShots(Process):
-    def _exact(self, asked: ExactValues) -> Make:
-        raise self._needs_shots()
+class _ShotProcess(Process):
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        raise self._needs_shots_error()
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         if self.process.obs is None and self.process.eigvals() is None:
-            return self._of_wires(rounds)
-        coefficient, diagonals = as_diagonals(self._observable(), self._where)
-        take = rounds.outcomes(diagonals)
-        return lambda values: self._of_eigenvalues(coefficient, diagonals, take(values))
+            return self._request_wires(rounds)
+        coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
+        take = rounds.request_outcomes(diagonals)
+        return lambda values: self._make_eigenvalue_statistic(coefficient, diagonals, take(values))
 
-    def _of_wires(self, rounds: Rounds) -> Make:
-        labels = self._labels()
+    def _request_wires(self, rounds: SamplingRounds) -> StatisticMaker:
+        labels = self._get_labels()
         if any(map(is_dynamic, labels)):
             self._answers.check_wires(labels, self.process)
-            columns = jnp.stack([jnp.asarray(self._wires.of(label)) for label in labels])
+            columns = jnp.stack([jnp.asarray(self._wires.get_qubit(label)) for label in labels])
         else:
-            columns = self._columns(labels)
+            columns = self._find_columns(labels)
         if labels:
-            take = rounds.outcomes([computational(self._known_labels())])
+            take = rounds.request_outcomes([make_computational_factor(self._get_static_labels())])
         else:
             # There is one outcome, of which no device need be asked.
-            take = lambda _: self._answers.of_each_shot(jnp.zeros(0, np.uint8))
-        return lambda values: self._of_bits(_select_columns(take(values), columns))
+            take = lambda _: self._answers.broadcast_to_shots(jnp.zeros(0, np.uint8))
+        return lambda values: self._make_bits_statistic(_select_columns(take(values), columns))
 
-    def _columns(self, labels: Sequence[Any]) -> Any:
+    def _find_columns(self, labels: Sequence[Any]) -> Any:
         return np.array([self._wires(label) for label in labels], int)
 
     @abstractmethod
-    def _of_bits(self, bits: Any) -> Statistic:
+    def _make_bits_statistic(self, bits: Any) -> Statistic:
         """Return the statistic of the outcomes of wires, a row for each shot."""
 
     @abstractmethod
-    def _of_eigenvalues(
-        self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
+    def _make_eigenvalue_statistic(
+        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
         """Return the statistic of an observable, of the outcomes of all qubits."""
 
@@ -70,85 +70,87 @@ def _select_columns(bits: Any, columns: Any) -> Any:
     return bits if are_all else bits[:, columns]
 
 
-class Sample(_OfShots):
+class SampleProcess(_ShotProcess):
     """A value for each shot."""
 
-    def _of_bits(self, bits: Any) -> Statistic:
-        return self._of_type(bits, int)
+    def _make_bits_statistic(self, bits: Any) -> Statistic:
+        return self._make_typed_statistic(bits, int)
 
-    def _of_eigenvalues(
-        self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
+    def _make_eigenvalue_statistic(
+        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
-            outcome = Samples.to_integers(bits[:, self._columns(diagonal.wires)])
+            outcome = Samples.to_integers(bits[:, self._find_columns(diagonal.wires)])
             values = values * jnp.asarray(diagonal.eigenvalues)[outcome]
-        return self._of_type(values, float)
+        return self._make_typed_statistic(values, float)
 
-    def _of_type(self, values: Any, default: type) -> Statistic:
+    def _make_typed_statistic(self, values: Any, default: type) -> Statistic:
         dtype = getattr(self.process, "_dtype", None) or default
-        return Statistic(values.astype(dtype), is_of_shots=True)
+        return Statistic(values.astype(dtype), is_per_shot=True)
 
-    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+    def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         several = isinstance(self.process.mv, list)
         value = as_number(jnp.stack(outcomes) if several else outcomes[0])
-        return Statistic(self._answers.of_each_shot(value), is_of_shots=True)
+        return Statistic(self._answers.broadcast_to_shots(value), is_per_shot=True)
 
 
-class Counts(_OfShots):
+class CountsProcess(_ShotProcess):
     """The values that there are, and how many shots gave each."""
 
-    def _sampled(self, rounds: Rounds) -> Make:
-        if not self._has_exact_frequencies() or any(map(is_dynamic, self._labels())):
-            return super()._sampled(rounds)
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
+            return super()._request_samples(rounds)
         if self.process.obs is not None or self.process.eigvals() is not None:
-            coefficient, diagonals = as_diagonals(self._observable(), self._where)
+            coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
             values = self._known_eigenvalues(coefficient, diagonals)
         else:
-            diagonals = [computational(self._labels())]
-            values = np.arange(2 ** len(self._labels()))
-        columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
+            diagonals = [make_computational_factor(self._get_labels())]
+            values = np.arange(2 ** len(self._get_labels()))
+        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
         take = rounds.counts(diagonals, [int(column) for column in columns])
         return lambda answers: _sum_of_counts(take(answers), values)
 
     def _has_exact_frequencies(self) -> bool:
         """Return whether frequencies, times the shots of a group, are counts of its shots."""
         answers = self._answers
-        if answers.drops_shots or answers.runs_alone:
+        if answers.drops_shots or answers.has_run_per_shot:
             return False
         return is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
 
-    def _of_bits(self, bits: Any) -> Statistic:
-        return _counts(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
+    def _make_bits_statistic(self, bits: Any) -> Statistic:
+        return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
 
-    def _of_eigenvalues(
-        self, coefficient: Operand, diagonals: Sequence[Diagonal], bits: Any
+    def _make_eigenvalue_statistic(
+        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
         eigenvalues = self._known_eigenvalues(coefficient, diagonals)
-        columns = self._columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _counts(Samples.to_integers(bits[:, columns]), eigenvalues)
+        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        return _make_counts_statistic(Samples.to_integers(bits[:, columns]), eigenvalues)
 
-    def _known_eigenvalues(self, coefficient: Operand, diagonals: Sequence[Diagonal]) -> np.ndarray:
+    def _known_eigenvalues(
+        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
+    ) -> np.ndarray:
         """Return the eigenvalue of each outcome, which must be known while tracing.
 
         Raises:
             CompileError: where the program computes the eigenvalues.
         """
-        eigenvalues = coefficient * all_eigenvalues(diagonals)
+        eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
-            raise self._unsupported(
+            raise self._unsupported_error(
                 "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
             )
         return np.real(eigenvalues)
 
-    def _sampled_outcomes(self, outcomes: Sequence[Any]) -> Statistic:
+    def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
-            raise self._unsupported(
+            raise self._unsupported_error(
                 "of an expression of outcomes, whose values are not known beforehand",
                 "Use qml.sample of it, or qml.counts of the outcomes.",
             )
-        index = self._answers.of_each_shot(as_index(outcomes))
-        return _counts(index, np.arange(2 ** len(outcomes)))
+        index = self._answers.broadcast_to_shots(as_index(outcomes))
+        return _make_counts_statistic(index, np.arange(2 ** len(outcomes)))
 
 
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -174,7 +176,7 @@ def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
     return Statistic(counts, finish)
 
 
-def _counts(samples: Any, values: np.ndarray) -> Statistic:
+def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
     """Count the values of outcomes, equal ones together, without the shots that were dropped."""
     distinct, place = _distinct(values)
 
@@ -183,4 +185,4 @@ def _counts(samples: Any, values: np.ndarray) -> Statistic:
         bins = jnp.where(samples < 0, n, jnp.asarray(place)[samples])
         return jnp.asarray(distinct), jnp.bincount(bins, length=n + 1)[:n]
 
-    return Statistic(samples, finish, is_of_shots=True)
+    return Statistic(samples, finish, is_per_shot=True)

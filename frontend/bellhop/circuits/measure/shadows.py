@@ -11,64 +11,66 @@ from pennylane.operation import Operator
 
 from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.device_measurements import SnapshotMeans, Snapshots
+from bellhop.circuits.ir.device_measurements import ShadowMeans, ShadowSnapshots
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.measure.measurement_base import Process
-from bellhop.circuits.measure.observables import NamedFactor, Term, terms_of
-from bellhop.circuits.measure.pauli_words import as_words
-from bellhop.circuits.measure.sampling import Rounds
+from bellhop.circuits.measure.observables import NamedFactor, Term, find_terms
+from bellhop.circuits.measure.pauli_words import to_pauli_words
+from bellhop.circuits.measure.sampling import SamplingRounds
 
 _FACTORS = {"PauliX": 0, "PauliY": 1, "PauliZ": 2}
 _IDENTITY = 3
 
 
-class _OfSnapshots(Process):
-    def _exact(self, asked: ExactValues) -> Make:
-        raise self._needs_shots()
+class _ShadowProcess(Process):
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        raise self._needs_shots_error()
 
-    def _snapshots(self) -> dict[str, Any]:
+    def _get_snapshot_options(self) -> dict[str, Any]:
         """Return what both kinds of a device's snapshots have.
 
         Raises:
             CompileError: where the circuit runs for each shot, and a seed tells the bases of all.
         """
         seed = user_seed(self.process)
-        if self._answers.runs_alone and seed is not None:
-            raise self._unsupported(
+        if self._answers.has_run_per_shot and seed is not None:
+            raise self._unsupported_error(
                 "with a seed of its own after mid-circuit measurements on this device",
                 "Leave the seed out and give it to qjit(seed=...), or use default.qubit.",
             )
         return {
-            "wires": tuple(map(self._wires, self._labels())),
+            "wires": tuple(map(self._wires, self._get_labels())),
             "seed": seed,
             "copies": self._answers.groups,
         }
 
 
-class ClassicalShadow(_OfSnapshots):
+class ClassicalShadow(_ShadowProcess):
     """The outcomes and the bases: numbers ``[2, shots, wires]``."""
 
-    def _sampled(self, rounds: Rounds) -> Make:
-        take = rounds.snapshots(Snapshots(**self._snapshots()))
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        take = rounds.request_snapshots(ShadowSnapshots(**self._get_snapshot_options()))
         return lambda values: Statistic(
-            take(values).astype(jnp.int8), _bits_first, is_of_shots=True
+            take(values).astype(jnp.int8), _move_bits_first, is_per_shot=True
         )
 
 
-class ShadowExpval(_OfSnapshots):
+class ShadowExpval(_ShadowProcess):
     """Expectation values: the median of means over ``k`` parts of the shots, for each word."""
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         given = self.process.H
         observables = [given] if isinstance(given, Operator) else list(given)
-        of_each = [list(as_words(terms_of(each, self._where))) for each in observables]
+        of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
         terms = [term for words in of_each for term in words]
         ends = np.cumsum([len(words) for words in of_each])
         k = self.process.k
-        groups = tuple(itertools.chain.from_iterable(map(self._parts, self._answers.groups)))
-        words = tuple(map(self._factors, terms))
-        take = rounds.snapshots(SnapshotMeans(**self._snapshots(), groups=groups, words=words))
+        groups = tuple(itertools.chain.from_iterable(map(self._split_shots, self._answers.groups)))
+        words = tuple(map(self._find_factors, terms))
+        take = rounds.request_snapshots(
+            ShadowMeans(**self._get_snapshot_options(), groups=groups, words=words)
+        )
         coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
 
         def finish(means: Any) -> Any:
@@ -80,28 +82,28 @@ class ShadowExpval(_OfSnapshots):
             (take(values) * coefficients).reshape(-1, k, len(terms)), finish
         )
 
-    def _parts(self, shots: int) -> list[int]:
+    def _split_shots(self, shots: int) -> list[int]:
         """Return how many shots each part has; as PennyLane has it, the last one may have less."""
         k = self.process.k
         size = -(-shots // k)
         last = shots - (k - 1) * size
         if last < 1:
-            alone = ", of which each runs alone" if self._answers.runs_alone else ""
-            raise self._unsupported(
+            alone = ", of which each runs alone" if self._answers.has_run_per_shot else ""
+            raise self._unsupported_error(
                 f"with k={k} and {shots} shots{alone}", "Use k=1, or another number of shots."
             )
         return [size] * (k - 1) + [last]
 
-    def _factors(self, term: Term) -> tuple[int, ...]:
+    def _find_factors(self, term: Term) -> tuple[int, ...]:
         of_wire = {f.wire: _FACTORS[f.name] for f in term[1] if isinstance(f, NamedFactor)}
-        return tuple(of_wire.get(wire, _IDENTITY) for wire in self._labels())
+        return tuple(of_wire.get(wire, _IDENTITY) for wire in self._get_labels())
 
 
-def _bits_first(snapshots: Any) -> Any:
+def _move_bits_first(snapshots: Any) -> Any:
     return jnp.moveaxis(snapshots, 1, 0)
 
 
-def to_bases(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
+def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
     """Return gates that rotate wires from bases that are traced to the computational basis.
 
     Args:

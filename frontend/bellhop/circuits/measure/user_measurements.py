@@ -16,9 +16,13 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.callbacks.pure_callback import pure_callback
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.measure.measurement_base import Process
-from bellhop.circuits.measure.sampling import Rounds, computational, rotated_as_in_pennylane
+from bellhop.circuits.measure.sampling import (
+    SamplingRounds,
+    diagonalize_with_pennylane,
+    make_computational_factor,
+)
 
 _NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError
 
@@ -26,19 +30,21 @@ _NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationT
 class UserSampleProcess(Process):
     """A measurement of a class derived from `SampleMeasurement`: a function of samples."""
 
-    def _exact(self, asked: ExactValues) -> Make:
-        raise self._needs_shots()
+    def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        raise self._needs_shots_error()
 
-    def _sampled(self, rounds: Rounds) -> Make:
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         process, labels = self.process, self._wires.labels
-        diagonals = [computational(labels)]
+        diagonals = [make_computational_factor(labels)]
         if process.obs is not None:
-            diagonals = rotated_as_in_pennylane(process.obs, self._where)
+            diagonals = diagonalize_with_pennylane(process.obs, self._where)
             measured = {wire for diagonal in diagonals for wire in diagonal.wires}
-            diagonals.append(computational([wire for wire in labels if wire not in measured]))
-        take = rounds.outcomes(diagonals)
+            diagonals.append(
+                make_computational_factor([wire for wire in labels if wire not in measured])
+            )
+        take = rounds.request_outcomes(diagonals)
         finish = lambda samples: _process_samples(process, samples, qml.wires.Wires(labels))
-        return lambda answers: Statistic(take(answers), finish, is_of_shots=True)
+        return lambda answers: Statistic(take(answers), finish, is_per_shot=True)
 
 
 def _process_samples(

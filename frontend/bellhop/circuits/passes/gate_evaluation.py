@@ -34,24 +34,24 @@ from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
     WhileLoop,
+    get_region,
     has_other_effects,
-    region_of,
 )
 from bellhop.errors import CompileError
 
 
-class Evaluated(NamedTuple):
+class EvaluatedGates(NamedTuple):
     """A jaxpr with gates, of which the values are computed and no gates applied.
 
     Attributes:
         results: of the jaxpr.
-        kept: what Python has returned and where loops began, an entry for each equation.
+        saved: what Python has returned and where loops began, an entry for each equation.
         actions: what applies the gates of each equation; each takes a player, and whether it goes
             backwards.
     """
 
     results: Sequence[Any]
-    kept: list[Any]
+    saved: list[Any]
     actions: list[Callable[[Any, bool], None]]
 
     def apply(self, player: Any, *, backwards: bool) -> None:
@@ -60,90 +60,92 @@ class Evaluated(NamedTuple):
             act(player, backwards)
 
 
-def evaluate(
-    closed: ClosedJaxpr, inputs: Sequence[Any], where: str, kept: Sequence[Any] | None = None
-) -> Evaluated:
+def evaluate_gates(
+    closed: ClosedJaxpr, inputs: Sequence[Any], where: str, saved: Sequence[Any] | None = None
+) -> EvaluatedGates:
     """Compute the values of a jaxpr with gates, but apply none.
 
     Args:
         closed: the jaxpr.
         inputs: its inputs.
         where: the QNode, for errors.
-        kept: that of the time before, where this computes the same again.
+        saved: that of the time before, where this computes the same again.
     """
-    return _Evaluation(where, None if kept is None else iter(kept)).of(closed, inputs)
+    return _GateEvaluator(where, None if saved is None else iter(saved)).evaluate_jaxpr(
+        closed, inputs
+    )
 
 
-class _Lost:
+class _UnsavedValue:
     """What Python has returned in an iteration of which nothing is kept."""
 
 
-_LOST = _Lost()
+_UNSAVED = _UnsavedValue()
 
 
 @dataclass
-class _Evaluation(GateInterpreter):
+class _GateEvaluator(GateInterpreter):
     """``evaluate`` under way."""
 
     where: str
-    given: Iterator[Any] | None
-    kept: list[Any] = field(default_factory=list)
+    saved_before: Iterator[Any] | None
+    saved: list[Any] = field(default_factory=list)
     actions: list[Callable[[Any, bool], None]] = field(default_factory=list)
 
-    def of(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> Evaluated:
-        return Evaluated(self.interpret(closed, *inputs), self.kept, self.actions)
+    def evaluate_jaxpr(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> EvaluatedGates:
+        return EvaluatedGates(self.interpret(closed, *inputs), self.saved, self.actions)
 
-    def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        return (self._call if eqn.effects else self._value)(eqn, *operands)
+    def _interpret_classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
-    def _keep(self, make: Callable[[Any], Any]) -> Any:
+    def _save(self, make: Callable[[Any], Any]) -> Any:
         """Return what is kept of an equation: made now, or the time before.
 
         Args:
             make: takes what is kept of equations in it, which is nothing or None.
         """
-        if self.given is None:
+        if self.saved_before is None:
             kept = make(None)
         else:
-            kept = next(self.given)
-            kept = make(NOTHING_KEPT) if kept is None else kept
-        self.kept.append(kept)
+            kept = next(self.saved_before)
+            kept = make(NOTHING_SAVED) if kept is None else kept
+        self.saved.append(kept)
         return kept
 
-    def _value(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        if any(operand is _LOST for operand in operands):
-            return [_LOST] * len(eqn.outvars)
+    def _evaluate_value(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        if any(operand is _UNSAVED for operand in operands):
+            return [_UNSAVED] * len(eqn.outvars)
         return evaluate_or_bind(eqn, *operands)
 
-    def _call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        lost = [_LOST] * len(eqn.outvars)
-        call = lambda: list(bind_equation(eqn, *self._known(operands)))
-        results = call() if self.given is None else next(self.given)
-        self.kept.append(results)
+    def _evaluate_call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        lost = [_UNSAVED] * len(eqn.outvars)
+        call = lambda: list(bind_equation(eqn, *self._require_saved(operands)))
+        results = call() if self.saved_before is None else next(self.saved_before)
+        self.saved.append(results)
         return lost if results is None else results
 
-    def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        made = eqn.params["operator"].with_values(self._known(operands))
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        made = eqn.params["operator"].with_values(self._require_saved(operands))
         allocating = next(filter(Allocations.is_allocation, made), None)
         if allocating is not None:
-            raise refused_allocation(self.where, allocating)
+            raise allocation_error(self.where, allocating)
 
         def act(player: Any, backwards: bool) -> None:
             operations, sites = list(made), list(eqn.params["sites"])
             if backwards:
                 operations, sites = list(map(qml.adjoint, reversed(operations))), sites[::-1]
             for op, site in zip(operations, sites, strict=True):
-                player.place(op, site)
+                player.record_site(op, site)
             player.apply(operations)
 
         self.actions.append(act)
         return []
 
-    def _outcome(self, eqn: JaxprEqn, *_: object) -> NoReturn:
-        raise refused_measurement(self.where, eqn.params["site"])
+    def _interpret_outcome(self, eqn: JaxprEqn, *_: object) -> NoReturn:
+        raise measurement_error(self.where, eqn.params["site"])
 
-    def _known(self, values: Sequence[Any]) -> Sequence[Any]:
-        if any(value is _LOST for value in values):
+    def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
+        if any(value is _UNSAVED for value in values):
             raise CompileError(
                 f"{self.where}: in an adjoint of a loop whose length is computed in the program, "
                 "a call with side effects returns what gates or later iterations need. To undo "
@@ -152,15 +154,15 @@ class _Evaluation(GateInterpreter):
             )
         return values
 
-    def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        gates, controls = region_of(eqn, self._known(operands))
-        inner: list[Evaluated] = []
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        gates, controls = get_region(eqn, self._require_saved(operands))
+        inner: list[EvaluatedGates] = []
 
         def make(kept: Any) -> list[Any]:
-            inner.append(evaluate(gates.closed, gates.operands, self.where, kept))
-            return inner[-1].kept
+            inner.append(evaluate_gates(gates.closed, gates.operands, self.where, kept))
+            return inner[-1].saved
 
-        kept = self._keep(make)
+        kept = self._save(make)
         if not inner:
             make(kept)
         [evaluated] = inner
@@ -174,23 +176,23 @@ class _Evaluation(GateInterpreter):
         self.actions.append(act)
         return []
 
-    def _branch(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
-        index, *operands = self._known(given)
+    def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        index, *operands = self._require_saved(given)
         branches = eqn.params["branches"]
 
-        def run(number: int, kept: Any) -> Evaluated:
+        def run(number: int, kept: Any) -> EvaluatedGates:
             of_branch = None if kept is None else kept[number]
-            evaluated = evaluate(branches[number], operands, self.where, of_branch)
-            self._known(evaluated.results)
+            evaluated = evaluate_gates(branches[number], operands, self.where, of_branch)
+            self._require_saved(evaluated.results)
             return evaluated
 
         def make(kept: Any) -> Any:
-            return _switch(index, [partial(run, n, kept) for n in range(len(branches))])
+            return _switch_branches(index, [partial(run, n, kept) for n in range(len(branches))])
 
         kept = None
         results: Sequence[Any] = ()
         if has_other_effects(eqn) or eqn.outvars:
-            results, kept = self._keep(make)
+            results, kept = self._save(make)
 
         def act(player: Any, backwards: bool) -> None:
             def part(number: int) -> Callable[[Any], None]:
@@ -201,76 +203,85 @@ class _Evaluation(GateInterpreter):
         self.actions.append(act)
         return results
 
-    def _for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        loop = ForLoop.of(eqn, self._known(operands))
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        loop = ForLoop.from_equation(eqn, self._require_saved(operands))
 
-        def run(number: Any, carried: Sequence[Any], kept: Any = None) -> Evaluated:
+        def run(number: Any, carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
             inputs = [*loop.constants, number, *carried]
-            return evaluate(loop.body, inputs, self.where, kept)
+            return evaluate_gates(loop.body, inputs, self.where, kept)
 
         def once(carried: PyTree, number: Any, kept: Any) -> Any:
             results, made, _ = run(number, carried, kept)
-            return tuple(self._known(results)), (carried, made)
+            return tuple(self._require_saved(results)), (carried, made)
 
         if not (has_other_effects(eqn) or eqn.outvars):
             at: Any = lambda number: run(number, ())
             results: Sequence[Any] = ()
         elif isinstance(loop.length, int):
-            results, begins = self._keep(
+            results, begins = self._save(
                 lambda kept: jax.lax.scan(
                     lambda carried, number: once(carried, number, kept),
                     loop.carried,
-                    numbers_of(loop.length),
+                    make_iteration_indices(loop.length),
                 )
             )
             at = lambda number: run(number, *jax.tree.map(lambda every: every[number], begins))
         else:
-            results = self._keep(
+            results = self._save(
                 lambda kept: jax.lax.fori_loop(
                     0, loop.length, lambda i, carried: once(carried, i, kept)[0], loop.carried
                 )
             )
-            again = self._again(lambda number, carried: run(number, carried, NOTHING_KEPT))
-            at = lambda number: run(number, again(number, loop.carried), NOTHING_KEPT)
-        self._act_in_loop(loop.length, at, is_nest=loop.is_nest)
+            again = self._make_recompute(
+                lambda number, carried: run(number, carried, NOTHING_SAVED)
+            )
+            at = lambda number: run(number, again(number, loop.carried), NOTHING_SAVED)
+        self._add_loop_action(loop.length, at, is_nest=loop.is_nest)
         return results
 
-    def _while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        loop = WhileLoop.of(eqn, self._known(operands))
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        loop = WhileLoop.from_equation(eqn, self._require_saved(operands))
 
-        def run(carried: Sequence[Any], kept: Any = None) -> Evaluated:
-            return evaluate(loop.body, [*loop.constants, *carried], self.where, kept)
+        def run(carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
+            return evaluate_gates(loop.body, [*loop.constants, *carried], self.where, kept)
 
-        length, results = self._keep(
+        length, results = self._save(
             lambda kept: jax.lax.while_loop(
-                lambda state: loop.goes_on(state[1]),
-                lambda state: (state[0] + 1, tuple(self._known(run(state[1], kept).results))),
+                lambda state: loop.condition(state[1]),
+                lambda state: (
+                    state[0] + 1,
+                    tuple(self._require_saved(run(state[1], kept).results)),
+                ),
                 (jnp.asarray(0), loop.carried),
             )
         )
-        again = self._again(lambda _, carried: run(carried, NOTHING_KEPT))
-        self._act_in_loop(length, lambda n: run(again(n, loop.carried), NOTHING_KEPT))
+        again = self._make_recompute(lambda _, carried: run(carried, NOTHING_SAVED))
+        self._add_loop_action(length, lambda n: run(again(n, loop.carried), NOTHING_SAVED))
         return results
 
-    def _again(self, run: Callable[..., Evaluated]) -> Callable[..., Any]:
+    def _make_recompute(self, run: Callable[..., EvaluatedGates]) -> Callable[..., Any]:
         """Return what computes where an iteration of a loop of unknown length begins."""
 
-        def carried_at(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
+        def recompute_carried(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
             if not first:
                 return ()
-            step = lambda i, carried: tuple(self._known(run(i, carried).results))
+            step = lambda i, carried: tuple(self._require_saved(run(i, carried).results))
             return jax.lax.fori_loop(0, number, step, first)
 
-        return carried_at
+        return recompute_carried
 
-    def _act_in_loop(
-        self, length: Any, at: Callable[[Any], Evaluated], *, is_nest: bool = False
+    def _add_loop_action(
+        self,
+        length: Any,
+        evaluate_iteration: Callable[[Any], EvaluatedGates],
+        *,
+        is_nest: bool = False,
     ) -> None:
         """Add what applies the gates of a loop.
 
         Args:
             length: how many iterations there are.
-            at: takes the number of an iteration, and computes its values again.
+            evaluate_iteration: takes the number of an iteration, and computes its values again.
             is_nest: whether it is a loop of loops of gates.
         """
 
@@ -278,7 +289,7 @@ class _Evaluation(GateInterpreter):
             def body(player: Any) -> Callable[..., tuple[()]]:
                 def run(_: tuple[()], iteration: Any) -> tuple[()]:
                     number = length - 1 - iteration if backwards else iteration
-                    at(number).apply(player, backwards=backwards)
+                    evaluate_iteration(number).apply(player, backwards=backwards)
                     return ()
 
                 return run
@@ -288,7 +299,7 @@ class _Evaluation(GateInterpreter):
         self.actions.append(act)
 
 
-def refused_allocation(where: str, op: qml.operation.Operator) -> CompileError:
+def allocation_error(where: str, op: qml.operation.Operator) -> CompileError:
     """Return the error of an allocation whose adjoint would need the same wires again."""
     return CompileError(
         f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
@@ -296,7 +307,7 @@ def refused_allocation(where: str, op: qml.operation.Operator) -> CompileError:
     )
 
 
-def refused_measurement(where: str, site: str) -> CompileError:
+def measurement_error(where: str, site: str) -> CompileError:
     """Return the error of a measurement, which has no adjoint and no controlled form."""
     return CompileError(
         f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
@@ -304,7 +315,7 @@ def refused_measurement(where: str, site: str) -> CompileError:
     )
 
 
-def _switch(index: Any, functions: Sequence[Callable[[], Evaluated]]) -> Any:
+def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
     """Evaluate one of several branches; return its results, and what is kept of all of them."""
     parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
@@ -315,7 +326,7 @@ def _switch(index: Any, functions: Sequence[Callable[[], Evaluated]]) -> Any:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts)
             results, kept = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
             every = [
-                kept if n == number else jax.tree.map(_zeros, shapes[1])
+                kept if n == number else jax.tree.map(_make_zeros, shapes[1])
                 for n, (_, shapes) in enumerate(traced)
             ]
             return results, every
@@ -325,31 +336,31 @@ def _switch(index: Any, functions: Sequence[Callable[[], Evaluated]]) -> Any:
     return jax.lax.switch(index, list(map(runner, range(len(functions)))))
 
 
-def _zeros(like: Any) -> Any:
+def _make_zeros(like: Any) -> Any:
     return jnp.zeros(like.shape, like.dtype)
 
 
-class _NothingKept:
+class _NothingSaved:
     """What is kept where an array of it would have no static shape: nothing, of any equation."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
             yield None
 
-    def __getitem__(self, _: Any) -> "_NothingKept":
+    def __getitem__(self, _: Any) -> "_NothingSaved":
         return self
 
 
-NOTHING_KEPT: Any = _NothingKept()
+NOTHING_SAVED: Any = _NothingSaved()
 
 
 # The numbers of more iterations are no constant of the program.
-_MOST_IN_A_CONSTANT = 64
+_MAX_CONSTANT_SIZE = 64
 
 
-def numbers_of(n_iterations: int) -> Any:
+def make_iteration_indices(n_iterations: int) -> Any:
     """Return the numbers of iterations, for ``jax.lax.scan``.
 
     XLA makes a kernel that fills an array of them.  A short one is a constant instead.
     """
-    return (np if n_iterations <= _MOST_IN_A_CONSTANT else jnp).arange(n_iterations)
+    return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)

@@ -17,17 +17,17 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.half_precision import not_in_half
+from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.ir.gate_jaxpr import (
-    MOST_GATES,
+    MAX_UNROLLED_GATES,
     ForLoop,
     GateInterpreter,
     GateJaxpr,
     WhileLoop,
-    region_of,
+    get_region,
 )
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.gate_evaluation import evaluate
+from bellhop.circuits.passes.gate_evaluation import evaluate_gates
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
 from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit
@@ -39,7 +39,7 @@ Body = Callable[["Player"], Callable[..., Any]]
 Change = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def as_they_are(operations: Sequence[Any]) -> Sequence[Any]:
+def identity(operations: Sequence[Any]) -> Sequence[Any]:
     """Change no operations."""
     return operations
 
@@ -52,7 +52,7 @@ class Player(GateInterpreter):
         change: changes the operations before.
     """
 
-    change: Change = as_they_are
+    change: Change = identity
 
     @property
     def circuit(self) -> PlayedCircuit:
@@ -64,11 +64,11 @@ class Player(GateInterpreter):
         if not operations:
             return
         # Before they are changed: a decomposition makes further parameters, of constants.
-        self.circuit.precision.take([op.data for op in operations])
-        made = list(map(not_in_half, operations))
+        self.circuit.precision.include([op.data for op in operations])
+        made = list(map(promote_half_precision, operations))
         for op, new in zip(operations, made, strict=True):
             if new is not op:
-                self.place(new, self.site_of(op))
+                self.record_site(new, self.find_site(op))
         for are_allocations, group in itertools.groupby(
             self.change(made), Allocations.is_allocation
         ):
@@ -82,13 +82,13 @@ class Player(GateInterpreter):
         """Hand operations to the circuit."""
         self.circuit.apply(operations)
 
-    def place(self, operation: Any, site: str) -> None:
+    def record_site(self, operation: Any, site: str) -> None:
         """Tell the circuit where the user made an operation."""
-        self.circuit.place(operation, site)
+        self.circuit.record_site(operation, site)
 
-    def site_of(self, operation: Any) -> str:
+    def find_site(self, operation: Any) -> str:
         """Return where the user made an operation; empty if that is not known."""
-        return self.circuit.site_of(operation)
+        return self.circuit.find_site(operation)
 
     def allocate(self, op: qml.operation.Operator) -> None:
         """Let the circuit allocate or deallocate wires."""
@@ -110,10 +110,10 @@ class Player(GateInterpreter):
             carried: the carried values of the first iteration.
             is_nest: whether it is made of loops and few gates alone, by values that vectors take.
         """
-        if is_nest and self.circuit.goes_through_nests:
+        if is_nest and self.circuit.can_flatten_nests:
             straight = _StraightPlayer(self.change)
             straight.for_loop(n_iterations, body)
-            run = straight.run
+            run = straight.unrolled
             if run.is_straight and self.circuit.apply_straight(run.operations):
                 return ()
         return self.circuit.for_loop(n_iterations, body(self), carried)
@@ -138,68 +138,72 @@ class Player(GateInterpreter):
         """Measure a wire in the middle; return the outcome."""
         return self.circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
 
-    def changed(self, change: Change) -> "Player":
+    def prepend_change(self, change: Change) -> "Player":
         """Return what changes operations by another function first."""
         return replace(self, change=lambda operations: self.change(change(operations)))
 
-    def controlled(self, wires: Any, values: Any) -> "Player":
+    def add_controls(self, wires: Any, values: Any) -> "Player":
         """Return what applies the same gates controlled by wires."""
 
-        def change(operations: Sequence[Any]) -> Sequence[Any]:
+        def add_control(operations: Sequence[Any]) -> Sequence[Any]:
             made = [qml.ctrl(op, control=wires, control_values=values) for op in operations]
             for op, controlled in zip(operations, made, strict=True):
-                self.place(controlled, self.site_of(op))
+                self.record_site(controlled, self.find_site(op))
             return made
 
-        return self.changed(change)
+        return self.prepend_change(add_control)
 
     def play_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Apply the adjoint of a function, or the function with controls."""
         if controls is not None:
-            self.controlled(*controls).interpret(gates.closed, *gates.operands)
+            self.add_controls(*controls).interpret(gates.closed, *gates.operands)
         else:
-            evaluate(gates.closed, gates.operands, self.circuit.where).apply(self, backwards=True)
+            evaluate_gates(gates.closed, gates.operands, self.circuit.where).apply(
+                self, backwards=True
+            )
 
     def play_operation(self, op: qml.operation.Operator, *, backwards: bool = False) -> None:
         """Apply a ``ControlFlow``, an operation that stands for a loop or conditional."""
         if isinstance(op, qml.ops.Adjoint):
             self.play_operation(op.base, backwards=not backwards)
         elif isinstance(op, qml.ops.Controlled):
-            controlled = self.controlled(op.control_wires, op.control_values)
+            controlled = self.add_controls(op.control_wires, op.control_values)
             controlled.play_operation(op.base, backwards=backwards)
         else:
             gates, operands, kept = map(op.hyperparameters.get, ("gates", "operands", "kept"))
-            evaluated = evaluate(gates, operands, self.circuit.where, kept)
+            evaluated = evaluate_gates(gates, operands, self.circuit.where, kept)
             evaluated.apply(self, backwards=backwards)
 
-    def fold(self, gates: GateJaxpr, times: int) -> None:
+    def fold(self, gates: GateJaxpr, n_folds: int) -> None:
         """Undo what was applied and apply it again, so many times, but for what is prepared."""
-        again = self.changed(lambda operations: [op for op in operations if not _prepares(op)])
-        for _ in range(times):
+        again = self.prepend_change(
+            lambda operations: [op for op in operations if not _is_preparation(op)]
+        )
+        for _ in range(n_folds):
             again.play_region(gates, None)
             again.interpret(gates.closed, *gates.operands)
 
-    def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+    def _interpret_classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         return evaluate_or_bind(eqn, *operands)
 
-    def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         operations = eqn.params["operator"].with_values(operands)
         for op, site in zip(operations, eqn.params["sites"], strict=True):
-            self.place(op, site)
+            self.record_site(op, site)
         self.apply(operations)
         return []
 
-    def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         [wire] = eqn.params["operator"].with_values(operands)
         reset, postselect, site = map(eqn.params.get, ("reset", "postselect", "site"))
         return [self.mid_measure(wire, reset=reset, postselect=postselect, site=site)]
 
-    def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        self.play_region(*region_of(eqn, operands))
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        self.play_region(*get_region(eqn, operands))
         return []
 
-    def _for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        loop = ForLoop.of(eqn, operands)
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        loop = ForLoop.from_equation(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
             return lambda carried, number: tuple(
@@ -208,25 +212,25 @@ class Player(GateInterpreter):
 
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
-    def _while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        loop = WhileLoop.of(eqn, operands)
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        loop = WhileLoop.from_equation(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
             return lambda carried: tuple(player.interpret(loop.body, *loop.constants, *carried))
 
-        return self.while_loop(loop.goes_on, body, loop.carried)
+        return self.while_loop(loop.condition, body, loop.carried)
 
-    def _branch(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+    def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
         index, *operands = given
 
-        def played(branch: ClosedJaxpr) -> Callable[[Player], Any]:
+        def make_branch(branch: ClosedJaxpr) -> Callable[[Player], Any]:
             return lambda player: player.interpret(branch, *operands)
 
-        return self.branch(index, list(map(played, eqn.params["branches"])))
+        return self.branch(index, list(map(make_branch, eqn.params["branches"])))
 
 
 @dataclass
-class _Straight:
+class _UnrolledOperations:
     """The operations of a loop of loops so far, and whether they are a straight run."""
 
     operations: list[Any] = field(default_factory=list)
@@ -238,18 +242,18 @@ class _StraightPlayer(Player):
     """Takes the operations of loops whose lengths are known, as long as they are a straight run.
 
     Args:
-        run: the operations so far.
+        unrolled: the operations so far.
     """
 
-    run: _Straight = field(default_factory=_Straight)
+    unrolled: _UnrolledOperations = field(default_factory=_UnrolledOperations)
 
     def allocate(self, op: qml.operation.Operator) -> None:
         """Refuse: which wires are free depends on what is around the loop."""
-        self.run.is_straight = False
+        self.unrolled.is_straight = False
 
     def emit(self, operations: list[Any]) -> None:
         """Take operations; what is wrong with a wire that is computed, the loop's run says."""
-        self.run.operations.extend(operations)
+        self.unrolled.operations.extend(operations)
         qubits = range(len(self.circuit.labels()))
         for op in operations:
             computed = [
@@ -260,8 +264,8 @@ class _StraightPlayer(Player):
                 or not set(map(int, computed)) <= set(qubits)
                 or len(set(op.wires)) < len(op.wires)
             ):
-                self.run.is_straight = False
-        self.run.is_straight &= len(self.run.operations) <= MOST_GATES
+                self.unrolled.is_straight = False
+        self.unrolled.is_straight &= len(self.unrolled.operations) <= MAX_UNROLLED_GATES
 
     def for_loop(
         self,
@@ -272,14 +276,14 @@ class _StraightPlayer(Player):
         is_nest: bool = False,
     ) -> Any:
         """Go through a loop, which carries nothing."""
-        self.run.is_straight &= isinstance(n_iterations, int)
+        self.unrolled.is_straight &= isinstance(n_iterations, int)
         numbers = range(n_iterations) if isinstance(n_iterations, int) else ()
-        for number in itertools.takewhile(lambda _: self.run.is_straight, numbers):
+        for number in itertools.takewhile(lambda _: self.unrolled.is_straight, numbers):
             body(self)((), np.asarray(number))
         return carried
 
 
-def _prepares(op: qml.operation.Operator) -> bool:
+def _is_preparation(op: qml.operation.Operator) -> bool:
     while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
         op = op.base
     return isinstance(op, qml.operation.StatePrepBase)

@@ -23,7 +23,7 @@ import pennylane as qml
 from bellhop._pennylane.patches.rs_decomposition import decompose_value
 from bellhop.base.types import Operand, PyTree
 from bellhop.callbacks.pure_callback import pure_callback
-from bellhop.circuits.gates.decompositions import DECOMPOSITION_DEPTH, decomposition_of
+from bellhop.circuits.gates.decompositions import MAX_DECOMPOSITION_DEPTH, decompose_with_pennylane
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.wires import is_dynamic
@@ -46,11 +46,11 @@ _BASIS = {
 }
 # Gates between which a rotation about Z is one about another axis.
 _TO_Z = {"RX": (qml.Hadamard,), "RY": (lambda wires: qml.adjoint(qml.S(wires)), qml.Hadamard)}
-_OF_BASIS = (qml.transforms.commute_controlled, qml.transforms.cancel_inverses)
-_ON_WHOLE = qml.transforms.clifford_t_decomposition.tape_transform
+_SIMPLIFICATIONS = (qml.transforms.commute_controlled, qml.transforms.cancel_inverses)
+_CLIFFORD_T_TRANSFORM = qml.transforms.clifford_t_decomposition.tape_transform
 
 # What a program's array of gates has room for, besides what the algorithm needs for an error.
-_SPARE = 40
+_EXTRA_GATES = 40
 
 
 @functools.wraps(decompose_value)
@@ -65,10 +65,10 @@ def rs_decomposition(
     if circuit is None or not is_computed:
         return decompose_value(op, epsilon, **options)
     qml.QueuingManager.remove(op)
-    return [_found_by_program(circuit, op, epsilon, options), qml.GlobalPhase(0.0)]
+    return [_decompose_at_runtime(circuit, op, epsilon, options), qml.GlobalPhase(0.0)]
 
 
-def with_gridsynth(
+def decompose_rotations(
     operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
 ) -> Any:
     """Return operations with RZ and PhaseShift decomposed, each up to an error of ``epsilon``.
@@ -88,20 +88,20 @@ def with_gridsynth(
             "Clifford and T gates."
         )
     with qml.QueuingManager.stop_recording():
-        return [part for op in operations for part in _decomposed(op, epsilon, options)]
+        return [part for op in operations for part in _decompose(op, epsilon, options)]
 
 
-def _decomposed(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
+def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
     circuit = current_circuit()
     if circuit is None or not is_dynamic(rotation.data[0]):
         return list(decompose_value(rotation, epsilon, **options))
-    return [_found_by_program(circuit, rotation, epsilon, options)]
+    return [_decompose_at_runtime(circuit, rotation, epsilon, options)]
 
 
-def _found_by_program(
+def _decompose_at_runtime(
     circuit: CurrentCircuit, rotation: Any, epsilon: float, options: dict[str, Any]
 ) -> ControlFlow:
     """Return an operation whose gates the program finds from the angle of a rotation.
@@ -121,7 +121,7 @@ def _found_by_program(
             f"the decomposition of {rotation.name} into Clifford and T gates takes one angle, and "
             f"was given an array of shape {angle.shape}. Use bellhop.vmap over the circuit."
         )
-    most = int(10 * math.log2(1 / epsilon)) + _SPARE
+    most = int(10 * math.log2(1 / epsilon)) + _EXTRA_GATES
     types = jax.ShapeDtypeStruct((most,), np.int32), jax.ShapeDtypeStruct((), np.int32)
     kind = type(rotation)
 
@@ -150,9 +150,9 @@ def _found_by_program(
     return cast(ControlFlow, operation)
 
 
-def taking_computed_angles(transform: Any) -> Any:
+def support_traced_angles(transform: Any) -> Any:
     """Return a transform of a QNode that takes angles that the program computes, if it can."""
-    if transform.tape_transform is not _ON_WHOLE:
+    if transform.tape_transform is not _CLIFFORD_T_TRANSFORM:
         return transform
     return type(transform)(_clifford_t, transform.args, transform.kwargs)
 
@@ -168,25 +168,25 @@ def _clifford_t(
     """Return a tape in the Clifford and T basis, as PennyLane's transform does."""
     parameters = tape.get_parameters(trainable_only=False, operations_only=True)
     if not any(map(is_dynamic, parameters)):
-        return _ON_WHOLE(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
+        return _CLIFFORD_T_TRANSFORM(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
     if method != "gridsynth":
         raise CompileError(
             f"clifford_t_decomposition: method={method!r} takes no angles that the program "
             "computes. Use method='gridsynth', or make them static: qjit(static_argnums=...)."
         )
     with qml.QueuingManager.stop_recording():
-        gates = [part for op in tape.operations for part in _about_z(op)]
+        gates = [part for op in tape.operations for part in _decompose_about_z(op)]
     # These ask every gate for its controls, which products have not.
     tape = tape.copy(operations=gates)
-    for simplify in _OF_BASIS:
+    for simplify in _SIMPLIFICATIONS:
         (tape,), _ = simplify(tape)
     (tape,), _ = qml.transforms.merge_rotations(tape, include_gates=["RZ"])
     rotations = sum(isinstance(op, qml.RZ) for op in tape.operations)
-    gates = with_gridsynth(tape.operations, epsilon=epsilon / max(rotations, 1), **options)
+    gates = decompose_rotations(tape.operations, epsilon=epsilon / max(rotations, 1), **options)
     return (tape.copy(operations=gates),), lambda results: results[0]
 
 
-def _about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
+def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     """Return a gate as gates of the basis and rotations about Z.
 
     Raises:
@@ -195,16 +195,22 @@ def _about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     if op.name in _BASIS or isinstance(op, qml.ops.MidMeasure):
         return [op]
     if isinstance(op, qml.ops.Conditional):
-        return [qml.ops.Conditional(op.meas_val, part) for part in _about_z(op.base, depth)]
+        return [
+            qml.ops.Conditional(op.meas_val, part) for part in _decompose_about_z(op.base, depth)
+        ]
     if op.name == "PhaseShift":
         return [qml.RZ(op.data[0], op.wires), qml.GlobalPhase(-op.data[0] / 2)]
     if op.name in _TO_Z:
         there = [gate(op.wires) for gate in _TO_Z[op.name]]
         back = [qml.adjoint(gate, lazy=False) for gate in reversed(there)]
         return [*there, qml.RZ(op.data[0], op.wires), *back]
-    if depth == DECOMPOSITION_DEPTH or not op.has_decomposition:
+    if depth == MAX_DECOMPOSITION_DEPTH or not op.has_decomposition:
         raise CompileError(
             f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "
             "rotations and Clifford gates. Write these instead."
         )
-    return [part for inner in decomposition_of(op) for part in _about_z(inner, depth + 1)]
+    return [
+        part
+        for inner in decompose_with_pennylane(op)
+        for part in _decompose_about_z(inner, depth + 1)
+    ]

@@ -17,7 +17,7 @@ from bellhop.tracing.state import override_trace_state, trace_state
 
 # Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
 # do to some gates is right whatever comes before and after.
-_PIECEWISE = (
+_PIECEWISE_TRANSFORMS = (
     "cancel_inverses",
     "combine_global_phases",
     "commute_controlled",
@@ -34,26 +34,28 @@ Operations = Sequence[Any]
 Rewrite = Callable[[Operations], Operations]
 
 
-def rewriting(config: CircuitConfig) -> Rewrite:
+def make_rewrite(config: CircuitConfig) -> Rewrite:
     """Return the function that changes operations as the piecewise transforms of a QNode do.
 
     Noise models are left out: circuits add noise themselves.
     """
     has_shots = bool(config.shots.total)
     rewrites = [
-        _gridsynth(transform) if _is_gridsynth(transform) else _rewrite_of(transform, has_shots)
+        _make_gridsynth_rewrite(transform)
+        if _is_gridsynth(transform)
+        else _make_transform_rewrite(transform, has_shots)
         for transform in config.transforms
-        if not _is_pass(transform) and transform_name(transform) not in _ADDS_NOISE
+        if not _is_pass(transform) and get_transform_name(transform) not in _NOISE_TRANSFORMS
     ]
     if PAULI_TWIRLING in config.passes and not adds_noise(config.transforms):
         rewrites.append(functools.partial(twirl, names_paulis=False))
     folding = trace_state().folding
     if folding is not None and not folding.is_global:
-        rewrites.append(lambda ops: _fold_each(ops, folding.times))
+        rewrites.append(lambda ops: _fold_each(ops, folding.n_folds))
     return lambda operations: functools.reduce(lambda ops, each: each(ops), rewrites, operations)
 
 
-def before_noise(config: CircuitConfig) -> Rewrite:
+def make_change_before_noise(config: CircuitConfig) -> Rewrite:
     """Return the function that changes operations before a noise model sees them."""
     if PAULI_TWIRLING in config.passes:
         return functools.partial(twirl, names_paulis=True)
@@ -62,10 +64,10 @@ def before_noise(config: CircuitConfig) -> Rewrite:
 
 def adds_noise(transforms: Sequence[BoundTransform]) -> bool:
     """Return whether a noise model of ``qml.add_noise`` is among transforms."""
-    return any(transform_name(transform) in _ADDS_NOISE for transform in transforms)
+    return any(get_transform_name(transform) in _NOISE_TRANSFORMS for transform in transforms)
 
 
-def passes_by_transforms(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:
+def find_transform_passes(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:
     """Return the names of the passes among transforms, ``qml.transform(pass_name=...)``.
 
     Raises:
@@ -87,20 +89,20 @@ def _is_gridsynth(transform: Any) -> bool:
     return transform.tape_transform is None and transform.pass_name == "gridsynth"
 
 
-def _gridsynth(transform: Any) -> Rewrite:
-    from bellhop.circuits.passes.gridsynth import with_gridsynth
+def _make_gridsynth_rewrite(transform: Any) -> Rewrite:
+    from bellhop.circuits.passes.gridsynth import decompose_rotations
 
-    return lambda operations: with_gridsynth(operations, **transform.kwargs)
+    return lambda operations: decompose_rotations(operations, **transform.kwargs)
 
 
-def transform_name(transform: Any) -> str:
+def get_transform_name(transform: Any) -> str:
     """Return the name that a user knows a transform by."""
     name = getattr(transform.tape_transform, "__name__", str(transform))
     return name.removeprefix("_").removesuffix("_transform")
 
 
 @contextmanager
-def named_in_errors(transforms: str) -> Iterator[None]:
+def add_transform_note(transforms: str) -> Iterator[None]:
     """Add a note that names transforms to what PennyLane raises in them."""
     try:
         yield
@@ -113,20 +115,20 @@ def is_piecewise(transform: Any) -> bool:
     """Tell whether a transform may see a circuit piece by piece."""
     if _is_pass(transform) or _is_gridsynth(transform):
         return True
-    name = transform_name(transform)
+    name = get_transform_name(transform)
     # What qml.compile does of its own accord may; what it is told to do may be anything.
     is_told = name == "compile" and bool(transform.args or transform.kwargs)
-    return name in _PIECEWISE and not is_told
+    return name in _PIECEWISE_TRANSFORMS and not is_told
 
 
 # Transforms that replace each QubitUnitary by rotations.
-_DECOMPOSES_MATRICES = ("decompose", "unitary_to_rot")
+_MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
-def _rewrite_of(transform: Any, has_shots: bool) -> Rewrite:
+def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
     """Return what a piecewise transform does to operations, with right derivatives of matrices."""
-    apply, name = _transformed(transform), transform_name(transform)
-    if name not in _DECOMPOSES_MATRICES:
+    apply, name = _make_tape_rewrite(transform), get_transform_name(transform)
+    if name not in _MATRIX_DECOMPOSITIONS:
         return apply
     return keep_derivatives(apply, name, has_shots=has_shots)
 
@@ -138,9 +140,9 @@ def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
         transform: of the QNode.
         has_shots: whether the circuit has shots.
     """
-    if transform_name(transform) not in _DECOMPOSES_MATRICES:
+    if get_transform_name(transform) not in _MATRIX_DECOMPOSITIONS:
         return transform
-    rewrite = _rewrite_of(transform, has_shots)
+    rewrite = _make_transform_rewrite(transform, has_shots)
 
     @functools.wraps(transform.tape_transform)
     def decompose(tape: Any, *_: Any, **__: Any) -> Any:
@@ -149,12 +151,12 @@ def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
     return type(transform)(decompose, transform.args, transform.kwargs)
 
 
-def _transformed(transform: Any) -> Rewrite:
+def _make_tape_rewrite(transform: Any) -> Rewrite:
     function = transform.tape_transform
 
     def apply(operations: Operations) -> Operations:
         tape = qml.tape.QuantumScript(operations)
-        with qml.QueuingManager.stop_recording(), named_in_errors(transform_name(transform)):
+        with qml.QueuingManager.stop_recording(), add_transform_note(get_transform_name(transform)):
             (changed,), _ = function(tape, *transform.args, **transform.kwargs)
         return list(changed.operations)
 
@@ -166,32 +168,34 @@ class Folding:
     """How circuits are folded: undone and done again, so many times.
 
     Attributes:
-        times: how many.
+        n_folds: how many.
         is_global: whether it is the circuit as a whole, or each gate.
     """
 
-    times: int
+    n_folds: int
     is_global: bool
 
 
-def global_folding() -> int:
+def get_global_folding() -> int:
     """Return how many times circuits that are traced now are folded as a whole."""
     folding = trace_state().folding
-    return folding.times if folding is not None and folding.is_global else 0
+    return folding.n_folds if folding is not None and folding.is_global else 0
 
 
 # Transforms that add noise behind gates: those of a folded circuit, since noise has no inverse.
-_ADDS_NOISE = ("add_noise", "insert")
+_NOISE_TRANSFORMS = ("add_noise", "insert")
 
 
-def with_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], bool]:
+def insert_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], bool]:
     """Return transforms, with folding in front of the first that adds noise.
 
     Returns:
         the transforms, and whether one of them folds.
     """
     folding = trace_state().folding
-    noisy = [n for n, each in enumerate(transforms) if transform_name(each) in _ADDS_NOISE]
+    noisy = [
+        n for n, each in enumerate(transforms) if get_transform_name(each) in _NOISE_TRANSFORMS
+    ]
     if folding is None or not noisy:
         return list(transforms), False
 
@@ -206,23 +210,23 @@ def with_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], boo
 def _fold(operations: Operations, folding: Folding) -> Operations:
     # Inverses are gates of their own where they can be, which noise models know by name.
     if not folding.is_global:
-        return _fold_each(operations, folding.times, is_lazy=False)
+        return _fold_each(operations, folding.n_folds, is_lazy=False)
     gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
     undone = [qml.adjoint(op, lazy=False) for op in reversed(gates)]
-    return [*operations, *(undone + gates) * folding.times]
+    return [*operations, *(undone + gates) * folding.n_folds]
 
 
-def folded(scale: int, folding: str) -> AbstractContextManager[None]:
+def fold_circuits(scale: int, folding: str) -> AbstractContextManager[None]:
     """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
     return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
 
 
-def _fold_each(operations: Operations, times: int, *, is_lazy: bool = True) -> Operations:
+def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:
     """Return operations, each gate with its inverse and itself again after it, so many times."""
     folded: list[Any] = []
     for op in operations:
         folded.append(op)
         if not isinstance(op, qml.operation.StatePrepBase):
             with qml.QueuingManager.stop_recording():
-                folded += [qml.adjoint(op, lazy=is_lazy), op] * times
+                folded += [qml.adjoint(op, lazy=is_lazy), op] * n_folds
     return folded

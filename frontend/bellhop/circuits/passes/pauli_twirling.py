@@ -24,7 +24,7 @@ import pennylane as qml
 
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.seeds import random_key
+from bellhop.circuits.ir.seeds import make_random_key
 from bellhop.tracing.current_circuit import Branches, GateRecorder
 from bellhop.tracing.state import current_circuit
 
@@ -78,7 +78,7 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
     n_twirled = sum(op.name in _TWIRLED for op in operations)
     if not n_twirled:
         return list(operations)
-    drawn = iter(jax.random.randint(random_key(), (n_twirled,), 0, _N_PAIRS))
+    drawn = iter(jax.random.randint(make_random_key(), (n_twirled,), 0, _N_PAIRS))
     surround = _with_conditionals if names_paulis else _with_rotations
     with qml.QueuingManager.stop_recording():
         return [

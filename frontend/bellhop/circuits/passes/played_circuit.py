@@ -23,9 +23,9 @@ from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.tracing_circuit import (
-    ControlFlowOnTape,
+    ControlFlowQueue,
     as_operation,
-    collected_elsewhere,
+    foreign_queue_error,
 )
 from bellhop.tracing.current_circuit import Branches, GateRecorder
 
@@ -41,15 +41,15 @@ class PlayedCircuit(ABC):
     Attributes:
         has_mid_circuit: whether a wire was measured in the middle so far.
         precision: finds the precision of the results, by the numbers in the circuit.
-        method: how it is run, where it measures in the middle, see ``Circuit.chosen_method``.
-        outcomes_are_operations: whether outcomes of measurements are PennyLane's own objects.
+        method: how it is run, where it measures in the middle, see ``Circuit.choose_mcm_method``.
+        has_operation_outcomes: whether outcomes of measurements are PennyLane's own objects.
         drops_shots: whether a run may drop shots, so that frequencies do not give counts.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
             transforms execute tapes in theirs.
     """
 
     method: str | None = None
-    outcomes_are_operations: bool = False
+    has_operation_outcomes: bool = False
     drops_shots: bool = False
     has_users_callbacks: bool = True
 
@@ -61,7 +61,7 @@ class PlayedCircuit(ABC):
         self.precision = Precision()
         self.allocations = Allocations(wires, where)
         # By their numbers, which others get when they are gone: they may hold what is traced.
-        self._placed: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     @property
     def is_one_shot(self) -> bool:
@@ -69,12 +69,12 @@ class PlayedCircuit(ABC):
         return self.method in (ONE_SHOT, SHARED)
 
     @property
-    def runs_alone(self) -> bool:
+    def has_run_per_shot(self) -> bool:
         """Whether the runtime runs it for each shot."""
         return False
 
     @property
-    def goes_through_nests(self) -> bool:
+    def can_flatten_nests(self) -> bool:
         """Whether the gates of loops of loops may be given to ``apply_straight``."""
         return False
 
@@ -103,7 +103,7 @@ class PlayedCircuit(ABC):
         def reset(wire: Any) -> None:
             self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
 
-        self.allocations.take(op, reset)
+        self.allocations.apply(op, reset)
 
     @abstractmethod
     def for_loop(
@@ -119,12 +119,12 @@ class PlayedCircuit(ABC):
             carried: the carried values of the first iteration.
         """
 
-    def each_iteration(
+    def unroll_iterations(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Go through a loop of known length; what follows from an iteration's number is known."""
         for number in range(n_iterations):
-            with self.allocations.part():
+            with self.allocations.enter_part():
                 carried = body(carried, np.asarray(number))
         return carried
 
@@ -148,24 +148,24 @@ class PlayedCircuit(ABC):
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, collapse the state, and return the outcome."""
 
-    def site_of(self, operation: Any) -> str:
+    def find_site(self, operation: Any) -> str:
         """Return the ``file:line`` of an operation; an empty text where the user made none."""
-        made, site = self._placed.get(id(operation), (None, ""))
+        made, site = self._sites.get(id(operation), (None, ""))
         return site if made is not None and made() is operation else ""
 
-    def place(self, operation: Any, site: str) -> None:
+    def record_site(self, operation: Any, site: str) -> None:
         """Take note of where the user made an operation or measurement, if that is known."""
         if site:
-            self._placed[id(operation)] = weakref.ref(operation), site
+            self._sites[id(operation)] = weakref.ref(operation), site
 
     @contextmanager
-    def at(self, operation: Any) -> Iterator[None]:
+    def error_location(self, operation: Any) -> Iterator[None]:
         """Name the line of an operation or measurement in errors inside of the ``with`` block."""
         try:
             yield
         except Exception as error:
-            note = f"raised at {self.site_of(operation)}"
-            if self.site_of(operation) and note not in getattr(error, "__notes__", ()):
+            note = f"raised at {self.find_site(operation)}"
+            if self.find_site(operation) and note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
             raise
 
@@ -173,8 +173,8 @@ class PlayedCircuit(ABC):
         """Let the running program check the computed wires of a measurement process."""
         check = Identity(wires=wires)
         # With this text the runtime's error speaks of a measurement instead of an Identity.
-        site = self.site_of(process) or self.site_of(process.obs)
-        self.place(check, f"measurement at {site}")
+        site = self.find_site(process) or self.find_site(process.obs)
+        self.record_site(check, f"measurement at {site}")
         self.apply([check])
 
     # What users' functions ask of the current circuit, in decompositions that are played.
@@ -183,7 +183,7 @@ class PlayedCircuit(ABC):
         """Return false: it has no queue."""
         return False
 
-    def flush_active(self, construct: str) -> NoReturn:
+    def flush_queue(self, construct: str) -> NoReturn:
         """Raise an error for a construct of the user's, whose gates are no part of the jaxpr.
 
         Args:
@@ -192,11 +192,11 @@ class PlayedCircuit(ABC):
         Raises:
             CompileError: always.
         """
-        raise collected_elsewhere(self.where, construct)
+        raise foreign_queue_error(self.where, construct)
 
-    def for_control_flow(self) -> GateRecorder:
+    def get_control_flow_target(self) -> GateRecorder:
         """Return an object that puts control flow on PennyLane's queue of operations."""
-        return ControlFlowOnTape(self)
+        return ControlFlowQueue(self)
 
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Return what ``as_operation`` does."""

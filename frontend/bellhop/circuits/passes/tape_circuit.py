@@ -38,32 +38,32 @@ class TapeCircuit(PlayedCircuit):
         self,
         where: str,
         rows: TracedRow,
-        refused: Callable[[str], CompileError],
+        make_error: Callable[[str], CompileError],
         device_wires: Any = None,
         *,
         knows_wires: bool = False,
     ) -> None:
         super().__init__(WireMap(tuple(device_wires or ()), where), where, rows)
         self.steps: list[Any] = []
-        self.outcomes_are_operations = not knows_wires
-        self._refused = refused
+        self.has_operation_outcomes = not knows_wires
+        self._make_error = make_error
         self._knows_wires = knows_wires
-        self._numbers = itertools.count()
+        self._measurement_ids = itertools.count()
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append operations."""
-        self.check_known(operations, "gates")
+        self.check_static(operations, "gates")
         self.steps += operations
 
-    def check_known(self, parts: Sequence[Any], what: str) -> None:
+    def check_static(self, parts: Sequence[Any], label: str) -> None:
         """Refuse outcomes that are parameters, and computed wires where they must be known."""
         for part in parts:
             if any(
                 isinstance(value, qml.ops.MeasurementValue) for value in getattr(part, "data", ())
             ):
-                raise self._refused(f"{part.name} by the outcome of a measure")
+                raise self._make_error(f"{part.name} by the outcome of a measure")
         if self._knows_wires and any(is_dynamic(wire) for part in parts for wire in part.wires):
-            raise self._refused(f"{what} on wires that the program computes")
+            raise self._make_error(f"{label} on wires that the program computes")
 
     def allocate(self, op: Any) -> None:
         """Allocate or deallocate wires as any operation, since devices can."""
@@ -72,31 +72,31 @@ class TapeCircuit(PlayedCircuit):
     def for_loop(self, n_iterations: int | Operand, body: Any, carried: PyTree) -> Any:
         """Go through a loop of known length, and refuse another one."""
         if not isinstance(n_iterations, int):
-            raise self._refused("a for_loop whose bounds are computed in the program")
-        return self.each_iteration(n_iterations, body, carried)
+            raise self._make_error("a for_loop whose bounds are computed in the program")
+        return self.unroll_iterations(n_iterations, body, carried)
 
     def while_loop(self, condition: Any, body: Any, carried: PyTree) -> Any:
         """Refuse a loop of unknown length."""
-        raise self._refused("a while_loop")
+        raise self._make_error("a while_loop")
 
     def branch(self, branches: Branches) -> Any:
         """Refuse a conditional."""
-        raise self._refused(f"a {branches.construct}")
+        raise self._make_error(f"a {branches.construct}")
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Queue a measurement, and return PennyLane's value for its outcome."""
         del site
         if self._knows_wires:
-            raise self._refused("a measure")
+            raise self._make_error("a measure")
         self.has_mid_circuit = True
         outcome = qml.ops.MidMeasure(
             wires=qml.wires.Wires([label]),
             reset=reset,
             postselect=None if postselect < 0 else postselect,
-            meas_uid=str(next(self._numbers)),
+            meas_uid=str(next(self._measurement_ids)),
         )
         return qml.ops.MeasurementValue([outcome])
 
-    def for_control_flow(self) -> GateRecorder:
+    def get_control_flow_target(self) -> GateRecorder:
         """Return this circuit, which refuses control flow: no operation stands for it."""
         return self

@@ -29,7 +29,7 @@ from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
-from bellhop.circuits.gates.traced_operators import TracedOperator, without_functions
+from bellhop.circuits.gates.traced_operators import TracedOperator, decompose_traced_functions
 from bellhop.circuits.ir.gate_jaxpr import (
     GateJaxpr,
     for_loop_p,
@@ -39,9 +39,9 @@ from bellhop.circuits.ir.gate_jaxpr import (
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.passes.gate_evaluation import (
-    evaluate,
-    refused_allocation,
-    refused_measurement,
+    allocation_error,
+    evaluate_gates,
+    measurement_error,
 )
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
@@ -50,7 +50,7 @@ from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecord
 from bellhop.tracing.state import circuit_scope
 
 
-class _Queue(AnnotatedQueue):
+class _OperationQueue(AnnotatedQueue):
     """The queue of a circuit, of a loop's body or of a branch; it refuses gates of other traces.
 
     A JAX transformation inside the quantum function traces its body separately.  A gate in such a
@@ -98,7 +98,7 @@ class _Queue(AnnotatedQueue):
             )
         super().remove(obj)
 
-    def take_out(self, operations: Sequence[Operator]) -> None:
+    def remove_applied(self, operations: Sequence[Operator]) -> None:
         """Take out operations that are applied."""
         for op in operations:
             super().remove(op)
@@ -115,7 +115,7 @@ class TracingCircuit:
     """
 
     has_users_callbacks = True
-    outcomes_are_operations = False
+    has_operation_outcomes = False
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class TracingCircuit:
         self._is_whole = is_whole
         # PennyLane's adjoint ignores measurements in the function.
         self._needs_measurements = not is_inverted
-        self._queue: _Queue | None = None
+        self._queue: _OperationQueue | None = None
         self._sites: dict[int, str] = {}
         # What was applied before a construct, by the number of the object; what was in a loop is
         # gone behind it.
@@ -140,32 +140,32 @@ class TracingCircuit:
         """Return the wires of the circuit, as far as they are known."""
         return () if self._circuit is None else self._circuit.labels()
 
-    def gates_of(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
+    def trace_gates(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
         """Trace a quantum function with this as the current circuit."""
 
         def run(*args: Any) -> Any:
-            with circuit_scope(self), self.queue():
+            with circuit_scope(self), self.open_queue():
                 return function(*args)
 
         return GateJaxpr.trace(run, *args)
 
     @contextmanager
-    def queue(self) -> Iterator[None]:
+    def open_queue(self) -> Iterator[None]:
         """Queue the operations that are made inside of the ``with`` block, and apply them."""
         outer, flushed = self._queue, self._flushed
         self._flushed = flushed.new_child()
         try:
-            with _Queue(self.where, self._flushed) as queue:
+            with _OperationQueue(self.where, self._flushed) as queue:
                 self._queue = queue
                 yield
-                self._flush(queue)
+                self._apply_queued(queue)
                 if self._needs_measurements:
                     self._check_all_returned(queue)
                 self._sites = queue.sites
         finally:
             self._queue, self._flushed = outer, flushed
 
-    def site_of(self, operation: Any) -> str:
+    def find_site(self, operation: Any) -> str:
         """Return the ``file:line`` of an operation; of one that is not queued, an empty text."""
         sites = self._sites if self._queue is None else self._queue.sites
         return sites.get(id(operation), "")
@@ -174,7 +174,7 @@ class TracingCircuit:
         """Tell whether this circuit's queue gets the operations that are made now."""
         return self._queue is not None and QueuingManager.active_context() is self._queue
 
-    def flush_active(self, construct: str) -> "TracingCircuit":
+    def flush_queue(self, construct: str) -> "TracingCircuit":
         """Apply the operations that are queued so far, before a construct such as a loop.
 
         Args:
@@ -187,27 +187,27 @@ class TracingCircuit:
             CompileError: if something else collects the operations that are made now.
         """
         if self._queue is None or not self.is_collecting():
-            raise collected_elsewhere(self.where, construct)
-        operations = self._flush(self._queue)
-        self._queue.take_out(operations)
+            raise foreign_queue_error(self.where, construct)
+        operations = self._apply_queued(self._queue)
+        self._queue.remove_applied(operations)
         self._flushed.update({id(op): op for op in operations})
         return self
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append an equation for operations."""
-        operator, operands = TracedOperator.of(list(operations))
-        sites = tuple(map(self.site_of, operations))
+        operator, operands = TracedOperator.partition(list(operations))
+        sites = tuple(map(self.find_site, operations))
         if not operator.is_closed:
-            parts = [list(without_functions(op, self.where)) for op in operations]
-            operator, operands = TracedOperator.of(list(itertools.chain(*parts)))
+            parts = [list(decompose_traced_functions(op, self.where)) for op in operations]
+            operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
         operations_p.bind(*operands, operator=operator, sites=sites)
 
-    def region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
+    def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function, or for that with controls."""
         operator, operands = None, list[Any]()
         if controls is not None:
-            operator, operands = TracedOperator.of(controls)
+            operator, operands = TracedOperator.partition(controls)
         region_p.bind(*gates.operands, *operands, body=gates.closed, controls=operator)
 
     def for_loop(
@@ -222,8 +222,8 @@ class TracingCircuit:
                 values of the next iteration.
             carried: the carried values of the first iteration.
         """
-        self.flush_active("for_loop")
-        first, step = trace_step("for_loop", self._part(body), carried, jnp.asarray(0))
+        self.flush_queue("for_loop")
+        first, step = trace_step("for_loop", self._make_part(body), carried, jnp.asarray(0))
         leaves, tree = jax.tree.flatten(first)
 
         def iteration(number: Any, *leaves: Operand) -> Any:
@@ -249,23 +249,23 @@ class TracingCircuit:
             body: takes the carried values; returns those of the next iteration.
             carried: the carried values of the first iteration.
         """
-        self.flush_active("while_loop")
-        first, step = trace_step("while_loop", self._part(body), carried)
+        self.flush_queue("while_loop")
+        first, step = trace_step("while_loop", self._make_part(body), carried)
         return jax.lax.while_loop(
-            lambda carried: self._condition(condition, carried),
+            lambda carried: self._evaluate_condition(condition, carried),
             lambda carried: step(carried)[0],
             first,
         )
 
     def branch(self, branches: Branches) -> Any:
         """Append an equation for a conditional; return its result."""
-        self.flush_active(branches.construct)
-        runners, _ = trace_branches(branches.map_functions(self._part))
+        self.flush_queue(branches.construct)
+        runners, _ = trace_branches(branches.map_functions(self._make_part))
         return jax.lax.switch(branches.index, runners)[0]
 
-    def _part(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _make_part(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any) -> Any:
-            with self.queue():
+            with self.open_queue():
                 return function(*args), ()
 
         return run
@@ -275,28 +275,28 @@ class TracingCircuit:
     ) -> Any:
         """Append an equation for a measurement, also of several wires; return its outcome."""
         if not self._is_whole:
-            raise refused_measurement(self.where, site)
-        if self._circuit is not None and self._circuit.outcomes_are_operations:
+            raise measurement_error(self.where, site)
+        if self._circuit is not None and self._circuit.has_operation_outcomes:
             return self._circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
-        wire, operands = TracedOperator.of([label])
+        wire, operands = TracedOperator.partition([label])
         options = {"reset": reset, "postselect": postselect, "site": site, "is_joint": is_joint}
         [outcome] = outcome_p.bind(*operands, operator=wire, **options)
         return outcome
 
-    def for_control_flow(self) -> GateRecorder:
+    def get_control_flow_target(self) -> GateRecorder:
         """Return the object whose ``for_loop``, ``while_loop`` and ``branch`` are to be called.
 
         That is this circuit.  While a queue of PennyLane's collects operations that this circuit
         gets later, as for the function of a ``qml.adjoint`` in a tape, it is an object that puts
         the control flow on that queue.
         """
-        return self if self.is_collecting() else ControlFlowOnTape(self)
+        return self if self.is_collecting() else ControlFlowQueue(self)
 
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Return what ``as_operation`` does."""
         return as_operation(self, play)
 
-    def _flush(self, queue: _Queue) -> list[Any]:
+    def _apply_queued(self, queue: _OperationQueue) -> list[Any]:
         self._check_measured_last(queue)
         operations, *_ = process_queue(queue)
         if any(isinstance(op, QuantumScript) for op in operations):
@@ -308,12 +308,12 @@ class TracingCircuit:
         self._check_numbers(operations)
         allocating = next(filter(Allocations.is_allocation, operations), None)
         if allocating is not None and not self._is_whole:
-            raise refused_allocation(self.where, allocating)
+            raise allocation_error(self.where, allocating)
         if operations:
             self.apply(operations)
         return operations
 
-    def _check_measured_last(self, queue: _Queue) -> None:
+    def _check_measured_last(self, queue: _OperationQueue) -> None:
         """Raise an error for a measurement that gates follow."""
         measured = None
         for obj, info in queue.items():
@@ -338,7 +338,7 @@ class TracingCircuit:
                         "Give a number, or an array of numbers."
                     )
 
-    def _check_all_returned(self, queue: _Queue) -> None:
+    def _check_all_returned(self, queue: _OperationQueue) -> None:
         """Raise an error for a measurement that is not returned."""
         for obj, info in queue.items():
             if is_measurement(obj) and "is_returned" not in info:
@@ -348,7 +348,7 @@ class TracingCircuit:
                     "out."
                 )
 
-    def _condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
+    def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
         """Return whether a ``while`` loop goes on; raise an error if its condition has gates."""
         with AnnotatedQueue() as queue:
             holds = condition(carried)
@@ -360,7 +360,7 @@ class TracingCircuit:
         return jnp.asarray(holds)
 
 
-def collected_elsewhere(where: str, construct: str) -> CompileError:
+def foreign_queue_error(where: str, construct: str) -> CompileError:
     """Return the error of a construct that stands among operations which PennyLane collects."""
     return CompileError(
         f"{where}: a {construct} stands where gates are collected by something else "
@@ -382,14 +382,14 @@ def as_operation(
         the operation, and the values.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
-    gates = tracing.gates_of(lambda: play(tracing))
-    evaluated = evaluate(gates.closed, gates.operands, circuit.where)
+    gates = tracing.trace_gates(lambda: play(tracing))
+    evaluated = evaluate_gates(gates.closed, gates.operands, circuit.where)
     wires = UsedWires(gates.closed).all_or(circuit.labels())
-    operation = ControlFlow(gates.closed, gates.operands, evaluated.kept, wires)
+    operation = ControlFlow(gates.closed, gates.operands, evaluated.saved, wires)
     return operation, jax.tree.unflatten(gates.tree, evaluated.results)
 
 
-class ControlFlowOnTape:
+class ControlFlowQueue:
     """Puts control flow on PennyLane's active queue, as a ``ControlFlow`` operation.
 
     The caller needs its values now, and the circuit gets its gates later.
@@ -419,5 +419,5 @@ class ControlFlowOnTape:
 
     def _defer(self, construct: str, play: Callable[[Any], Any]) -> Any:
         if not QueuingManager.recording():
-            raise collected_elsewhere(self._circuit.where, construct)
+            raise foreign_queue_error(self._circuit.where, construct)
         return as_operation(self._circuit, play)[1]

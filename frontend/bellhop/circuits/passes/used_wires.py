@@ -18,9 +18,9 @@ from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.gate_jaxpr import (
     ForLoop,
     GateInterpreter,
-    Unknown,
+    UnknownValue,
     WhileLoop,
-    operations_of,
+    get_operations,
 )
 from bellhop.circuits.ir.wires import is_dynamic
 
@@ -30,33 +30,35 @@ class UsedWires(GateInterpreter):
 
     Args:
         closed: the jaxpr.
-        goes_through_loops: whether it takes each iteration of a loop of known length by itself,
+        unroll_loops: whether it takes each iteration of a loop of known length by itself,
             whose number may be a wire.
 
     Attributes:
         results: of the jaxpr; something unknown where constants do not decide them.
     """
 
-    def __init__(self, closed: ClosedJaxpr, *, goes_through_loops: bool = False) -> None:
-        self._goes_through_loops = goes_through_loops
+    def __init__(self, closed: ClosedJaxpr, *, unroll_loops: bool = False) -> None:
+        self._unroll_loops = unroll_loops
         self._applied: list[Any] = []
         # Of one operation after another.
         self._named: list[list[Any]] = []
-        self.results = _values(self._take(closed, [None] * len(closed.in_avals)))
+        self.results = _mark_unknown(self._collect(closed, [None] * len(closed.in_avals)))
 
-    def of(self, processes: Sequence[Any] = ()) -> list[Any]:
+    def list_wires(self, processes: Sequence[Any] = ()) -> list[Any]:
         """Return the wires, with those of measurements at the end, in PennyLane's order.
 
         Args:
             processes: those measurements.
 
         Returns:
-            each once; of those that are not known, there is something ``Unknown``.
+            each once; of those that are not known, there is something ``UnknownValue``.
         """
         named = [wire for wires in self._named for wire in wires]
         named += [wire for process in processes for wire in process.wires]
         allocated = qml.wires.DynamicWire
-        return list(dict.fromkeys(_known(w) for w in named if not isinstance(w, allocated)))
+        return list(
+            dict.fromkeys(_to_static_wire(w) for w in named if not isinstance(w, allocated))
+        )
 
     def all_or(self, labels: Sequence[Any]) -> qml.wires.Wires:
         """Return the wires, or other wires if some are not known.
@@ -64,8 +66,8 @@ class UsedWires(GateInterpreter):
         Args:
             labels: the wires of the circuit, which are returned if an operation's wire is traced.
         """
-        wires = self.of()
-        are_known = not any(isinstance(wire, Unknown) for wire in wires)
+        wires = self.list_wires()
+        are_known = not any(isinstance(wire, UnknownValue) for wire in wires)
         return qml.wires.Wires(wires if are_known else labels)
 
     @property
@@ -73,85 +75,87 @@ class UsedWires(GateInterpreter):
         """How many wires are allocated beside these."""
         return Allocations.count_needed(self._applied)
 
-    def _take(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
+    def _collect(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
         """Take note of wires; return the results, None for those that are not known."""
         plain = ClosedJaxpr(closed.jaxpr, list(map(evaluate_constant, closed.consts)))
         return self.interpret(plain, *inputs)
 
-    def _classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+    def _interpret_classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         return evaluate_or_none(eqn, *operands)
 
-    def _operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        for op in operations_of(eqn, _values(operands)):
-            self._take_operation(op)
+    def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        for op in get_operations(eqn, _mark_unknown(operands)):
+            self._collect_operation(op)
         return []
 
-    def _take_operation(self, op: qml.operation.Operator) -> None:
+    def _collect_operation(self, op: qml.operation.Operator) -> None:
         if not is_control_flow(op):
             self._applied.append(op)
             self._named.append(list(op.wires))
             return
         start = len(self._named)
         if isinstance(op, qml.ops.SymbolicOp):
-            self._take_operation(op.base)
-            self._change(start, op.control_wires if isinstance(op, qml.ops.Controlled) else None)
+            self._collect_operation(op.base)
+            self._apply_modifier(
+                start, op.control_wires if isinstance(op, qml.ops.Controlled) else None
+            )
         else:
             gates, operands = map(op.hyperparameters.get, ("gates", "operands"))
             is_number = lambda value: isinstance(value, jax.Array | np.ndarray | np.generic)
-            self._take(
+            self._collect(
                 gates, [evaluate_constant(each) if is_number(each) else None for each in operands]
             )
 
-    def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        self._named.append(eqn.params["operator"].with_values(_values(operands)))
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        self._named.append(eqn.params["operator"].with_values(_mark_unknown(operands)))
         return [None]
 
-    def _region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, start = len(body.in_avals), len(self._named)
-        self._take(body, operands[:n])
-        wires = None if controls is None else controls.with_values(_values(operands[n:]))[0]
-        self._change(start, wires)
+        self._collect(body, operands[:n])
+        wires = None if controls is None else controls.with_values(_mark_unknown(operands[n:]))[0]
+        self._apply_modifier(start, wires)
         return []
 
-    def _change(self, start: int, controls: Any) -> None:
+    def _apply_modifier(self, start: int, controls: Any) -> None:
         """Let what was named from a place on be inverted, or controlled by wires."""
         named = self._named[start:]
         self._named[start:] = (
             reversed(named) if controls is None else [[*controls, *wires] for wires in named]
         )
 
-    def _for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        loop = ForLoop.of(eqn, operands)
-        if isinstance(loop.length, int) and self._goes_through_loops:
+    def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        loop = ForLoop.from_equation(eqn, operands)
+        if isinstance(loop.length, int) and self._unroll_loops:
             carried: Sequence[Any] = loop.carried
             for number in range(loop.length):
-                carried = self._take(loop.body, [*loop.constants, np.asarray(number), *carried])
+                carried = self._collect(loop.body, [*loop.constants, np.asarray(number), *carried])
             return carried
         unknown = [None] * len(loop.carried)
-        self._take(loop.body, [*loop.constants, None, *unknown])
+        self._collect(loop.body, [*loop.constants, None, *unknown])
         return unknown
 
-    def _while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        loop = WhileLoop.of(eqn, operands)
+    def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        loop = WhileLoop.from_equation(eqn, operands)
         unknown = [None] * len(loop.carried)
-        self._take(loop.body, [*loop.constants, *unknown])
+        self._collect(loop.body, [*loop.constants, *unknown])
         return unknown
 
-    def _branch(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
+    def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> list[Any]:
         _, *operands = given
         for branch in eqn.params["branches"]:
-            self._take(branch, operands)
+            self._collect(branch, operands)
         return [None] * len(eqn.outvars)
 
 
-def _values(operands: Sequence[Any]) -> list[Any]:
-    return [Unknown() if operand is None else operand for operand in operands]
+def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
+    return [UnknownValue() if operand is None else operand for operand in operands]
 
 
-def _known(wire: Wire) -> Any:
+def _to_static_wire(wire: Wire) -> Any:
     """Return a wire; as Python's number, where it is one."""
     value = evaluate_constant(wire) if is_dynamic(wire) else wire
     if value is None:
-        return Unknown()
+        return UnknownValue()
     return int(value) if isinstance(value, np.ndarray | np.generic) else value

@@ -209,7 +209,7 @@ def test_passes_of_circuits(assert_close):
 
 
 def test_large_batches_run_in_parts(monkeypatch, assert_close):
-    monkeypatch.setattr(batch_module, "_NUMBERS_IN_ONE_CALL", 16)
+    monkeypatch.setattr(batch_module, "_MAX_PARAMS_PER_CALL", 16)
     mapped = bellhop.qjit(bellhop.vmap(compiled(several)))
     assert_close(mapped(X, Y), looped(reference(several), (0, 0), 0, (X, Y)))
     # Two rows at a time, as many as 16 parameters allow, and what is left.

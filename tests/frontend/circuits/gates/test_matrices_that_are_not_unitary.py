@@ -10,7 +10,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.circuits.gates.real_imag_inference import NonzeroParts, parts_of_number
+from bellhop.circuits.gates.real_imag_inference import NonzeroParts, find_nonzero_parts
 
 CONSTANT = np.array([[1, 0.3], [0.2, -0.4 + 0.5j]])
 TWO_WIRES = np.arange(16).reshape(4, 4) / 10 + np.eye(4)
@@ -162,7 +162,7 @@ def test_what_is_known_of_complex_numbers() -> None:
     def program(x: Any, z: Any) -> Any:
         numbers = {"1j x": 1j * x, "x": x + 0j, "-1j x y / 2": -1j * x * x.sum() / 2, "z": z}
         numbers |= {"complex": jax.lax.complex(x, x), "sum": 1j * x + x, "1j 1j": 1j * (1j * x)}
-        found.update({name: parts_of_number(number) for name, number in numbers.items()})
+        found.update({name: find_nonzero_parts(number) for name, number in numbers.items()})
         return x
 
     jax.make_jaxpr(program)(jnp.ones(2), 1j * jnp.ones(2))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun
-from bellhop.circuits.backends.compiled.record.merging import merged
+from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence
+from bellhop.circuits.backends.compiled.record.merging import merge_gates
 from bellhop_mlir.dialects.gate import Gate
 
 
@@ -66,24 +66,27 @@ SUMMED = {
 @pytest.mark.parametrize("name", CANCELLED)
 def test_inverses_go(name):
     gates, left = CANCELLED[name]
-    assert merged(GateRun(gates=gates), ["cancel-inverses"]).gates == left
-    assert merged(GateRun(gates=gates), []).gates == gates
+    assert merge_gates(GateSequence(gates=gates), ["cancel-inverses"]).gates == left
+    assert merge_gates(GateSequence(gates=gates), []).gates == gates
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_others_stay(name):
-    assert merged(GateRun(gates=KEPT[name]), ["cancel-inverses"]).gates == KEPT[name]
+    assert merge_gates(GateSequence(gates=KEPT[name]), ["cancel-inverses"]).gates == KEPT[name]
 
 
 @pytest.mark.parametrize("name", SUMMED)
 def test_angles_are_summed(name):
     gates, left = SUMMED[name]
-    assert merged(GateRun(gates=gates), ["merge-rotations"]).gates == left
+    assert merge_gates(GateSequence(gates=gates), ["merge-rotations"]).gates == left
 
 
 def test_passes_run_in_order():
     gates = [X, gate("RX", 1, by=0.5), X, gate("RX", 1, by=-0.5), Y]
     for passes in (["merge-rotations", "cancel-inverses"], ["cancel-inverses", "merge-rotations"]):
-        assert merged(GateRun(gates=gates), passes).gates == [Y]
+        assert merge_gates(GateSequence(gates=gates), passes).gates == [Y]
     gates = [X, gate("RX", 0, by=0.5), gate("RX", 0, by=-0.5), X]
-    assert merged(GateRun(gates=gates), ["cancel-inverses", "merge-rotations"]).gates == [X, X]
+    assert merge_gates(GateSequence(gates=gates), ["cancel-inverses", "merge-rotations"]).gates == [
+        X,
+        X,
+    ]

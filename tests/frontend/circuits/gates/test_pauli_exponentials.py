@@ -10,7 +10,7 @@ from tests.frontend.circuits.gate_counts import gate_count
 
 import bellhop
 from bellhop.circuits.backends.compiled.record import gates
-from bellhop.circuits.gates.decompositions import parts_of
+from bellhop.circuits.gates.decompositions import decompose
 
 X = [0.37, -1.21, 0.83]
 
@@ -110,9 +110,9 @@ def test_steps_are_decomposed_once(lightning: Any, monkeypatch: Any) -> None:
 
     def counted(op: Any, depth: int) -> Any:
         decomposed.append(op.name)
-        return parts_of(op, depth)
+        return decompose(op, depth)
 
-    monkeypatch.setattr(gates, "parts_of", counted)
+    monkeypatch.setattr(gates, "decompose", counted)
 
     def circuit(t: Any) -> Any:
         qml.TrotterProduct(_hamiltonian(0.2, 0.1), t, n=10, order=2)

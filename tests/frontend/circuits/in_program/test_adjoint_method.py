@@ -116,7 +116,7 @@ def layered(n, layers, *, in_loop=False, parts=lambda number, scale, angle: None
 @pytest.fixture
 def all_reversible(monkeypatch):
     """Let small states not be kept either."""
-    monkeypatch.setattr(reversible_loops, "MOST_KEPT", 0)
+    monkeypatch.setattr(reversible_loops, "MAX_SAVED_BYTES", 0)
 
 
 LOOP_TRANSFORMATIONS = {

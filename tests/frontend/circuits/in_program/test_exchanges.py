@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import Footprint
+from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import GateWires
 from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import (
-    PlacedExchange,
-    exchanges_between,
-    planned,
+    ExchangePlacement,
+    plan_exchanges,
+    plan_segments,
 )
 
 
@@ -25,7 +25,7 @@ def circuits(draw):
     for _ in range(draw(st.integers(0, 20))):
         wires = draw(st.permutations(range(n_wires)))[: draw(st.integers(1, min(3, n_wires)))]
         n_local = draw(st.integers(0, min(len(wires), n_wires - k)))
-        gates.append(Footprint.of(wires, wires[n_local:]))
+        gates.append(GateWires.from_wires(wires, wires[n_local:]))
     start = tuple(draw(st.permutations(range(n_wires)))[:k])
     end = draw(st.none() | st.permutations(range(n_wires)).map(lambda order: tuple(order[:k])))
     return gates, n_wires, start, end
@@ -45,14 +45,14 @@ def naive(gates, n_wires, start, end):
         for axis, wire in zip(missing, free, strict=False):
             devices[axis] = wire
         count += bool(missing)
-    return count + len(exchanges_between(tuple(devices), end or tuple(devices)))
+    return count + len(plan_exchanges(tuple(devices), end or tuple(devices)))
 
 
 @settings(max_examples=40)
 @given(circuits())
 def test_gates_are_applied_once_where_they_are_local_and_in_an_order_that_means_the_same(circuit):
     gates, n_wires, start, end = circuit
-    plan = planned(gates, n_wires, start, end, is_free=False)
+    plan = plan_segments(gates, n_wires, start, end, can_choose_start=False)
     assert plan.start == start
     assert end in (None, plan.end)
     order = [number for segment in plan.segments for number in segment.gates]
@@ -69,11 +69,13 @@ def test_gates_are_applied_once_where_they_are_local_and_in_an_order_that_means_
 @settings(max_examples=40)
 @given(circuits())
 def test_there_are_no_more_exchanges_than_of_one_gate_at_a_time(circuit):
-    plan = planned(*circuit, is_free=False)
+    plan = plan_segments(*circuit, can_choose_start=False)
     assert len(plan.exchanges) <= naive(*circuit)
     gates, n_wires, start, _ = circuit
-    free = planned(gates, n_wires, start, None, is_free=True)
-    assert len(free.exchanges) <= len(planned(gates, n_wires, start, None, is_free=False).exchanges)
+    free = plan_segments(gates, n_wires, start, None, can_choose_start=True)
+    assert len(free.exchanges) <= len(
+        plan_segments(gates, n_wires, start, None, can_choose_start=False).exchanges
+    )
 
 
 @settings(max_examples=40)
@@ -83,19 +85,22 @@ def test_exchanges_take_each_qubit_to_its_axis_and_back(circuit):
     after = end or before[::-1]
     devices, local = before, tuple(wire for wire in range(n_wires) if wire not in before)
     bits = np.arange(2**n_wires)[:, None] >> np.arange(n_wires) & 1
-    steps = exchanges_between(before, after)
+    steps = plan_exchanges(before, after)
     assert len(steps) <= 2
     for exchange in steps:
-        place = PlacedExchange(exchange, local)
+        place = ExchangePlacement(exchange, local)
         assert exchange.before == devices
-        assert place.reversed.after == local
-        for axis, there in zip(place.axes, place.places, strict=True):
-            assert (exchange.after[axis], place.after[there]) == (local[there], devices[axis])
-        devices, local = exchange.after, place.after
+        assert place.inverse.resulting_order == local
+        for axis, there in zip(place.axes, place.positions, strict=True):
+            assert (exchange.after[axis], place.resulting_order[there]) == (
+                local[there],
+                devices[axis],
+            )
+        devices, local = exchange.after, place.resulting_order
         assert sorted((*devices, *local)) == list(range(n_wires))
         # What a device sends: the amplitudes whose device is another one afterwards.
         differ = np.any(bits[:, exchange.before] != bits[:, devices], axis=1)
-        np.testing.assert_allclose(exchange.moved, np.mean(differ))
+        np.testing.assert_allclose(exchange.sent_fraction, np.mean(differ))
     assert devices == after
 
 
@@ -134,30 +139,32 @@ def least(cost, gates, n_wires, k):
 
 def ring(n_wires, layers):
     for _ in range(layers):
-        yield from (Footprint.of([wire]) for wire in range(n_wires))
-        yield from (Footprint.of([wire, (wire + 1) % n_wires], [wire]) for wire in range(n_wires))
+        yield from (GateWires.from_wires([wire]) for wire in range(n_wires))
+        yield from (
+            GateWires.from_wires([wire, (wire + 1) % n_wires], [wire]) for wire in range(n_wires)
+        )
 
 
 def brickwork(n_wires, layers):
     for layer in range(layers):
-        yield from (Footprint.of([wire]) for wire in range(n_wires))
+        yield from (GateWires.from_wires([wire]) for wire in range(n_wires))
         pairs = ([wire, wire + 1] for wire in range(layer % 2, n_wires - 1, 2))
-        yield from (Footprint.of(pair, pair) for pair in pairs)
+        yield from (GateWires.from_wires(pair, pair) for pair in pairs)
 
 
 def fourier(n_wires, _):
     for wire in range(n_wires):
-        yield Footprint.of([wire])
-        yield from (Footprint.of([wire, o], [wire, o]) for o in range(wire + 1, n_wires))
-    yield from (Footprint.of([wire, n_wires - 1 - wire]) for wire in range(n_wires // 2))
+        yield GateWires.from_wires([wire])
+        yield from (GateWires.from_wires([wire, o], [wire, o]) for o in range(wire + 1, n_wires))
+    yield from (GateWires.from_wires([wire, n_wires - 1 - wire]) for wire in range(n_wires // 2))
 
 
 def qaoa(n_wires, layers):
     pairs = list(itertools.combinations(range(n_wires), 2))[::3]
-    yield from (Footprint.of([wire]) for wire in range(n_wires))
+    yield from (GateWires.from_wires([wire]) for wire in range(n_wires))
     for _ in range(layers):
-        yield from (Footprint.of(pair, pair) for pair in pairs)
-        yield from (Footprint.of([wire]) for wire in range(n_wires))
+        yield from (GateWires.from_wires(pair, pair) for pair in pairs)
+        yield from (GateWires.from_wires([wire]) for wire in range(n_wires))
 
 
 @pytest.mark.parametrize("size", [(6, 1), (6, 2), (7, 2)])
@@ -165,20 +172,20 @@ def qaoa(n_wires, layers):
 def test_no_plan_has_fewer_exchanges_and_none_sends_much_less(family, size):
     n_wires, k = size
     gates = list(family(n_wires, 3))
-    plan = planned(gates, n_wires, tuple(range(k)), None, is_free=True)
+    plan = plan_segments(gates, n_wires, tuple(range(k)), None, can_choose_start=True)
     assert len(plan.exchanges) == least(lambda _: 1, gates, n_wires, k)
     sent = least(lambda wires: 1 - 0.5**wires, gates, n_wires, k)
-    assert sent <= plan.moved <= 1.3 * sent
+    assert sent <= plan.sent_fraction <= 1.3 * sent
 
 
 def test_layers_take_one_exchange_each_and_a_fourier_transform_one():
-    layer = [Footprint.of([q]) for q in range(34)]
-    layer += [Footprint.of([q, (q + 1) % 34], [q]) for q in range(34)]
-    plan = planned(layer * 4, 34, (0, 1, 2), None, is_free=True)
+    layer = [GateWires.from_wires([q]) for q in range(34)]
+    layer += [GateWires.from_wires([q, (q + 1) % 34], [q]) for q in range(34)]
+    plan = plan_segments(layer * 4, 34, (0, 1, 2), None, can_choose_start=True)
     assert len(plan.exchanges) <= 4
     transform = []
     for qubit in range(20):
-        transform.append(Footprint.of([qubit]))
+        transform.append(GateWires.from_wires([qubit]))
         others = range(qubit + 1, 20)
-        transform += [Footprint.of([qubit, other], [qubit, other]) for other in others]
-    assert len(planned(transform, 20, (0, 1, 2), None, is_free=True).exchanges) == 1
+        transform += [GateWires.from_wires([qubit, other], [qubit, other]) for other in others]
+    assert len(plan_segments(transform, 20, (0, 1, 2), None, can_choose_start=True).exchanges) == 1

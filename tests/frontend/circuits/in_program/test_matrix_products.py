@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellhop.circuits.backends.arrays.matrices.complex_matmul import _by_real_ones, multiplied
-from bellhop.circuits.backends.arrays.matrices.matrix_products import RowsOfMatrix
+from bellhop.circuits.backends.arrays.matrices.complex_matmul import _matmul_as_real, matmul
+from bellhop.circuits.backends.arrays.matrices.matrix_products import MatrixRows
 
 N_QUBITS = 14
 PLACES = [(0, 1, 2, 3), (0, 5, 9, 13), (10, 11, 12, 13)]
@@ -48,27 +48,27 @@ def assert_equal(one, other):
 
 @pytest.mark.parametrize("places", PLACES)
 def test_products_are_those_of_the_matrix(places):
-    rows = RowsOfMatrix(2, N_QUBITS, places)
+    rows = MatrixRows(2, N_QUBITS, places)
     matrix, state, cotangent = operands(rows)
-    found = jax.jit(rows.backwards)(matrix, state, cotangent)
+    found = jax.jit(rows.step_backwards)(matrix, state, cotangent)
     assert_equal(found, plain_backwards(rows, matrix, state, cotangent))
-    assert_equal([jax.jit(rows.product)(matrix, state)], [found[0]])
+    assert_equal([jax.jit(rows.multiply)(matrix, state)], [found[0]])
 
 
 def test_batches_are_rows_of_it():
-    rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])
+    rows = MatrixRows(2, N_QUBITS, PLACES[1])
     matrix, state, cotangent = operands(rows)
     several = jnp.stack([matrix, 2 * matrix])
-    found = jax.jit(jax.vmap(rows.backwards, (0, None, None)))(several, state, cotangent)
+    found = jax.jit(jax.vmap(rows.step_backwards, (0, None, None)))(several, state, cotangent)
     each = [plain_backwards(rows, each, state, cotangent) for each in several]
     assert_equal(found, map(jnp.stack, zip(*each, strict=True)))
 
 
 @pytest.mark.parametrize("circuits", [(), (0, 2)])
 def test_batches_may_have_no_elements(circuits):
-    rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])
+    rows = MatrixRows(2, N_QUBITS, PLACES[1])
     batch = [jnp.zeros((*circuits, 0, *each.shape)) for each in operands(rows)]
-    backwards = rows.backwards
+    backwards = rows.step_backwards
     for _ in [*circuits, 0]:
         backwards = jax.vmap(backwards)
     before, moved, total = jax.jit(backwards)(*batch)
@@ -77,7 +77,7 @@ def test_batches_may_have_no_elements(circuits):
 
 @pytest.mark.parametrize("name", ["backwards", "product"])
 def test_derivatives(name):
-    rows = RowsOfMatrix(2, N_QUBITS, PLACES[1])
+    rows = MatrixRows(2, N_QUBITS, PLACES[1])
     given = operands(rows) if name == "backwards" else operands(rows)[:2]
     plain = {"backwards": plain_backwards, "product": plain_product}[name]
 
@@ -98,8 +98,8 @@ def test_products_of_small_matrices_for_a_tpu(which):
     pair = [random.normal(size=shape) for shape in ((3, 4, 2), (3, 2, 5))]
     for number in which:
         pair[number] = pair[number] + 1j * random.normal(size=pair[number].shape)
-    for function in (multiplied, _by_real_ones):
+    for function in (matmul, _matmul_as_real):
         np.testing.assert_allclose(function(*pair), np.matmul(*pair), atol=1e-12)
-    lowered = jax.jit(multiplied).trace(*pair).lower(lowering_platforms=("tpu",)).as_text()
+    lowered = jax.jit(matmul).trace(*pair).lower(lowering_platforms=("tpu",)).as_text()
     [product] = [line for line in lowered.splitlines() if "dot_general" in line]
     assert "complex" not in product

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bellhop.base.equations import iterate_equations
-from bellhop.circuits.backends.arrays.matrices.gate_fusion import Block, products
+from bellhop.circuits.backends.arrays.matrices.gate_fusion import FusedBlock, multiply_blocks
 from bellhop.circuits.backends.arrays.matrices.matrix_table import MatrixTable
 
 RANDOM = np.random.default_rng(5)
@@ -42,7 +42,7 @@ def value(entry):
 
 @pytest.mark.parametrize("entries", ENTRIES.values(), ids=ENTRIES)
 def test_matrices_are_taken(entries):
-    taken = jax.jit(lambda *blocks: table(blocks).taken(entries))(*map(jnp.asarray, BLOCKS))
+    taken = jax.jit(lambda *blocks: table(blocks).gather(entries))(*map(jnp.asarray, BLOCKS))
     np.testing.assert_array_equal(taken, np.stack(list(map(value, entries))))
 
 
@@ -51,7 +51,7 @@ def test_products_of_any_lengths():
 
     def of_all(*blocks):
         made = table(blocks)
-        return made.taken(made.products(factors))
+        return made.gather(made.multiply_entries(factors))
 
     found = jax.jit(of_all)(*map(jnp.asarray, BLOCKS))
     for matrix, product in zip(found, factors, strict=True):
@@ -60,8 +60,8 @@ def test_products_of_any_lengths():
 
 
 def test_a_matrix_on_all_qubits_of_its_block_is_no_product():
-    blocks = [Block(False, [0, 1], [((0, 1), 0)]), Block(False, [1, 2], [((1, 2), 1)])]
-    of_blocks = lambda given: products(blocks, 2, np.dtype(float), lambda *_: given)
+    blocks = [FusedBlock(False, [0, 1], [((0, 1), 0)]), FusedBlock(False, [1, 2], [((1, 2), 1)])]
+    of_blocks = lambda given: multiply_blocks(blocks, 2, np.dtype(float), lambda *_: given)
     given = jnp.asarray(RANDOM.normal(size=(2, 4, 4)))
     traced = jax.make_jaxpr(of_blocks)(given)
     assert not [

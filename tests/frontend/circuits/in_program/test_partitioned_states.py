@@ -14,8 +14,8 @@ import bellhop
 from bellhop.base import device_memory
 from bellhop.base.devices import StateAxes, find_state_axes
 from bellhop.circuits.backends.arrays import reversible_loops, simulated_circuit
-from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import footprint_of
-from bellhop.circuits.backends.arrays.run_qnode import simulator_of_amplitudes
+from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import find_gate_wires
+from bellhop.circuits.backends.arrays.run_qnode import choose_pure_simulator
 from bellhop.compiler import regions
 from bellhop.tracing.state import override_trace_state
 
@@ -230,13 +230,13 @@ def test_axes_that_a_sharding_does_not_name_are_those_of_states():
 )
 def test_wires_on_which_an_operation_is_diagonal(op, local):
     qubits = tuple(op.wires)
-    assert footprint_of(op, qubits).local == local
+    assert find_gate_wires(op, qubits).nondiagonal == local
     found = []
     if op.num_params == 1 and np.ndim(op.data[0]) == 0:
 
         def traced(x):
             computed = qml.ops.functions.bind_new_parameters(op, [x])
-            found.append(footprint_of(computed, qubits).local)
+            found.append(find_gate_wires(computed, qubits).nondiagonal)
             return x
 
         jax.make_jaxpr(traced)(0.1)
@@ -252,7 +252,7 @@ def test_what_has_no_parts_is_refused():
         override_trace_state(state_axes=three),
         pytest.raises(bellhop.CompileError, match="number must be a power of two"),
     ):
-        simulator_of_amplitudes(9, "here")
+        choose_pure_simulator(9, "here")
 
 
 def test_memory_is_refused_before_it_is_allocated(monkeypatch):
@@ -342,11 +342,11 @@ def test_each_device_takes_its_share_of_what_one_device_takes(monkeypatch, deriv
 
 def test_loops_that_keep_no_states(monkeypatch):
     kept = []
-    monkeypatch.setattr(reversible_loops, "MOST_KEPT", 0)
+    monkeypatch.setattr(reversible_loops, "MAX_SAVED_BYTES", 0)
     monkeypatch.setattr(
         simulated_circuit,
-        "repeat_reversibly",
-        lambda *args: kept.append(args) or reversible_loops.repeat_reversibly(*args),
+        "run_reversibly",
+        lambda *args: kept.append(args) or reversible_loops.run_reversibly(*args),
     )
 
     @qnode
@@ -369,7 +369,7 @@ def test_loops_that_keep_no_states(monkeypatch):
 
 
 def test_loops_of_what_is_not_unitary_keep_states(monkeypatch):
-    monkeypatch.setattr(reversible_loops, "MOST_KEPT", 0)
+    monkeypatch.setattr(reversible_loops, "MAX_SAVED_BYTES", 0)
 
     @qnode
     def circuit(x):

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from tests.frontend.circuits.in_program.mixed_circuits import assert_as_uncompiled
 
 import bellhop
-from bellhop.circuits.backends.arrays.matrices.find_repeats import Stretch, stretches
+from bellhop.circuits.backends.arrays.matrices.find_repeats import RepeatedSteps, find_repeats
 from bellhop.tracing.state import override_trace_state
 
 N_WIRES = 6
@@ -21,14 +21,18 @@ DEVICES = ["default.qubit", "default.mixed"]
 
 @given(st.lists(st.integers(0, 2), max_size=60))
 def test_stretches_are_the_sequence(steps):
-    found = stretches(steps)
-    assert [step for part in found for step in part.steps * part.times] == steps
+    found = find_repeats(steps)
+    assert [step for part in found for step in part.steps * part.n_repeats] == steps
 
 
 def test_what_repeats_is_a_stretch():
     beginning, layer, end = "ab", "cdecf", "cd"
-    found = stretches(beginning + 3 * layer + end)
-    assert found == [Stretch(("a", "b"), 1), Stretch(tuple(layer), 3), Stretch(tuple(end), 1)]
+    found = find_repeats(beginning + 3 * layer + end)
+    assert found == [
+        RepeatedSteps(("a", "b"), 1),
+        RepeatedSteps(tuple(layer), 3),
+        RepeatedSteps(tuple(end), 1),
+    ]
 
 
 def layered(device="default.qubit", *, parts=lambda angle: None, n_wires=N_WIRES):

@@ -19,7 +19,7 @@ THETA = np.linspace(0.2, 1.4, LENGTHS[-1])
 @pytest.fixture(autouse=True, scope="module")
 def short_blocks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_precompute, "_MOST_IN_A_BLOCK", BLOCK)
+        patch.setattr(loop_precompute, "_MAX_BLOCK_ITERATIONS", BLOCK)
         yield
 
 
@@ -274,7 +274,7 @@ def test_by_coefficients_of_observables():
 
 
 def test_large_iterations_make_small_blocks(monkeypatch):
-    monkeypatch.setattr(loop_precompute, "_NUMBERS_IN_A_BLOCK", 40)
+    monkeypatch.setattr(loop_precompute, "_MAX_BLOCK_SIZE", 40)
     matrices = np.stack([qml.matrix(qml.Rot(a, 2 * a, 3 * a, 0) @ qml.RX(a, 1)) for a in THETA])
 
     def gates(loop, theta, x, n):

@@ -133,7 +133,7 @@ def test_value_and_derivatives(
     expected = theirs(POINT), qml.grad(theirs)(qml.numpy.array(POINT, requires_grad=True))
     with pytest.MonkeyPatch.context() as patch:
         # The last block of outer iterations is not full.
-        patch.setattr(loop_precompute, "_MOST_IN_A_BLOCK", OUTER - 1)
+        patch.setattr(loop_precompute, "_MAX_BLOCK_ITERATIONS", OUTER - 1)
         compiled = bellhop.qjit(results)
         assert_close(compiled(jnp.asarray(POINT), OUTER), expected)
 
@@ -165,7 +165,7 @@ def test_outer_loop_with_more_stays(gates: Any, lightning: Any) -> None:
 
 
 def test_long_loops_are_not_held_at_once(lightning: Any, reference: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(traced_bodies, "_MOST_IN_ONE_CALL", OUTER * INNER - 1)
+    monkeypatch.setattr(traced_bodies, "_MAX_ITERATIONS_PER_CALL", OUTER * INNER - 1)
     loops = compiled_loop(OUTER), compiled_loop(INNER)
     function = bellhop.qjit(lightning(circuit_of(of_both_numbers, *loops), 2))
     expected = reference(circuit_of(of_both_numbers, in_python(OUTER), in_python(INNER)), 2)(POINT)

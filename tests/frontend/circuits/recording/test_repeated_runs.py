@@ -150,7 +150,7 @@ def test_iterations_with_more_than_gates_keep_their_loop(lightning: Any, point: 
 def test_long_loops_are_not_held_at_once(
     lightning: Any, reference: Any, monkeypatch: Any, point: np.ndarray
 ) -> None:
-    monkeypatch.setattr(traced_bodies, "_MOST_IN_ONE_CALL", ITERATIONS - 1)
+    monkeypatch.setattr(traced_bodies, "_MAX_ITERATIONS_PER_CALL", ITERATIONS - 1)
     function = bellhop.qjit(lightning(circuit_of(of_the_number, compiled_loop), 2))
     expected = reference(circuit_of(of_the_number, in_python), 2)(point)
     np.testing.assert_allclose(function(jnp.asarray(point)), expected, atol=1e-9)

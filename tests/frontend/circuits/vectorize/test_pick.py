@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from bellhop.circuits.ir.vectorize.static_gather import pick
+from bellhop.circuits.ir.vectorize.static_gather import gather_static
 
 PLACES = {
     "a run": np.array([3, 4, 5]),
@@ -22,7 +22,7 @@ def test_picks_and_derives_as_indexing_does(places: str) -> None:
     weights = np.random.default_rng(3).normal(size=indices.shape)
 
     def picked(x: jax.Array) -> jax.Array:
-        return (pick(x, indices) ** 3 * weights).sum()
+        return (gather_static(x, indices) ** 3 * weights).sum()
 
     def indexed(x: jax.Array) -> jax.Array:
         return (x[indices] ** 3 * weights).sum()

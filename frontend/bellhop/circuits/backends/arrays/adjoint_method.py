@@ -15,7 +15,7 @@ from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap, zero_tangent
 
 
-def differentiated_by_adjoint(
+def define_adjoint_derivative(
     function: Callable[..., Any], pullback: Callable[..., Sequence[Any]]
 ) -> Callable[..., Any]:
     """Return a function that is differentiated backwards from the state behind it.
@@ -32,25 +32,25 @@ def differentiated_by_adjoint(
     def pushforward(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
         _, *primals = saved
         given = iter(moving)
-        tangents = [next(given) if is_moving(x) else zero_tangent(x) for x in primals]
+        tangents = [next(given) if is_differentiable(x) else zero_tangent(x) for x in primals]
         return [jax.jvp(function, primals, tangents)[1]]
 
-    def transposed(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def transpose(saved: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         after, _, *arrays = saved
         return list(pullback(after, *cotangents, *arrays))
 
-    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         after = run(*primals)
         saved = [after, *primals]
         aval = ShapedArray(after.shape, after.dtype)
-        linear = LinearMap(transposed, pushforward, len(saved), (aval,))
-        moving = [t for t, x in zip(tangents, primals, strict=True) if is_moving(x)]
+        linear = LinearMap(transpose, pushforward, len(saved), (aval,))
+        moving = [t for t, x in zip(tangents, primals, strict=True) if is_differentiable(x)]
         return after, linear(saved, moving)[0]
 
-    run.defjvp(rule)
+    run.defjvp(jvp)
     return run
 
 
-def is_moving(value: Operand) -> bool:
+def is_differentiable(value: Operand) -> bool:
     """Tell whether an array may have a tangent."""
     return jnp.issubdtype(value.dtype, jnp.inexact)

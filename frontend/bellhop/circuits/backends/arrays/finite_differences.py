@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.shift_rules import difference_terms, random_directions
-from bellhop.circuits.ir.diff_method import DIFFERENCES_OF_DIFFERENCES, SPSA
+from bellhop.circuits.gates.shift_rules import compute_difference_terms, draw_directions
+from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, SPSA
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tangents import split, undifferentiable
+from bellhop.circuits.ir.tangents import forbid_derivative, split_last_axis
 from bellhop.errors import DifferentiableCompileError
 
 
-def with_differences(
+def evaluate_with_differences(
     function: Callable[..., Any],
     inputs: Sequence[Any],
     method: str,
@@ -38,7 +38,7 @@ def with_differences(
     closed, outer = jax.closure_convert(function, *inputs)
     differentiated = jax.custom_jvp(closed)
 
-    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         moved = [
             number
             for number, tangent in enumerate(tangents)
@@ -49,47 +49,47 @@ def with_differences(
                 f"{where}: it is differentiated by complex arguments, which differences of values "
                 "are not taken of. Give real and imaginary part, or use diff_method='best'."
             )
-        here = _flat([primals[number] for number in moved])
-        direction = _flat([tangents[number] for number in moved])
+        here = _concatenate_flat([primals[number] for number in moved])
+        direction = _concatenate_flat([tangents[number] for number in moved])
         shapes = [primals[number].shape for number in moved]
 
-        def at(params: Operand) -> Any:
+        def evaluate_shifted(params: Operand) -> Any:
             shifted = list(primals)
-            for number, value in zip(moved, split(params, shapes), strict=True):
+            for number, value in zip(moved, split_last_axis(params, shapes), strict=True):
                 shifted[number] = value.astype(primals[number].dtype)
             return closed(*shifted)
 
         # What has no derivative says so.
-        jax.eval_shape(lambda: jax.jvp(at, (here,), (direction,)))
+        jax.eval_shape(lambda: jax.jvp(evaluate_shifted, (here,), (direction,)))
         # SPSA shifts along random directions, finite differences along each parameter.
         rows, mean = jnp.eye(here.size), 1.0
         if method == SPSA:
             n_directions = options["num_directions"]
-            rows = random_directions(here.size, n_directions, options["sampler_rng"])
+            rows = draw_directions(here.size, n_directions, options["sampler_rng"])
             mean = 1 / n_directions
         along = mean * (rows @ direction)
-        terms = difference_terms(options["h"], options["approx_order"], options["strategy"])
+        terms = compute_difference_terms(options["h"], options["approx_order"], options["strategy"])
         coefficients, shifts = terms.T
         is_shifted = shifts != 0
         weights = jnp.ravel(coefficients[is_shifted, None] * along)
         weight_here = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
         points = (shifts[is_shifted, None, None] * rows).reshape(-1, here.size)
-        values = at(here)
-        shifted = jax.lax.map(lambda point: at(here + point), points)
+        values = evaluate_shifted(here)
+        shifted = jax.lax.map(lambda point: evaluate_shifted(here + point), points)
 
-        def tangent(value: Operand, values: Any) -> Any:
+        def compute_tangent(value: Operand, values: Any) -> Any:
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
-            once = lambda array: undifferentiable(array, f"{where}: {DIFFERENCES_OF_DIFFERENCES}")
+            once = lambda array: forbid_derivative(array, f"{where}: {SECOND_DIFFERENCE_ERROR}")
             total = jnp.tensordot(weights, once(values), 1) + weight_here * once(value)
             return total.astype(value.dtype)
 
-        return values, jax.tree.map(tangent, values, shifted)
+        return values, jax.tree.map(compute_tangent, values, shifted)
 
-    differentiated.defjvp(rule, symbolic_zeros=True)
+    differentiated.defjvp(jvp, symbolic_zeros=True)
     return differentiated(*inputs, *outer)
 
 
-def _flat(arrays: Sequence[Any]) -> Any:
+def _concatenate_flat(arrays: Sequence[Any]) -> Any:
     assert arrays
     return jnp.concatenate([jnp.ravel(array).astype(real_type()) for array in arrays])

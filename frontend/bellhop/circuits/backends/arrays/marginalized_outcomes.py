@@ -37,75 +37,76 @@ from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.mesh.manual_axes import vary_like
 
 
-class _Outcome(ValueTag):
+class _OutcomeTag(ValueTag):
     """The mark of an outcome."""
 
 
-class _Next(ValueTag):
+class _NextPositionTag(ValueTag):
     """The mark of the place of the next outcome, beside that of an outcome, and that."""
 
 
-class _Summable(ValueTag):
+class _SummableTag(ValueTag):
     """The mark of a state in which outcomes may be summed over."""
 
 
-_OUTCOME, _NEXT, _SUMMABLE = _Outcome(), _Next(), _Summable()
+_OUTCOME, _NEXT, _SUMMABLE = _OutcomeTag(), _NextPositionTag(), _SummableTag()
 
 # So many outcomes are gone through at once at most: a circuit runs twice as often for each.
-MOST_OUTCOMES = 12
+MAX_OUTCOMES = 12
 
 
-def outcome_of(outcomes: Any, place: Any) -> tuple[Any, Any]:
+def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
     """Return an outcome of a run, and the place of the next.
 
     Args:
         outcomes: of the run, a bit for each.
-        place: which one.
+        position: which one.
     """
-    bit = tag_value((outcomes >> place.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
-    return bit, tag_value(place + 1, place, bit, mark=_NEXT)
+    bit = tag_value((outcomes >> position.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
+    return bit, tag_value(position + 1, position, bit, mark=_NEXT)
 
 
-def summable(state: Operand) -> Any:
-    """Return a state in which ``with_sums`` may sum over outcomes: what follows is linear in it."""
+def mark_summable(state: Operand) -> Any:
+    """Return a state in which ``sum_over_outcomes`` may sum over outcomes: what follows is linear
+    in it."""
     return tag_value(state, mark=_SUMMABLE)
 
 
-def with_sums(closed: ClosedJaxpr) -> ClosedJaxpr:
+def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that sums over outcomes where nothing but the state depends on them."""
     # An outcome that nobody uses is computed all the same, behind the state.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     jaxpr = closed.jaxpr
-    jaxpr = jaxpr.replace(eqns=[replace_inner_jaxprs(eqn, with_sums) for eqn in jaxpr.eqns])
-    spans = _spans(jaxpr)
+    jaxpr = jaxpr.replace(eqns=[replace_inner_jaxprs(eqn, sum_over_outcomes) for eqn in jaxpr.eqns])
+    spans = _find_spans(jaxpr)
     if not spans and jaxpr.eqns == closed.jaxpr.eqns:
         return closed
 
-    spanned = ClosedJaxpr(jaxpr.replace(eqns=_with_spans(jaxpr, spans)), closed.consts)
-    run = lambda *inputs: interpret_with(spanned, _rule, *inputs)
+    spanned = ClosedJaxpr(jaxpr.replace(eqns=_replace_spans(jaxpr, spans)), closed.consts)
+    run = lambda *inputs: interpret_with(spanned, _choose_rule, *inputs)
     return jax.make_jaxpr(run)(*closed.in_avals)
 
 
-def has_uncounted(jaxpr: Jaxpr) -> bool:
+def has_outcomes_in_while_loop(jaxpr: Jaxpr) -> bool:
     """Tell whether outcomes are left in a loop whose length is computed."""
     loops = [eqn for eqn in iterate_equations(jaxpr) if eqn.primitive is while_p]
-    return any(number_of_outcomes(inner) for loop in loops for inner in inner_jaxprs(loop))
+    return any(count_outcomes(inner) for loop in loops for inner in inner_jaxprs(loop))
 
 
-def number_of_outcomes(jaxpr: Jaxpr) -> int:
+def count_outcomes(jaxpr: Jaxpr) -> int:
     """Return how many outcomes a run has at most."""
-    return sum(map(_of_equation, jaxpr.eqns))
+    return sum(map(_count_equation_outcomes, jaxpr.eqns))
 
 
-def _of_equation(eqn: JaxprEqn) -> int:
-    inner = [number_of_outcomes(each) for each in inner_jaxprs(eqn)]
+def _count_equation_outcomes(eqn: JaxprEqn) -> int:
+    inner = [count_outcomes(each) for each in inner_jaxprs(eqn)]
     if eqn.primitive is cond_p:
         return max(inner)
-    return has_tag(eqn, _Outcome) + sum(inner) * eqn.params.get("length", 1)
+    return has_tag(eqn, _OutcomeTag) + sum(inner) * eqn.params.get("length", 1)
 
 
 @dataclass(frozen=True)
-class _Span:
+class _OutcomeSpan:
     """Equations that depend on outcomes which only a state depends on behind them.
 
     Attributes:
@@ -118,7 +119,7 @@ class _Span:
 
     def as_equation(self, jaxpr: Jaxpr) -> JaxprEqn:
         """Return it as one equation, which gives the state."""
-        *inside, last = [eqn for eqn in self.equations if not has_tag(eqn, _Outcome)]
+        *inside, last = [eqn for eqn in self.equations if not has_tag(eqn, _OutcomeTag)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
         given = [var for var in dict.fromkeys(external_inputs([*inside, last])) if var not in bits]
         body = jaxpr.replace(
@@ -131,7 +132,7 @@ class _Span:
         return last.replace(invars=given, params={"summed": body, "n_outcomes": len(bits)})
 
 
-def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
+def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn]:
     """Return the equations of a jaxpr, where each span is one; the next outcome takes its place."""
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}
@@ -140,18 +141,18 @@ def _with_spans(jaxpr: Jaxpr, spans: Sequence[_Span]) -> list[JaxprEqn]:
     for eqn in jaxpr.eqns:
         if eqn in ends:
             equations.append(ends[eqn].as_equation(jaxpr))
-        elif has_tag(eqn, _Next) and eqn.invars[2] in bits:
+        elif has_tag(eqn, _NextPositionTag) and eqn.invars[2] in bits:
             equations.append(eqn.replace(invars=[eqn.invars[1]]))
         elif eqn not in inside:
             equations.append(eqn)
     return equations
 
 
-def _rule(eqn: JaxprEqn) -> Rule:
-    return _add_up if "summed" in eqn.params else bind_equation
+def _choose_rule(eqn: JaxprEqn) -> Rule:
+    return _sum_span if "summed" in eqn.params else bind_equation
 
 
-def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
+def _sum_span(eqn: JaxprEqn, *given: Any) -> list[Any]:
     """Return the state behind a span: the sum over all outcomes."""
     body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
@@ -166,11 +167,11 @@ def _add_up(eqn: JaxprEqn, *given: Any) -> list[Any]:
     return [jax.lax.scan(add, zero, jnp.arange(2**n_outcomes, dtype=dtype))[0]]
 
 
-def _spans(jaxpr: Jaxpr) -> list[_Span]:
+def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
     """Return the spans of a jaxpr, whose inner ones have been summed over."""
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
-        if has_tag(eqn, _Next):
+        if has_tag(eqn, _NextPositionTag):
             continue
         last_use.update((atom, number) for atom in eqn.invars if not isinstance(atom, Literal))
     end = len(jaxpr.eqns)
@@ -179,9 +180,9 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
     by_outcomes: set[Any] = set()
     is_accepted = False
     for number, eqn in enumerate(jaxpr.eqns):
-        is_outcome = has_tag(eqn, _Outcome)
+        is_outcome = has_tag(eqn, _OutcomeTag)
         given = (atom for atom in eqn.invars if not isinstance(atom, Literal))
-        if has_tag(eqn, _Next) or not is_outcome and by_outcomes.isdisjoint(given):
+        if has_tag(eqn, _NextPositionTag) or not is_outcome and by_outcomes.isdisjoint(given):
             continue
         equations.append(eqn)
         is_accepted |= bool(eqn.effects)
@@ -190,9 +191,9 @@ def _spans(jaxpr: Jaxpr) -> list[_Span]:
             by_outcomes.add(eqn.outvars[0])
             continue
         by_outcomes.update(eqn.outvars)
-        if not has_tag(eqn, _Summable) or is_accepted or len(outcomes) > MOST_OUTCOMES:
+        if not has_tag(eqn, _SummableTag) or is_accepted or len(outcomes) > MAX_OUTCOMES:
             continue
         if all(last_use.get(var, -1) <= number for var in by_outcomes.difference(eqn.outvars)):
-            spans.append(_Span(equations, outcomes))
+            spans.append(_OutcomeSpan(equations, outcomes))
             equations, outcomes, by_outcomes = [], [], set()
     return spans

@@ -14,27 +14,30 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.base.types import Operand
-from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MOST_WIRES
+from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MAX_WIRES
 from bellhop.circuits.backends.arrays.pauli_transfer import (
-    has_numbers,
-    kraus_operators,
-    matrix_of,
-    of_matrix,
-    product_from_left,
-    transfer_matrix,
+    compute_transfer_matrix,
+    from_pauli_basis,
+    get_kraus_operators,
+    has_scalar_parameters,
+    make_left_multiplication,
+    to_pauli_basis,
 )
-from bellhop.circuits.backends.arrays.pure_simulator import initial_amplitudes, is_applied
-from bellhop.circuits.backends.arrays.simulator_base import Simulator, brought_to_front
-from bellhop.circuits.gates.decompositions import NOTHING_TO_APPLY
+from bellhop.circuits.backends.arrays.pure_simulator import (
+    is_supported_by_pennylane,
+    prepare_amplitudes,
+)
+from bellhop.circuits.backends.arrays.simulator_base import Simulator, move_dynamic_qubits_to_front
+from bellhop.circuits.gates.decompositions import IGNORED_OPERATIONS
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.measure.observables import Factor, NamedFactor, matrix_of_factor, terms_of
+from bellhop.circuits.measure.observables import Factor, NamedFactor, find_terms, get_factor_matrix
 from bellhop.errors import CompileError
 
-_NOTHING = (*NOTHING_TO_APPLY, qml.GlobalPhase)
+_IGNORED = (*IGNORED_OPERATIONS, qml.GlobalPhase)
 _LETTERS = {"PauliX": 1, "PauliY": 2, "PauliZ": 3}
 
 # The probabilities of so many qubits are one product.
-_QUBITS_AT_ONCE = 4
+_QUBITS_PER_STEP = 4
 
 
 class MixedSimulator(Simulator):
@@ -45,43 +48,43 @@ class MixedSimulator(Simulator):
     """
 
     base = 4
-    parts = 1
-    sides = 2
-    most_at_once = 2
-    holds_mixtures = True
+    n_components = 1
+    axes_per_qubit = 2
+    max_fused_qubits = 2
+    is_mixed = True
 
     def __init__(
         self, device: qml.devices.Device, wires: WireMap, where: str, dtype: np.dtype
     ) -> None:
         super().__init__(device, wires, where, dtype)
-        self._visibility = 1 - 2 * (device.readout_err or 0.0)
+        self._readout_factor = 1 - 2 * (device.readout_err or 0.0)
 
-    def prepared(self, preparation: Any = None) -> Any:
+    def prepare(self, preparation: Any = None) -> Any:
         """Return the means of a state."""
         n = len(self.wires)
         if preparation is None:
             means = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * n)
         else:
-            amplitudes = initial_amplitudes(preparation, self.wires).reshape(-1)
-            means = of_matrix(amplitudes[:, None] * amplitudes.conj(), n).real
+            amplitudes = prepare_amplitudes(preparation, self.wires).reshape(-1)
+            means = to_pauli_basis(amplitudes[:, None] * amplitudes.conj(), n).real
         return jnp.asarray(means, self.dtype)
 
-    def applies(self, op: qml.operation.Operator) -> bool:
+    def can_apply(self, op: qml.operation.Operator) -> bool:
         """Tell whether an operation has a matrix, or Kraus operators."""
-        if not has_numbers(op):
+        if not has_scalar_parameters(op):
             raise CompileError(
                 f"{self.where}: {op.name} has an array of parameters, and PennyLane has no batches "
                 "of channels. Give it numbers, and let jax.vmap go over the batch."
             )
         if isinstance(op, qml.operation.Channel):
             if op.batch_size is None and not any(map(is_dynamic, op.data)):
-                self._check_strength(op)
+                self._check_channel(op)
             return op.batch_size is None
         if isinstance(op, qml.QubitDensityMatrix):
             return op.batch_size is None
-        return isinstance(op, _NOTHING) or is_applied(op)
+        return isinstance(op, _IGNORED) or is_supported_by_pennylane(op)
 
-    def _check_strength(self, op: qml.operation.Channel) -> None:
+    def _check_channel(self, op: qml.operation.Channel) -> None:
         """Let PennyLane check known numbers, while it is known where the user wrote them."""
         try:
             op.kraus_matrices()
@@ -90,51 +93,53 @@ class MixedSimulator(Simulator):
 
     def has_small_matrix(self, op: qml.operation.Operator) -> bool:
         """Tell whether an operation does more than preparing its wires, and anything at all."""
-        return not isinstance(op, (*_NOTHING, qml.QubitDensityMatrix))
+        return not isinstance(op, (*_IGNORED, qml.QubitDensityMatrix))
 
-    def matrix(self, op: qml.operation.Operator) -> Any:
+    def compute_matrix(self, op: qml.operation.Operator) -> Any:
         """Return the Pauli transfer matrix."""
-        return transfer_matrix(op, self.where)
+        return compute_transfer_matrix(op, self.where)
 
     def is_unitary(self, op: qml.operation.Operator) -> bool:
         """Tell that a channel is not; gates are merged with those that follow them."""
         return False
 
-    def after_one(self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any) -> Any:
+    def apply_single_operation(
+        self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
+    ) -> Any:
         """Return the state after an operation, those of its wires brought to the front."""
-        if isinstance(op, _NOTHING):
+        if isinstance(op, _IGNORED):
             return state
-        return _on_front(self._in_front_of(op), state, qubits)
+        return _apply_to_leading_axes(self._make_row_function(op), state, qubits)
 
-    def _in_front_of(self, op: qml.operation.Operator) -> Callable[[Any], Any]:
+    def _make_row_function(self, op: qml.operation.Operator) -> Callable[[Any], Any]:
         """Return the function that an operation is of rows of means, those of its wires first."""
         k = len(op.wires)
         if isinstance(op, qml.QubitDensityMatrix):
-            prepared = jnp.real(of_matrix(op.data[0], k)).reshape(-1)
+            prepared = jnp.real(to_pauli_basis(op.data[0], k)).reshape(-1)
             return lambda rows: prepared[:, None] * rows[0]
-        if k <= MOST_WIRES:
-            matrix = transfer_matrix(op, self.where)
+        if k <= MAX_WIRES:
+            matrix = compute_transfer_matrix(op, self.where)
             return lambda rows: jnp.asarray(matrix, rows.dtype) @ rows
-        operators = kraus_operators(op, self.where)
+        operators = get_kraus_operators(op, self.where)
 
         def apply(means: Operand) -> Any:
-            before = matrix_of(means.reshape((4,) * k), k)
+            before = from_pauli_basis(means.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
-            return jnp.real(of_matrix(after, k)).reshape(-1)
+            return jnp.real(to_pauli_basis(after, k)).reshape(-1)
 
         return jax.vmap(apply, in_axes=1, out_axes=1)
 
-    def weight(self, state: Any) -> Any:
+    def compute_probability(self, state: Any) -> Any:
         """Return the trace."""
         return state[(0,) * state.ndim]
 
-    def moments(
+    def compute_moments(
         self, state: Any, observable: qml.operation.Operator, *, has_square: bool = True
     ) -> tuple[Any, Any]:
         """Return moments of an observable whose words are each read with errors."""
-        terms = terms_of(observable, self.where)
-        means = self._as_read(state)
-        mean = self._mean_of_terms(means, terms)
+        terms = find_terms(observable, self.where)
+        means = self._apply_readout_error(state)
+        mean = self._compute_terms_mean(means, terms)
         if not has_square:
             return mean, None
         if len(terms) == 1:
@@ -144,31 +149,31 @@ class MixedSimulator(Simulator):
                 for f in factors
                 if not isinstance(f, NamedFactor)
             ]
-            return mean, jnp.real(coefficient) ** 2 * self._mean(means, squares)
+            return mean, jnp.real(coefficient) ** 2 * self._compute_mean(means, squares)
         applied = sum(
-            jnp.real(coefficient) * functools.reduce(self._multiplied, factors, means)
+            jnp.real(coefficient) * functools.reduce(self._multiply_from_left, factors, means)
             for coefficient, factors in terms
         )
-        return mean, self._mean_of_terms(applied, terms)
+        return mean, self._compute_terms_mean(applied, terms)
 
-    def _as_read(self, state: Any) -> Any:
-        if self._visibility == 1:
+    def _apply_readout_error(self, state: Any) -> Any:
+        if self._readout_factor == 1:
             return state
-        shares = [np.array([1.0, *[self._visibility] * 3])] * state.ndim
+        shares = [np.array([1.0, *[self._readout_factor] * 3])] * state.ndim
         return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
 
-    def _mean_of_terms(self, means: Operand, terms: Sequence[Any]) -> Any:
-        words = [self._word(factors) for _, factors in terms]
+    def _compute_terms_mean(self, means: Operand, terms: Sequence[Any]) -> Any:
+        words = [self._find_pauli_letters(factors) for _, factors in terms]
         places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
         of_words = iter(jnp.real(means.reshape(-1)[np.array(places, int)]))
         values = [
-            self._mean(means, factors) if word is None else next(of_words)
+            self._compute_mean(means, factors) if word is None else next(of_words)
             for word, (_, factors) in zip(words, terms, strict=True)
         ]
         coefficients = [jnp.real(coefficient) for coefficient, _ in terms]
         return jnp.stack(coefficients) @ jnp.stack(values)
 
-    def _word(self, factors: Sequence[Factor]) -> tuple[int, ...] | None:
+    def _find_pauli_letters(self, factors: Sequence[Factor]) -> tuple[int, ...] | None:
         """Return the letter of each qubit, or None for what is no Pauli word."""
         letters = [0] * len(self.wires)
         for factor in factors:
@@ -177,62 +182,64 @@ class MixedSimulator(Simulator):
             letters[self.wires(factor.wire)] = _LETTERS[factor.name]
         return tuple(letters)
 
-    def _mean(self, means: Operand, factors: Sequence[Factor]) -> Any:
+    def _compute_mean(self, means: Operand, factors: Sequence[Factor]) -> Any:
         qubits = [self.wires(wire) for factor in factors for wire in factor.wires]
-        rest = _partial_trace(means, qubits)
+        rest = _trace_out(means, qubits)
         for factor in factors:
             k = len(factor.wires)
-            shares = of_matrix(matrix_of_factor(factor), k) / 2**k
+            shares = to_pauli_basis(get_factor_matrix(factor), k) / 2**k
             rest = jnp.tensordot(jnp.asarray(shares), rest, axes=k)
         return jnp.real(rest)
 
-    def _multiplied(self, means: Operand, factor: Factor) -> Any:
+    def _multiply_from_left(self, means: Operand, factor: Factor) -> Any:
         """Return the means of a state that a factor was multiplied to from the left."""
         qubits = list(map(self.wires, factor.wires))
-        matrix = product_from_left(matrix_of_factor(factor), len(qubits))
-        return _on_front(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
+        matrix = make_left_multiplication(get_factor_matrix(factor), len(qubits))
+        return _apply_to_leading_axes(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
 
-    def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
+    def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the probabilities that outcomes are read with."""
-        means = _partial_trace(state, qubits)[(slice(None, None, 3),) * len(qubits)]
-        one = np.array([[0.5, 0.5 * self._visibility], [0.5, -0.5 * self._visibility]])
-        for first in range(0, len(qubits), _QUBITS_AT_ONCE):
-            k = len(qubits[first : first + _QUBITS_AT_ONCE])
+        means = _trace_out(state, qubits)[(slice(None, None, 3),) * len(qubits)]
+        one = np.array([[0.5, 0.5 * self._readout_factor], [0.5, -0.5 * self._readout_factor]])
+        for first in range(0, len(qubits), _QUBITS_PER_STEP):
+            k = len(qubits[first : first + _QUBITS_PER_STEP])
             signs = functools.reduce(np.kron, [one] * k)
             # The outcomes of these go behind those of the others.
             means = (jnp.asarray(signs, state.dtype) @ means.reshape(2**k, -1)).T
         return means.reshape(-1)
 
-    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
+    def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the means, with axes of some qubits in front."""
         return jnp.moveaxis(state, qubits, range(len(qubits)))
 
-    def after_outcomes(self, state: Any, basis: Any) -> Any:
+    def project(self, state: Any, basis: Any) -> Any:
         """Return the halves of a state in a basis, of outcomes that are read with errors."""
-        letter = self._visibility * state[1 + basis]
+        letter = self._readout_factor * state[1 + basis]
         return jnp.stack([state[0] + letter, state[0] - letter]) / 2
 
-    def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
+    def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the sum of all words by their means."""
-        return matrix_of(_partial_trace(state, qubits), len(qubits))
+        return from_pauli_basis(_trace_out(state, qubits), len(qubits))
 
-    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+    def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return the density matrix of all qubits."""
-        return self.density_matrix(state, range(state.ndim))
+        return self.compute_density_matrix(state, range(state.ndim))
 
 
-def _partial_trace(means: Operand, qubits: Sequence[int]) -> Any:
+def _trace_out(means: Operand, qubits: Sequence[int]) -> Any:
     """Return the means of words on qubits, in their order."""
     kept = sorted(qubits)
     rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]
     return rest.transpose([kept.index(qubit) for qubit in qubits])
 
 
-def _on_front(function: Callable[[Any], Any], state: Any, qubits: Sequence[Any]) -> Any:
+def _apply_to_leading_axes(
+    function: Callable[[Any], Any], state: Any, qubits: Sequence[Any]
+) -> Any:
     """Return a state after a function of rows, which are those of some qubits."""
     back: Callable[[Any], Any]
     if any(map(is_dynamic, qubits)):
-        there, back = brought_to_front(state, qubits)
+        there, back = move_dynamic_qubits_to_front(state, qubits)
     else:
         order = [*qubits, *(qubit for qubit in range(state.ndim) if qubit not in qubits)]
         there, back = state.transpose(order), lambda after: after.transpose(np.argsort(order))

@@ -27,33 +27,34 @@ from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.passes.gate_replay import Body, Player, as_they_are
-from bellhop.circuits.passes.noise_models import NoiseOfModel, is_same
+from bellhop.circuits.passes.gate_replay import Body, Player, identity
+from bellhop.circuits.passes.noise_models import NoiseInserter, is_same_operation
 from bellhop.circuits.passes.operation_transforms import Rewrite
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
 
 
 @dataclass
-class _Seen:
+class _NoiseState:
     """What was played so far.
 
     Attributes:
         is_first: whether nothing was.
-        is_taken: in branches that an outcome decides: whether gates are applied, or noise alone.
-        has_noise_of_branch: whether there was noise in such a branch.
+        is_branch_taken: in branches that an outcome decides: whether gates are applied, or noise
+            alone.
+        has_branch_noise: whether there was noise in such a branch.
         outcomes: those of measurements.
         carried: what loops carry, whose origins are unknown while their bodies are traced.
-        taken_for_granted: why there must be no measurement, where a conditional was taken for none
+        deferred_error: why there must be no measurement, where a conditional was taken for none
             of outcomes.
     """
 
     is_first: bool = True
-    is_taken: bool | None = None
-    has_noise_of_branch: bool = False
+    is_branch_taken: bool | None = None
+    has_branch_noise: bool = False
     outcomes: list[Any] = field(default_factory=list)
     carried: list[Any] = field(default_factory=list)
-    taken_for_granted: CompileError | None = None
+    deferred_error: CompileError | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +63,13 @@ class NoisyPlayer(Player):
 
     Args:
         noise: that of the model.
-        behind: changes operations that have noise around them.
-        seen: what was played so far.
+        rewrite: changes operations that have noise around them.
+        noise_state: what was played so far.
     """
 
-    noise: NoiseOfModel
-    behind: Rewrite
-    seen: _Seen = field(default_factory=_Seen)
+    noise: NoiseInserter
+    rewrite: Rewrite
+    noise_state: _NoiseState = field(default_factory=_NoiseState)
 
     @property
     def circuit(self) -> SimulatedCircuit:
@@ -77,14 +78,14 @@ class NoisyPlayer(Player):
 
     def emit(self, operations: list[Any]) -> None:
         """Apply operations with noise around them, in order."""
-        noisy = [each for op in operations for each in self._with_noise(op)]
-        inside = replace(self, change=as_they_are)
+        noisy = [each for op in operations for each in self._add_noise(op)]
+        inside = replace(self, change=identity)
         for is_played, group in itertools.groupby(noisy, is_control_flow):
             if is_played:
                 for op in group:
                     inside.play_operation(op)
             else:
-                self._apply_as_is(list(group))
+                self._apply_noisy(list(group))
 
     def allocate(self, op: qml.operation.Operator) -> NoReturn:
         """Refuse: PennyLane's noise models see wires that are none of the device's."""
@@ -96,32 +97,32 @@ class NoisyPlayer(Player):
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
         """Measure a wire, with noise around that, and return the outcome."""
-        if self.seen.is_taken is not None:
+        if self.noise_state.is_branch_taken is not None:
             raise CompileError(
                 f"{self.circuit.where}: a measure ({site}) stands in a conditional that an outcome "
                 "decides, where PennyLane has none, so noise models say nothing of it. Measure "
                 "outside of it, or write channels behind the gates instead of qml.add_noise."
             )
-        if self.seen.taken_for_granted is not None:
-            raise self.seen.taken_for_granted
+        if self.noise_state.deferred_error is not None:
+            raise self.noise_state.deferred_error
         kept = None if postselect < 0 else postselect
         measured = qml.ops.MidMeasure(wires=qml.wires.Wires(label), reset=reset, postselect=kept)
-        noisy = self.noise.around(measured)
+        noisy = self.noise.add_noise(measured)
         place = next(n for n, each in enumerate(noisy) if each is measured)
-        self._apply_as_is(noisy[:place])
+        self._apply_noisy(noisy[:place])
         outcome = super().mid_measure(label, reset=reset, postselect=postselect, site=site)
-        self._apply_as_is(noisy[place + 1 :])
-        self.seen.outcomes.append(outcome)
+        self._apply_noisy(noisy[place + 1 :])
+        self.noise_state.outcomes.append(outcome)
         return outcome
 
-    def _outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
         if eqn.params["is_joint"]:
             raise CompileError(
                 f"{self.circuit.where}: a pauli_measure ({eqn.params['site']}) stands in a QNode "
                 "with qml.add_noise, and PennyLane has no device that says what its noise is. "
                 "Write channels behind the gates."
             )
-        return super()._outcome(eqn, *operands)
+        return super()._interpret_outcome(eqn, *operands)
 
     def for_loop(
         self,
@@ -132,35 +133,35 @@ class NoisyPlayer(Player):
         is_nest: bool = False,
     ) -> Any:
         """Run a loop of the circuit's; return the carried values."""
-        return super().for_loop(n_iterations, self._noting(body), carried, is_nest=is_nest)
+        return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
 
     def while_loop(self, condition: Any, body: Body, carried: PyTree) -> Any:
         """Run a loop of the circuit's; return the carried values."""
-        return super().while_loop(condition, self._noting(body), carried)
+        return super().while_loop(condition, self._record_carried(body), carried)
 
-    def _noting(self, body: Body) -> Body:
-        def noted(player: Player) -> Callable[..., Any]:
+    def _record_carried(self, body: Body) -> Body:
+        def record_body(player: Player) -> Callable[..., Any]:
             run = body(player)
 
             def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
-                self.seen.carried.extend(jax.tree.leaves(carried))
+                self.noise_state.carried.extend(jax.tree.leaves(carried))
                 return run(carried, *iteration)
 
             return step
 
-        return noted
+        return record_body
 
     def branch(self, index: Operand, branches: Sequence[Callable[[Player], Any]]) -> Any:
         """Run one branch; where an outcome decides which, with the noise of all of them."""
-        if not self._is_of_outcomes(index):
+        if not self._is_decided_by_outcome(index):
             return super().branch(index, branches)
-        is_outer_taken = self.seen.is_taken is not False
+        is_outer_taken = self.noise_state.is_branch_taken is not False
         noisy = {n for n, branch in enumerate(branches) if self._has_noise(branch)}
 
-        def with_noise_of_all(number: int) -> Callable[[Player], Any]:
+        def make_branch(number: int) -> Callable[[Player], Any]:
             def run(_: Player) -> Any:
                 results = {
-                    n: self._value_of(branch, is_taken=n == number and is_outer_taken)
+                    n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
                     for n, branch in enumerate(branches)
                     if n == number or n in noisy
                 }
@@ -168,48 +169,50 @@ class NoisyPlayer(Player):
 
             return run
 
-        return super().branch(index, list(map(with_noise_of_all, range(len(branches)))))
+        return super().branch(index, list(map(make_branch, range(len(branches)))))
 
-    def statistics(
+    def measure_statistics(
         self, circuit: SimulatedCircuit, leaves: Sequence[Any], **options: Any
     ) -> list[Statistic]:
         """Measure a circuit, each measurement with the noise in front of it."""
         # Outcomes are no longer changed by noise.
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
-        noise = [self.noise.behind(leaf) if is_at_end(leaf) else [] for leaf in leaves]
+        noise = [
+            self.noise.find_measurement_noise(leaf) if is_at_end(leaf) else [] for leaf in leaves
+        ]
         before = circuit.state
         found: dict[int, Statistic] = {}
         while len(found) < len(leaves):
             first = noise[next(n for n in range(len(leaves)) if n not in found)]
-            places = [n for n, each in enumerate(noise) if _are_same(each, first)]
+            places = [n for n, each in enumerate(noise) if _is_same_sequence(each, first)]
             circuit.state = before
             with circuit_scope(circuit), qml.QueuingManager.stop_recording():
-                self._apply_as_is(first)
-            statistics = circuit.statistics([leaves[n] for n in places], **options)
+                self._apply_noisy(first)
+            statistics = circuit.measure_statistics([leaves[n] for n in places], **options)
             found.update(zip(places, statistics, strict=True))
         return [found[n] for n in range(len(leaves))]
 
-    def _with_noise(self, op: qml.operation.Operator) -> list[Any]:
-        seen = self.seen
+    def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
+        seen = self.noise_state
         is_first, seen.is_first = seen.is_first, False
         if is_control_flow(op):
             return [op]
-        if seen.is_taken is None:
-            return self.noise.around(op, is_first=is_first)
-        noisy = self.noise.around_conditional(op)
-        seen.has_noise_of_branch |= len(noisy) > 1
-        return noisy if seen.is_taken else [each for each in noisy if each is not op]
+        if seen.is_branch_taken is None:
+            return self.noise.add_noise(op, is_first=is_first)
+        noisy = self.noise.add_conditional_noise(op)
+        seen.has_branch_noise |= len(noisy) > 1
+        return noisy if seen.is_branch_taken else [each for each in noisy if each is not op]
 
-    def _apply_as_is(self, operations: Sequence[Any]) -> None:
+    def _apply_noisy(self, operations: Sequence[Any]) -> None:
         """Apply operations that have their noise."""
-        self.circuit.precision.take([op.data for op in operations])
-        self.circuit.apply(self.behind(operations))
+        self.circuit.precision.include([op.data for op in operations])
+        self.circuit.apply(self.rewrite(operations))
 
-    def _is_of_outcomes(self, index: Operand) -> bool:
+    def _is_decided_by_outcome(self, index: Operand) -> bool:
         """Tell whether an outcome decides a conditional."""
-        outcomes = set(map(id, self.seen.outcomes))
-        carried = set(map(id, self.seen.carried))
-        here, behind = origins(index, self.seen.outcomes)
+        outcomes = set(map(id, self.noise_state.outcomes))
+        carried = set(map(id, self.noise_state.carried))
+        here, behind = find_origins(index, self.noise_state.outcomes)
         if here & outcomes:
             return True
         # A state knows of the outcomes that it was projected on.
@@ -222,21 +225,21 @@ class NoisyPlayer(Player):
             )
             if self.circuit.has_mid_circuit:
                 raise error
-            self.seen.taken_for_granted = self.seen.taken_for_granted or error
+            self.noise_state.deferred_error = self.noise_state.deferred_error or error
         return False
 
     def _has_noise(self, branch: Callable[[Player], Any]) -> bool:
         """Tell whether there is noise in a branch that an outcome decides."""
-        seen = self.seen
-        before, seen.has_noise_of_branch = seen.has_noise_of_branch, False
+        seen = self.noise_state
+        before, seen.has_branch_noise = seen.has_branch_noise, False
 
         def part() -> tuple[()]:
-            self._value_of(branch, is_taken=False)
+            self._run_branch(branch, is_taken=False)
             return ()
 
-        closed = self.circuit.traced_part(part)
-        has_noise = seen.has_noise_of_branch
-        seen.has_noise_of_branch |= before
+        closed = self.circuit.trace_part(part)
+        has_noise = seen.has_branch_noise
+        seen.has_branch_noise |= before
         if has_noise and closed.effects:
             raise CompileError(
                 f"{self.circuit.where}: a branch that an outcome decides calls Python for an "
@@ -245,33 +248,33 @@ class NoisyPlayer(Player):
             )
         return has_noise
 
-    def _value_of(self, branch: Callable[[Player], Any], *, is_taken: bool) -> Any:
-        before, self.seen.is_taken = self.seen.is_taken, is_taken
+    def _run_branch(self, branch: Callable[[Player], Any], *, is_taken: bool) -> Any:
+        before, self.noise_state.is_branch_taken = self.noise_state.is_branch_taken, is_taken
         try:
             return branch(self)
         finally:
-            self.seen.is_taken = before
+            self.noise_state.is_branch_taken = before
 
 
-def _are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(ones) == len(others) and all(map(is_same, ones, others))
+def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(map(is_same_operation, left, right))
 
 
 _CONTROL_FLOW = (cond_p, scan_p, while_p)
 
 
-def origins(value: object, ends: Sequence[Any]) -> tuple[set[int], set[int]]:
+def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], set[int]]:
     """Return the tracers that a value is computed from.
 
     Args:
         value: is being traced.
-        ends: tracers that count as computed from nothing, as arguments do.
+        boundaries: tracers that count as computed from nothing, as arguments do.
 
     Returns:
         the ids of those that it is computed from, and of those that it is where a loop or a
         conditional stands between.
     """
-    stops = set(map(id, ends))
+    stops = set(map(id, boundaries))
     found: tuple[set[int], set[int]] = set(), set()
     seen: dict[tuple[int, bool], Any] = {}
     todo = [(value, False)]

@@ -26,14 +26,17 @@ from bellhop._jax.jaxprs import dce
 from bellhop.base.equations import find_dependents
 from bellhop.base.jaxpr_interpreter import Rules, rewrite
 from bellhop.base.types import Operand
-from bellhop.circuits.backends.arrays.adjoint_method import differentiated_by_adjoint, is_moving
+from bellhop.circuits.backends.arrays.adjoint_method import (
+    define_adjoint_derivative,
+    is_differentiable,
+)
 from bellhop.control_flow.trace_body import TracedStep
 
 # Bytes of the states of all iterations that are kept; a batch has as many for each of its rows.
-MOST_KEPT = 1 << 26
+MAX_SAVED_BYTES = 1 << 26
 
 
-def is_reversible(step: TracedStep, carried: tuple[Any, ...], count: int) -> bool:
+def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bool:
     """Tell whether a loop of orthogonal iterations is to be gone through backwards.
 
     That is where its states are too large to keep, nothing but the state depends on the state, and
@@ -45,7 +48,7 @@ def is_reversible(step: TracedStep, carried: tuple[Any, ...], count: int) -> boo
         count: how many there are.
     """
     leaves, tree = jax.tree.flatten(carried)
-    if step.has_effects or count * leaves[0].nbytes <= MOST_KEPT:
+    if step.has_effects or count * leaves[0].nbytes <= MAX_SAVED_BYTES:
         return False
     flat = lambda *now: jax.tree.leaves(step(jax.tree.unflatten(tree, now), jnp.asarray(0))[0])
     jaxpr = jax.make_jaxpr(flat)(*leaves).jaxpr
@@ -53,7 +56,7 @@ def is_reversible(step: TracedStep, carried: tuple[Any, ...], count: int) -> boo
     return not any(depends[1:])
 
 
-def repeat_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
     """Run iterations that only change the state by orthogonal matrices.
 
     Args:
@@ -78,26 +81,26 @@ def repeat_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) ->
     numbers = jnp.arange(count)
     rows = [None] * len(others)
     if any(changes):
-        others, rows = _carried_besides(closed, others, numbers)
-    loop = _Loop(closed, changes)
+        others, rows = _scan_other_carry(closed, others, numbers)
+    loop = _ReversibleLoop(closed, changes)
     before = [row if yes else x for row, x, yes in zip(rows, others, changes, strict=True)]
     return jax.tree.unflatten(tree, [loop.run(state, numbers, *before, *closed.consts), *others])
 
 
-def _carried_besides(
+def _scan_other_carry(
     closed: ClosedJaxpr, others: Sequence[Any], numbers: Any
 ) -> tuple[list[Any], list[Any]]:
     """Return what is carried besides the state at the end, and before each iteration."""
     used = [False, *[True] * len(others)]
     alone, _ = dce(closed, used, [*used, True])
 
-    def one(before: list[Any], number: Operand) -> tuple[list[Any], list[Any]]:
+    def step(before: list[Any], number: Operand) -> tuple[list[Any], list[Any]]:
         return eval_jaxpr(alone.jaxpr, alone.consts, *before, number), before
 
-    return jax.lax.scan(one, list(others), numbers)
+    return jax.lax.scan(step, list(others), numbers)
 
 
-class _Loop:
+class _ReversibleLoop:
     """The iterations of a loop, as functions of the state.
 
     Args:
@@ -105,75 +108,85 @@ class _Loop:
         changes: whether each of the others is another one in each iteration.
     """
 
-    def __init__(self, closed: ClosedJaxpr, changes: Sequence[bool]) -> None:
-        used = [True, *[False] * len(changes)]
+    def __init__(self, closed: ClosedJaxpr, is_scanned: Sequence[bool]) -> None:
+        used = [True, *[False] * len(is_scanned)]
         of_state, _ = dce(closed, used, [True] * len(closed.jaxpr.invars))
         self._jaxpr = of_state.jaxpr
-        self._changes = [*changes, *[False] * len(closed.consts)]
-        self._n_others = len(changes)
+        self._is_scanned = [*is_scanned, *[False] * len(closed.consts)]
+        self._n_others = len(is_scanned)
         # Its transpose asks for no rule of a part.
-        self._plain = rewrite(of_state, _WITHOUT_RULES).jaxpr
-        self.run = differentiated_by_adjoint(self._forwards, self._pullback)
+        self._plain_jaxpr = rewrite(of_state, _PLAIN_RULES).jaxpr
+        self.run = define_adjoint_derivative(self._run_forward, self._pull_back)
 
-    def _one(self, jaxpr: Any, state: Operand, number: Operand, given: Sequence[Any]) -> Any:
+    def _evaluate_iteration(
+        self, jaxpr: Any, state: Operand, number: Operand, given: Sequence[Any]
+    ) -> Any:
         others, consts = given[: self._n_others], given[self._n_others :]
         return eval_jaxpr(jaxpr, consts, state, *others, number)[0]
 
-    def _split(self, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    def _split_scanned(self, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return what has a row for each iteration, and the rest."""
-        both = list(zip(given, self._changes, strict=True))
+        both = list(zip(given, self._is_scanned, strict=True))
         return [x for x, yes in both if yes], [x for x, yes in both if not yes]
 
-    def _joined(self, rows: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
+    def _merge_scanned(self, rows: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
         of_rows, of_rest = iter(rows), iter(rest)
-        return [next(of_rows if yes else of_rest) for yes in self._changes]
+        return [next(of_rows if yes else of_rest) for yes in self._is_scanned]
 
-    def _forwards(self, state: Operand, numbers: Any, *given: Any) -> Any:
-        rows, rest = self._split(given)
+    def _run_forward(self, state: Operand, numbers: Any, *given: Any) -> Any:
+        rows, rest = self._split_scanned(given)
 
-        def one(state: Operand, row: Operand) -> tuple[Any, None]:
+        def step(state: Operand, row: Operand) -> tuple[Any, None]:
             number, here = row
-            return self._one(self._jaxpr, state, number, self._joined(here, rest)), None
+            return self._evaluate_iteration(
+                self._jaxpr, state, number, self._merge_scanned(here, rest)
+            ), None
 
-        return jax.lax.scan(one, state, (numbers, rows))[0]
+        return jax.lax.scan(step, state, (numbers, rows))[0]
 
-    def _pullback(self, after: Operand, cotangent: Operand, numbers: Any, *given: Any) -> list[Any]:
-        rows, rest = self._split(given)
+    def _pull_back(
+        self, after: Operand, cotangent: Operand, numbers: Any, *given: Any
+    ) -> list[Any]:
+        rows, rest = self._split_scanned(given)
 
-        def one(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
+        def step(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
             state, cotangent, of_rest = carry
             number, here = row
-            now = self._joined(here, rest)
-            inverse = lambda state: self._one(self._plain, state, number, now)
+            now = self._merge_scanned(here, rest)
+            inverse = lambda state: self._evaluate_iteration(self._plain_jaxpr, state, number, now)
             [before] = jax.vjp(inverse, jnp.zeros_like(state))[1](state)
 
             def iteration(state: Operand, *moving: Any) -> Any:
-                return self._one(self._jaxpr, state, number, _replaced(now, moving))
+                return self._evaluate_iteration(
+                    self._jaxpr, state, number, _replace_differentiable(now, moving)
+                )
 
-            _, pull = jax.vjp(iteration, before, *filter(is_moving, now))
+            _, pull = jax.vjp(iteration, before, *filter(is_differentiable, now))
             cotangent, *found = pull(cotangent)
-            each = _replaced([None] * len(now), found, now)
-            found_here, found_rest = self._split(each)
+            each = _replace_differentiable([None] * len(now), found, now)
+            found_here, found_rest = self._split_scanned(each)
             sums = [a if b is None else a + b for a, b in zip(of_rest, found_rest, strict=True)]
             return (before, cotangent, sums), found_here
 
-        zeros = [jnp.zeros_like(x) if is_moving(x) else None for x in rest]
+        zeros = [jnp.zeros_like(x) if is_differentiable(x) else None for x in rest]
         start = after, cotangent, zeros
-        (_, cotangent, of_rest), of_rows = jax.lax.scan(one, start, (numbers, rows), reverse=True)
-        found = self._joined(of_rows, of_rest)
+        (_, cotangent, of_rest), of_rows = jax.lax.scan(step, start, (numbers, rows), reverse=True)
+        found = self._merge_scanned(of_rows, of_rest)
         return [cotangent, *(each for each in found if each is not None)]
 
 
-def _replaced(values: Sequence[Any], moving: Sequence[Any], like: Any = None) -> list[Any]:
+def _replace_differentiable(
+    values: Sequence[Any], moving: Sequence[Any], like: Any = None
+) -> list[Any]:
     """Return values in which others stand for those that have derivatives."""
     others = iter(moving)
-    which = map(is_moving, values if like is None else like)
+    which = map(is_differentiable, values if like is None else like)
     return [next(others) if yes else x for x, yes in zip(values, which, strict=True)]
 
 
-def _without_rule(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+def _evaluate_plainly(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     closed = eqn.params["call_jaxpr"]
     return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
 
 
-_WITHOUT_RULES: Rules = {custom_jvp_call_p: _without_rule}
+_PLAIN_RULES: Rules = {custom_jvp_call_p: _evaluate_plainly}

@@ -14,35 +14,35 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
-from bellhop.circuits.backends.arrays.finite_differences import with_differences
+from bellhop.circuits.backends.arrays.finite_differences import evaluate_with_differences
 from bellhop.circuits.backends.arrays.marginalized_outcomes import (
-    MOST_OUTCOMES,
-    has_uncounted,
-    number_of_outcomes,
-    with_sums,
+    MAX_OUTCOMES,
+    count_outcomes,
+    has_outcomes_in_while_loop,
+    sum_over_outcomes,
 )
 from bellhop.circuits.backends.arrays.mixed_simulator import MixedSimulator
 from bellhop.circuits.backends.arrays.noisy_player import NoisyPlayer
 from bellhop.circuits.backends.arrays.partitioned.partitioned_simulator import PartitionedSimulator
 from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator
-from bellhop.circuits.backends.arrays.shots import ShotsOfBranch, draw_branches
+from bellhop.circuits.backends.arrays.shots import BranchShots, draw_branches
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
 from bellhop.circuits.ir.config import Shots
-from bellhop.circuits.ir.device_measurements import group_of_shot
-from bellhop.circuits.ir.device_spec import sized
-from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
-from bellhop.circuits.ir.postselection import possible
+from bellhop.circuits.ir.device_measurements import find_shot_groups
+from bellhop.circuits.ir.device_spec import describe_size
+from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
+from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.precision import is_double, real_type
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.runtime_checks import Faults, check_draw
-from bellhop.circuits.ir.seeds import offer_seed_of, random_key
-from bellhop.circuits.ir.vectorize.vectorize import vectorized
+from bellhop.circuits.ir.runtime_checks import FaultRecorder, check_draw
+from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
+from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.noise_models import noise_of
-from bellhop.circuits.passes.operation_transforms import before_noise, rewriting
+from bellhop.circuits.passes.noise_models import find_noise
+from bellhop.circuits.passes.operation_transforms import make_change_before_noise, make_rewrite
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
@@ -50,17 +50,17 @@ from bellhop.mesh.manual_axes import vary_like
 from bellhop.tracing.state import trace_state
 
 # Each device has as many qubits as the matrices that meet the state, or more.
-_FEWEST_LOCAL = PureSimulator.most_at_once
+_MIN_LOCAL_QUBITS = PureSimulator.max_fused_qubits
 
 
-def _simulator_of(device: Any, n_qubits: int, where: str) -> Any:
+def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
     if type(device) is qml.devices.DefaultMixed:
         return MixedSimulator
     # Devices of amplitudes have derivatives of a circuit here that their own engine has not.
-    return simulator_of_amplitudes(n_qubits, where)
+    return choose_pure_simulator(n_qubits, where)
 
 
-def simulator_of_amplitudes(n_qubits: int, where: str) -> Any:
+def choose_pure_simulator(n_qubits: int, where: str) -> Any:
     """Return the class of simulators of pure states of so many qubits, or what makes one.
 
     Raises:
@@ -71,7 +71,7 @@ def simulator_of_amplitudes(n_qubits: int, where: str) -> Any:
     if over is None or not state.partitions_states:
         return PureSimulator
     n_devices = math.prod(over.mesh.shape[axis] for axis in over.axes)
-    if n_devices == 1 or n_qubits - math.log2(n_devices) < _FEWEST_LOCAL:
+    if n_devices == 1 or n_qubits - math.log2(n_devices) < _MIN_LOCAL_QUBITS:
         return PureSimulator
     if n_devices & (n_devices - 1):
         axes = ", ".join(map(repr, over.axes))
@@ -81,10 +81,10 @@ def simulator_of_amplitudes(n_qubits: int, where: str) -> Any:
             f"{1 << (n_devices.bit_length() - 1)}, or name the axes in the sharding, "
             "accelerate(dev=jax.NamedSharding(mesh, jax.P(axis))), for a whole state on each."
         )
-    return functools.partial(PartitionedSimulator, devices=DeviceWires.of(over))
+    return functools.partial(PartitionedSimulator, devices=DeviceWires.from_state_axes(over))
 
 
-def run_traced(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     """Trace a circuit as a part of the program, as on ``default.qubit``.
 
     With mid-circuit measurements, results are exact means over all outcomes, by the sum over
@@ -103,146 +103,151 @@ def run_traced(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any
         CompileError: where its state does not fit into memory.
     """
     method, options = call.config.diff_method, call.config.read_diff_options()
-    if method not in BY_DIFFERENCES:
-        return _run(call, device, wires)
-    function = lambda *inputs: _run(replace(call, inputs=inputs), device, wires)
-    return with_differences(function, call.inputs, method, options, call.where)
+    if method not in DIFFERENCE_METHODS:
+        return _run_on_simulator(call, device, wires)
+    function = lambda *inputs: _run_on_simulator(replace(call, inputs=inputs), device, wires)
+    return evaluate_with_differences(function, call.inputs, method, options, call.where)
 
 
-class Drawn(NamedTuple):
+class DrawnShots(NamedTuple):
     """What was drawn for the shots of a circuit.
 
     Attributes:
-        branch_of_shot: the outcomes that each shot fell to.
+        shot_branches: the outcomes that each shot fell to.
         total: the probability of all.
         n_accepted: how many shots of each group fell to any.
         key: for what is drawn next.
     """
 
-    branch_of_shot: Any
+    shot_branches: Any
     total: Any
     n_accepted: Any
     key: Any
 
     @classmethod
-    def nothing(cls, shots: Shots) -> "Drawn":
+    def make_empty(cls, shots: Shots) -> "DrawnShots":
         """Return what it is before anything is drawn, without a key."""
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
         n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
         return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
 
 
-class _TracedRun(NamedTuple):
+class _TracedCircuit(NamedTuple):
     """A run of a circuit, as traced.
 
     Attributes:
         closed: takes the outcomes of the run, what was drawn, the row and the inputs;
             returns the probability of the outcomes, the fault of the run, and values.
         results: made of the values of all runs.
-        method: how the circuit is run, see ``chosen_method``.
+        method: how the circuit is run, see ``choose_mcm_method``.
         postselects: whether it does.
-        uncounted: why there must be no outcomes in loops of computed length, if there may be.
+        unbounded_outcomes: why there must be no outcomes in loops of computed length, if there may
+            be.
     """
 
     closed: ClosedJaxpr
     results: Results
     method: str | None
     postselects: bool
-    uncounted: CompileError | None
+    unbounded_outcomes: CompileError | None
 
 
-def _traced(
+def _trace_circuit(
     call: Circuit,
     simulator: Simulator,
     rows: Rows,
-    faults: Faults,
-    nothing_drawn: Drawn,
+    faults: FaultRecorder,
+    nothing_drawn: DrawnShots,
     box: tuple[str, ...],
-) -> _TracedRun:
+) -> _TracedCircuit:
     config, shots = call.config, call.shots
-    noise = noise_of(config)
+    noise = find_noise(config)
     found: tuple[Any, ...] = ()
 
-    def run(outcomes: Any, drawn: Drawn, row: Operand, *inputs: Operand) -> Any:
+    def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
         nonlocal found
-        is_here = drawn.branch_of_shot == outcomes
-        here = ShotsOfBranch(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
+        is_here = drawn.shot_branches == outcomes
+        here = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = here if shots.total else None
-        circuit = SimulatedCircuit(simulator, rows.at(row), faults, outcomes, on_branch, box)
-        player, measured = None, circuit.statistics
+        circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
+        player, measured = None, circuit.measure_statistics
         if noise is not None:
-            player = NoisyPlayer(change=before_noise(config), noise=noise, behind=rewriting(config))
-            measured = functools.partial(player.statistics, circuit)
-        leaves, out_tree = call.function.play(circuit, simulator.given(inputs), player)
-        method = circuit.method = call.chosen_method(circuit, leaves)
+            player = NoisyPlayer(
+                change=make_change_before_noise(config), noise=noise, rewrite=make_rewrite(config)
+            )
+            measured = functools.partial(player.measure_statistics, circuit)
+        leaves, out_tree = call.function.apply_to_circuit(
+            circuit, simulator.prepare_inputs(inputs), player
+        )
+        method = circuit.method = call.choose_mcm_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
         statistics = measured(leaves, diff_method=config.diff_method, is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        found = results, method, circuit.postselects, circuit.uncounted
-        values = results.values()
+        found = results, method, circuit.postselects, circuit.unbounded_outcomes
+        values = results.take_values()
         if config.precision == "single" and not results.precision.is_single:
             # As of the engine: amplitudes are in single precision, and what is summed over is not.
-            values = [_in_type(value, np.float32, real_type()) for value in values]
-        return [circuit.weight(), circuit.fault, *values]
+            values = [_cast_dtype(value, np.float32, real_type()) for value in values]
+        return [circuit.compute_probability(), circuit.fault, *values]
 
     # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
     with jax.default_matmul_precision("highest"):
         closed = jax.make_jaxpr(call.name_in_errors(run))(
             jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
         )
-    return _TracedRun(closed, *found)
+    return _TracedCircuit(closed, *found)
 
 
-def _run(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
     config, inputs, where, shots = call.config, call.inputs, call.where, call.shots
-    kind = _simulator_of(device, len(wires), where)
+    kind = _choose_simulator(device, len(wires), where)
     simulator_of = functools.partial(kind, device, wires, where)
     asked = config.precision
     simulator = simulator_of(np.dtype(np.float32) if asked == "single" else real_type())
-    simulator.check_fits()
-    rows, all_faults = Rows(where), Faults(wires, where)
+    simulator.check_memory()
+    rows, all_faults = Rows(where), FaultRecorder(wires, where)
     obstacle = call.obstacle or f"{simulator.name} has no engine"
     name = config.name
-    box = name, sized(simulator.name, len(wires)), f"in the program: {obstacle}"
+    box = name, describe_size(simulator.name, len(wires)), f"in the program: {obstacle}"
     add_note(f"{name} ({config.site}) is in the program: {obstacle}")
-    nothing_drawn = Drawn.nothing(shots)
-    traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
+    nothing_drawn = DrawnShots.make_empty(shots)
+    traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
     if traced.results.precision.is_single and asked is None and is_double():
         # Which numbers a circuit is made of is known when it has been traced.
         simulator = simulator_of(np.dtype(np.float32))
-        traced = _traced(call, simulator, rows, all_faults, nothing_drawn, box)
+        traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
     closed, results, method, postselects, uncounted = traced
-    closed = make_loops_reversible(vectorized(closed), where)
-    if simulator.holds_mixtures and method not in (None, SINGLE_BRANCH):
-        closed = with_sums(closed)
-    if uncounted is not None and has_uncounted(closed.jaxpr):
+    closed = make_loops_reversible(vectorize_jaxpr(closed), where)
+    if simulator.is_mixed and method not in (None, SINGLE_BRANCH):
+        closed = sum_over_outcomes(closed)
+    if uncounted is not None and has_outcomes_in_while_loop(closed.jaxpr):
         raise uncounted
-    n_outcomes = number_of_outcomes(closed.jaxpr)
-    _check_outcomes(n_outcomes, simulator)
+    n_outcomes = count_outcomes(closed.jaxpr)
+    _check_outcome_count(n_outcomes, simulator)
     is_random = shots.total or method == SINGLE_BRANCH
     if is_random:
-        offer_seed_of(device)
+        offer_device_seed(device)
 
-    def drawn_by(total: Operand, values: Any) -> Any:
+    def check_draws(total: Operand, values: Any) -> Any:
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
         return check_draw(values, total, where)
 
-    def of_row(row: Operand) -> Any:
-        key = random_key(row, *inputs) if is_random else nothing_drawn.key
+    def run_row(row: Operand) -> Any:
+        key = make_random_key(row, *inputs) if is_random else nothing_drawn.key
         at_first = nothing_drawn._replace(key=key)
 
-        def once(outcomes: Any, drawn: Drawn) -> list[Any]:
+        def evaluate(outcomes: Any, drawn: DrawnShots) -> list[Any]:
             operands = [outcomes, *drawn, row, *inputs]
             return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
 
-        def of_all_branches(drawn: Drawn) -> Any:
+        def sum_branches(drawn: DrawnShots) -> Any:
             branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 
             def add(sums: list[Any], outcomes: Any) -> Any:
-                weight, fault, *values = once(outcomes, drawn)
-                return list(map(_sum, sums, values)), (weight, fault)
+                weight, fault, *values = evaluate(outcomes, drawn)
+                return list(map(_add, sums, values)), (weight, fault)
 
             # Sums on the way, since values may be large: density matrices are.
             zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in closed.out_avals[2:]]
@@ -251,49 +256,49 @@ def _run(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
             return weights, faults, sums
 
         if method is None:
-            weight, faults, *values = once(jnp.uint32(0), at_first)
-            values = drawn_by(weight, values)
-            return results.finish(all_faults.checked(values, faults, None))
-        weights, faults, values = of_all_branches(at_first)
+            weight, faults, *values = evaluate(jnp.uint32(0), at_first)
+            values = check_draws(weight, values)
+            return results.finish(all_faults.raise_faults(values, faults, None))
+        weights, faults, values = sum_branches(at_first)
         sum_of_weights = jnp.sum(weights)
         # Of a state that is not normalized, the probabilities of all outcomes are more or less than
         # one; only of those that were chosen are results means.
-        total = possible(sum_of_weights) if postselects else jnp.ones(())
+        total = mask_impossible(sum_of_weights) if postselects else jnp.ones(())
         is_accepted: Any = None
         drops = postselects and config.drops_shots
         if method == SINGLE_BRANCH:
             branch, is_accepted = draw_branches(key, weights, 1, drops=drops)
             branch, is_accepted = branch[0], is_accepted[0]
-            drawn = at_first._replace(branch_of_shot=jnp.full(shots.total, branch))
-            total, _, *values = once(branch, drawn)
+            drawn = at_first._replace(shot_branches=jnp.full(shots.total, branch))
+            total, _, *values = evaluate(branch, drawn)
         elif shots.total:
             branches, is_accepted = draw_branches(key, weights, shots.total, drops=drops)
             none = jnp.zeros(len(shots.copies))
-            n_accepted = none.at[group_of_shot(shots.copies)].add(is_accepted)
-            _, _, values = of_all_branches(Drawn(branches, sum_of_weights, n_accepted, key))
+            n_accepted = none.at[find_shot_groups(shots.copies)].add(is_accepted)
+            _, _, values = sum_branches(DrawnShots(branches, sum_of_weights, n_accepted, key))
         return results.finish(
-            all_faults.checked(drawn_by(sum_of_weights, values), faults, weights),
+            all_faults.raise_faults(check_draws(sum_of_weights, values), faults, weights),
             total=None if shots.total else total,
             is_accepted=is_accepted if postselects else None,
         )
 
-    return rows.run(of_row, lambda all_: results.of_all_rows(all_, differ=method is not None))
+    return rows.map_rows(run_row, lambda all_: results.finish_rows(all_, differ=method is not None))
 
 
-def _sum(one: Any, other: Any) -> Any:
+def _add(one: Any, other: Any) -> Any:
     return one | other if one.dtype == bool else one + other
 
 
-def _in_type(value: Operand, before: Any, after: Any) -> Any:
+def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
     return value.astype(after) if value.dtype == before else value
 
 
-def _check_outcomes(n_outcomes: int, simulator: Simulator) -> None:
-    if n_outcomes > MOST_OUTCOMES:
+def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
+    if n_outcomes > MAX_OUTCOMES:
         sums = "Let an outcome decide all that it does before the next one is measured, or use"
         raise CompileError(
             f"{simulator.where}: {n_outcomes} outcomes of its mid-circuit measurements are needed "
             f"at once, and on {simulator.name} bellhop goes through the combinations of at most "
-            f"{MOST_OUTCOMES}. {sums if simulator.holds_mixtures else 'Use'} "
+            f"{MAX_OUTCOMES}. {sums if simulator.is_mixed else 'Use'} "
             "qml.device('lightning.qubit', wires=...)."
         )

@@ -19,37 +19,37 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.backends.arrays.simulator_base import Simulator, draw
+from bellhop.circuits.backends.arrays.simulator_base import Simulator, draw_outcomes
 from bellhop.circuits.ir.device_measurements import (
     Frequencies,
     SampleRequest,
-    SnapshotMeans,
-    Snapshots,
-    group_of_shot,
+    ShadowMeans,
+    ShadowSnapshots,
+    find_shot_groups,
 )
-from bellhop.circuits.ir.likelihood_ratio import zero_over
-from bellhop.circuits.ir.postselection import possible
+from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
+from bellhop.circuits.ir.postselection import mask_impossible
 
-_TWICE = (
+_SECOND_DERIVATIVE_ERROR = (
     "the samples of a device in the program are differentiated twice; their likelihood tells the "
     "first derivative only. Use qml.device('lightning.qubit', wires=...), or no shots."
 )
 
 
 @dataclass
-class ShotsOfBranch:
+class BranchShots:
     """The shots of a circuit, seen from one branch through its outcomes.
 
     Attributes:
         key: for random numbers.
-        is_here: for each shot, whether it fell to this branch.
+        is_in_branch: for each shot, whether it fell to this branch.
         total: the probability of all branches, less than one where some are postselected.
         groups: the shots of each group that there is a mean of.
         n_accepted: how many of these fell to any branch.
     """
 
     key: Any
-    is_here: Any
+    is_in_branch: Any
     total: Any
     groups: tuple[int, ...]
     n_accepted: Any
@@ -59,69 +59,77 @@ class ShotsOfBranch:
         """Return what is asked of one round of samples of the state of this branch."""
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
-        snapshots = [what for what in asked if isinstance(what, Snapshots)]
+        snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
         if snapshots:
             keys = jax.random.split(key, len(snapshots))
             return [
-                self._snapshots(simulator, state, *each)
+                self._sample_snapshots(simulator, state, *each)
                 for each in zip(keys, snapshots, strict=True)
             ]
-        bits, probabilities = simulator.sample(state, key, len(self.is_here))
-        weights = self._weights(probabilities)
+        bits, probabilities = simulator.sample(state, key, len(self.is_in_branch))
+        weights = self._compute_weights(probabilities)
         return [
-            self._frequencies(bits, weights, what) if isinstance(what, Frequencies) else bits
+            self._compute_frequencies(bits, weights, what)
+            if isinstance(what, Frequencies)
+            else bits
             for what in asked
         ]
 
-    def mean_of_groups(self, value: Any, probability: Any) -> Any:
+    def average_over_groups(self, value: Any, probability: Any) -> Any:
         """Return what this branch adds to the mean of a value over each group.
 
         Args:
             value: of this branch.
             probability: of this branch.
         """
-        weights = self._weights(jnp.broadcast_to(probability, self.is_here.shape))
+        weights = self._compute_weights(jnp.broadcast_to(probability, self.is_in_branch.shape))
         sums = (
-            jnp.zeros(len(self.groups), weights.dtype).at[group_of_shot(self.groups)].add(weights)
+            jnp.zeros(len(self.groups), weights.dtype)
+            .at[find_shot_groups(self.groups)]
+            .add(weights)
         )
         shares = sums / self.n_accepted
         return jnp.tensordot(shares, value, axes=0)
 
-    def here(self, samples: Any) -> Any:
+    def mask_other_branches(self, samples: Any) -> Any:
         """Return samples with zeros in place of the shots of other branches."""
-        is_here = self.is_here.reshape(-1, *[1] * (samples.ndim - 1))
+        is_here = self.is_in_branch.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
-    def _frequencies(self, bits: Any, weights: Any, what: Frequencies) -> Any:
-        outcomes, signs = (bits[:, np.array(each, int)] for each in (what.wires, what.signs))
-        sums = what.sum_weights(outcomes, signs, weights)
+    def _compute_frequencies(self, bits: Any, weights: Any, request: Frequencies) -> Any:
+        outcomes, signs = (bits[:, np.array(each, int)] for each in (request.wires, request.signs))
+        sums = request.sum_weights(outcomes, signs, weights)
         return sums / self.n_accepted[:, None]
 
-    def _snapshots(self, simulator: Simulator, state: Any, key: Any, what: Snapshots) -> Any:
+    def _sample_snapshots(
+        self, simulator: Simulator, state: Any, key: Any, request: ShadowSnapshots
+    ) -> Any:
         """Return samples, each shot in a basis of its own, or the means of words over them."""
         key_of_bases, key = jax.random.split(key)
-        shots, wires = len(self.is_here), len(what.wires)
-        bases = what.bases()
+        shots, wires = len(self.is_in_branch), len(request.wires)
+        bases = request.draw_bases()
         if bases is None:
             bases = jax.random.randint(key_of_bases, (shots, wires), 0, 3)
-        bits, probabilities = snapshots_of(simulator, state, key, what.wires, jnp.asarray(bases))
-        if not isinstance(what, SnapshotMeans):
+        bits, probabilities = sample_snapshots(
+            simulator, state, key, request.wires, jnp.asarray(bases)
+        )
+        if not isinstance(request, ShadowMeans):
             return jnp.stack([bits, bases], axis=1)
-        values = what.values_of_words(bits, bases)
-        values *= self._weights(probabilities)[:, None]
-        sums = jnp.zeros((len(what.groups), values.shape[1]), values.dtype)
-        sums = sums.at[group_of_shot(what.groups)].add(values)
+        values = request.compute_word_values(bits, bases)
+        values *= self._compute_weights(probabilities)[:, None]
+        sums = jnp.zeros((len(request.groups), values.shape[1]), values.dtype)
+        sums = sums.at[find_shot_groups(request.groups)].add(values)
         # Of a part of a copy, that part of the shots that were kept.
-        last_shots = np.cumsum(what.groups) - 1
+        last_shots = np.cumsum(request.groups) - 1
         copies = np.searchsorted(np.cumsum(self.groups), last_shots, side="right")
-        share = np.array(what.groups) / np.array(self.groups)[copies]
+        share = np.array(request.groups) / np.array(self.groups)[copies]
         return sums / (self.n_accepted[copies] * share)[:, None]
 
-    def _weights(self, probability: Any) -> Any:
+    def _compute_weights(self, probability: Any) -> Any:
         """Return one for each shot that is here, with the derivative of its likelihood."""
-        safe = lambda p: jnp.where(self.is_here & (p > 0), p, 1.0)
-        ratio = lambda p: 1 + zero_over(p, p, _TWICE)
-        weights = jnp.where(self.is_here, ratio(safe(probability)), 0.0)
+        safe = lambda p: jnp.where(self.is_in_branch & (p > 0), p, 1.0)
+        ratio = lambda p: 1 + make_zero_with_ratio_tangent(p, p, _SECOND_DERIVATIVE_ERROR)
+        weights = jnp.where(self.is_in_branch, ratio(safe(probability)), 0.0)
         return weights / ratio(jnp.where(self.total > 0, self.total, 1.0))
 
 
@@ -141,16 +149,16 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     weights = jax.lax.stop_gradient(weights)
     total = jnp.sum(weights)
     lost = jnp.maximum(1 - total, 0) if drops else jnp.zeros_like(total)
-    branches = draw(key, jnp.append(weights, lost), shots)
-    is_accepted = (branches < len(weights)) & ~jnp.isnan(possible(total))
+    branches = draw_outcomes(key, jnp.append(weights, lost), shots)
+    is_accepted = (branches < len(weights)) & ~jnp.isnan(mask_impossible(total))
     return jnp.where(is_accepted, branches, len(weights)).astype(jnp.uint32), is_accepted
 
 
 # Shots at a time, whose states hold so many numbers together.
-_NUMBERS_AT_A_TIME = 1 << 22
+_MAX_BATCH_SIZE = 1 << 22
 
 
-def snapshots_of(
+def sample_snapshots(
     simulator: Simulator, state: Any, key: Any, wires: Sequence[int], bases: Any
 ) -> tuple[Any, Any]:
     """Sample wires, each shot in bases of its own.
@@ -165,10 +173,10 @@ def snapshots_of(
     Returns:
         the outcomes, a row for each shot, and the probability of each row.
     """
-    first = simulator.by_wires(state, wires)
+    first = simulator.prepare_snapshot(state, wires)
 
-    shot = jax.checkpoint(lambda given: simulator.snapshot(first, *given))
+    shot = jax.checkpoint(lambda given: simulator.sample_in_bases(first, *given))
     places = jax.random.uniform(key, bases.shape, simulator.dtype)
     size = sum(leaf.size for leaf in jax.tree.leaves(state))
-    at_a_time = max(1, _NUMBERS_AT_A_TIME // size)
+    at_a_time = max(1, _MAX_BATCH_SIZE // size)
     return jax.lax.map(shot, (places, bases), batch_size=min(at_a_time, len(bases)))

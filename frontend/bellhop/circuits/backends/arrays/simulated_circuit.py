@@ -13,27 +13,33 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.operation import StatePrepBase
 
-from bellhop.circuits.backends.arrays.marginalized_outcomes import outcome_of, summable
-from bellhop.circuits.backends.arrays.pure_simulator import has_computed_power
-from bellhop.circuits.backends.arrays.reversible_loops import is_reversible, repeat_reversibly
-from bellhop.circuits.backends.arrays.shots import ShotsOfBranch
+from bellhop.circuits.backends.arrays.marginalized_outcomes import mark_summable, read_outcome
+from bellhop.circuits.backends.arrays.pure_simulator import has_traced_power
+from bellhop.circuits.backends.arrays.reversible_loops import run_reversibly, should_reverse
+from bellhop.circuits.backends.arrays.shots import BranchShots
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.gates.decompositions import (
-    DECOMPOSITION_DEPTH,
-    decomposition_inside,
-    decomposition_of,
-    not_applied,
-    prepared_together,
-    rotation_of,
+    MAX_DECOMPOSITION_DEPTH,
+    decompose_base,
+    decompose_with_pennylane,
+    find_rotation,
+    merge_preparations,
+    unsupported_operation_error,
 )
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import SampleRequest
-from bellhop.circuits.ir.diff_method import ADJOINT, BEST, BY_DIFFERENCES, HADAMARD, PARAMETER_SHIFT
-from bellhop.circuits.ir.memory import held
+from bellhop.circuits.ir.diff_method import (
+    ADJOINT,
+    BEST,
+    DIFFERENCE_METHODS,
+    HADAMARD,
+    PARAMETER_SHIFT,
+)
+from bellhop.circuits.ir.memory import guard_batched_state
 from bellhop.circuits.ir.randomness import OUTCOMES_ARE_DRAWN
-from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.statistics import ExactValues, Make, Statistic, Take
-from bellhop.circuits.ir.tangents import undifferentiable
+from bellhop.circuits.ir.runtime_checks import FaultRecorder
+from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
+from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_registry import measure_results
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
@@ -45,7 +51,7 @@ from bellhop.errors import CompileError
 _EXACT_METHODS = (BEST, "backprop", ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _METHODS_WITH_SHOTS = (BEST, PARAMETER_SHIFT, HADAMARD)
 
-_DRAWN = (
+_SAMPLES_ERROR = (
     "it returns sample, counts or outcomes that are drawn, and the gates that they are drawn by "
     "are differentiated; these have no derivative. Return expval, var or probs."
 )
@@ -68,53 +74,53 @@ class SimulatedCircuit(ProgramCircuit):
         self,
         simulator: Simulator,
         rows: TracedRow,
-        faults: Faults,
+        faults: FaultRecorder,
         outcomes: Any,
-        shots: ShotsOfBranch | None,
+        shots: BranchShots | None,
         box: tuple[str, ...],
     ) -> None:
         super().__init__(simulator.wires, simulator.where, rows, faults)
         self._shots = shots
         self._box = box
         self.simulator = simulator
-        self.applies_observables = not simulator.holds_mixtures
-        self.state = simulator.prepared()
+        self.can_apply_observables = not simulator.is_mixed
+        self.state = simulator.prepare()
         self._is_fresh = True
         # Operations that wait for those that they are merged with.
-        self._run: list[Any] = []
+        self._pending: list[Any] = []
         self.outcomes = outcomes
         # How many mid-circuit measurements there were so far.
-        self._place: Any = jnp.int32(0)
+        self._position: Any = jnp.int32(0)
         self.postselects = False
         # Why there must be none whose number is not known.
-        self.uncounted: CompileError | None = None
+        self.unbounded_outcomes: CompileError | None = None
 
     @property
-    def _now(self) -> Any:
-        return self.simulator.as_carried(self.state), self._place, self.fault
+    def _gate_state(self) -> Any:
+        return self.simulator.canonicalize_carry(self.state), self._position, self.fault
 
-    @_now.setter
-    def _now(self, now: Any) -> None:
-        self.state, self._place, self.fault = now
+    @_gate_state.setter
+    def _gate_state(self, now: Any) -> None:
+        self.state, self._position, self.fault = now
         self._is_fresh = False
 
-    def _go_on(self, now: Any) -> None:
+    def _resume(self, now: Any) -> None:
         state, *others = now
-        super()._go_on((jax.tree.map(summable, state), *others))
+        super()._resume((jax.tree.map(mark_summable, state), *others))
 
-    def _after(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-        now, *results = super()._after(before, function, *args)
+    def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+        now, *results = super()._run_part(before, function, *args)
         state, *others = now
-        return ((self.simulator.as_carried(state, before[0]), *others), *results)
+        return ((self.simulator.canonicalize_carry(state, before[0]), *others), *results)
 
-    def _repeat(
+    def _run_iterations(
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
 
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-            if self.simulator.is_orthogonal and is_reversible(traced, carried, count):
-                return repeat_reversibly(traced, carried, count)
+            if self.simulator.is_orthogonal and should_reverse(traced, carried, count):
+                return run_reversibly(traced, carried, count)
             return run_scan(traced, carried, count)
 
         try:
@@ -124,56 +130,58 @@ class SimulatedCircuit(ProgramCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations to the state, in order."""
-        super().apply(prepared_together(operations) if self._is_fresh else operations)
+        super().apply(merge_preparations(operations) if self._is_fresh else operations)
 
     def _flush(self) -> None:
-        run, self._run = self._run, []
+        run, self._pending = self._pending, []
         if run:
-            self.state = jax.tree.map(summable, self.simulator.after(run, self.state))
+            self.state = jax.tree.map(
+                mark_summable, self.simulator.apply_operations(run, self.state)
+            )
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        op = rotation_of(op) or op
+        op = find_rotation(op) or op
         is_preparation = isinstance(op, StatePrepBase) and not any(map(is_dynamic, op.wires))
         if self._is_fresh and is_preparation:
-            self.state = self.simulator.prepared(op)
-        elif self.simulator.applies(op):
-            self._run.append(op)
-        elif depth < DECOMPOSITION_DEPTH and has_computed_power(op):
-            for part in decomposition_inside(op):
+            self.state = self.simulator.prepare(op)
+        elif self.simulator.can_apply(op):
+            self._pending.append(op)
+        elif depth < MAX_DECOMPOSITION_DEPTH and has_traced_power(op):
+            for part in decompose_base(op):
                 self._apply(part, depth + 1)
             return
-        elif depth < DECOMPOSITION_DEPTH and op.has_decomposition:
-            for part in decomposition_of(op):
+        elif depth < MAX_DECOMPOSITION_DEPTH and op.has_decomposition:
+            for part in decompose_with_pennylane(op):
                 self._apply(part, depth + 1)
             return
         else:
-            raise not_applied(op, self.where)
+            raise unsupported_operation_error(op, self.where)
         self._is_fresh = False
 
-    def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
+    def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Project a wire on its outcome, and return that."""
         if postselect >= 0:
             outcome = jnp.uint32(postselect)
         else:
-            outcome, self._place = outcome_of(self.outcomes, self._place)
+            outcome, self._position = read_outcome(self.outcomes, self._position)
             self.n_outcomes += 1
         one, zero = outcome.astype(float), (1 - outcome).astype(float)
         # To the outcome, or with a reset to zero.
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
-            self._run.append(qml.Hermitian(jnp.array(rows), wires=label))
+            self._pending.append(qml.Hermitian(jnp.array(rows), wires=label))
             self._flush()
         self.postselects |= postselect >= 0
         self._is_fresh = False
         return outcome == 1
 
-    def _refuse(self, error: CompileError) -> None:
-        if not self.simulator.holds_mixtures:
+    def _raise_or_defer(self, error: CompileError) -> None:
+        if not self.simulator.is_mixed:
             raise error
         # Over these it sums, where they are needed in an iteration alone.
-        self.uncounted = self.uncounted or error
+        self.unbounded_outcomes = self.unbounded_outcomes or error
 
-    def statistics(
+    def measure_statistics(
         self, leaves: Sequence[Any], diff_method: str, *, is_single: bool
     ) -> list[Statistic]:
         """Measure; the values are exact, or with mid-circuit measurements those of one branch.
@@ -185,38 +193,40 @@ class SimulatedCircuit(ProgramCircuit):
         """
         with qml.QueuingManager.stop_recording():
             if self.n_outcomes:
-                self._leave_other_branches()
-            shots = 0 if self._shots is None else self._shots.is_here.size
+                self._zero_other_branches()
+            shots = 0 if self._shots is None else self._shots.is_in_branch.size
             qubits = len(self.simulator.wires)
-            mark = lambda x: held(x, qubits, self.simulator.sides, shots, self.where, self._box)
+            mark = lambda x: guard_batched_state(
+                x, qubits, self.simulator.axes_per_qubit, shots, self.where, self._box
+            )
             self.state = jax.tree.map(mark, self.state)
         if self._shots is None:
-            statistics = measure_results(leaves, self, _StateValues(self, is_single=is_single))
+            statistics = measure_results(leaves, self, _StateEvaluator(self, is_single=is_single))
         else:
             statistics = [
-                s.changed(self._shots.here) if s.is_of_shots else s
+                s.map_values(self._shots.mask_other_branches) if s.is_per_shot else s
                 for s in measure_results(leaves, self)
             ]
-        obstacle = self._obstacle(diff_method, is_single=is_single)
-        return [self._guarded(statistic, obstacle, is_single) for statistic in statistics]
+        obstacle = self._find_obstacle(diff_method, is_single=is_single)
+        return [self._guard(statistic, obstacle, is_single) for statistic in statistics]
 
-    def _guarded(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
+    def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
         """Return a statistic whose derivative is an error where it would be wrong.
 
         What was drawn, or is computed of that, knows nothing of what it was drawn by.
         """
-        is_drawn = statistic.is_of_shots or (is_single and not statistic.is_measured)
-        reason = _DRAWN if is_drawn and not is_single else obstacle
+        is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
+        reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle
         if not reason or not (is_drawn or statistic.is_measured):
             return statistic
-        by = self.weight() if is_drawn else None
-        guard = lambda value: undifferentiable(value, f"{self.where}: {reason}", by=by)
-        return statistic.changed(guard)
+        by = self.compute_probability() if is_drawn else None
+        guard = lambda value: forbid_derivative(value, f"{self.where}: {reason}", by=by)
+        return statistic.map_values(guard)
 
-    def _obstacle(self, diff_method: str, *, is_single: bool) -> str:
+    def _find_obstacle(self, diff_method: str, *, is_single: bool) -> str:
         """Return why results have no derivative; empty where they have one."""
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
-        methods = (*methods, *BY_DIFFERENCES)
+        methods = (*methods, *DIFFERENCE_METHODS)
         if diff_method not in methods:
             return (
                 f"it is differentiated, and its diff_method is '{diff_method}'; on "
@@ -225,9 +235,9 @@ class SimulatedCircuit(ProgramCircuit):
             )
         return OUTCOMES_ARE_DRAWN if is_single else ""
 
-    def _leave_other_branches(self) -> None:
+    def _zero_other_branches(self) -> None:
         # Bits that this branch through the circuit has no measurement for count once.
-        is_branch = self.outcomes >> self._place.astype(jnp.uint32) == 0
+        is_branch = self.outcomes >> self._position.astype(jnp.uint32) == 0
         self.state = jax.tree.map(lambda x: jnp.where(is_branch, x, 0), self.state)
 
     @property
@@ -240,22 +250,22 @@ class SimulatedCircuit(ProgramCircuit):
         assert self._shots is not None
         return self._shots.sample(self.simulator, self.state, asked)
 
-    def mean_of_groups(self, value: Any) -> Any:
+    def average_over_groups(self, value: Any) -> Any:
         """Return what these outcomes add to the mean of a value of them, for each group."""
         assert self._shots is not None
-        return self._shots.mean_of_groups(value, self.weight())
+        return self._shots.average_over_groups(value, self.compute_probability())
 
-    def of_each_shot(self, value: Any) -> Any:
+    def broadcast_to_shots(self, value: Any) -> Any:
         """Return a value of these outcomes, a row for each shot."""
         assert self._shots is not None
-        return jnp.broadcast_to(value, (*self._shots.is_here.shape, *value.shape))
+        return jnp.broadcast_to(value, (*self._shots.is_in_branch.shape, *value.shape))
 
-    def weight(self) -> Any:
+    def compute_probability(self) -> Any:
         """Return the probability of the outcomes."""
-        return self.simulator.weight(self.state)
+        return self.simulator.compute_probability(self.state)
 
 
-class _StateValues(ExactValues):
+class _StateEvaluator(ExactValues):
     """Exact values of a circuit, computed from its state.
 
     Args:
@@ -270,34 +280,36 @@ class _StateValues(ExactValues):
         self._is_mixture = circuit.has_mid_circuit and not is_single
         self._is_divided = is_single
 
-    def weight(self) -> Take:
-        return lambda _: self._circuit.weight()
+    def request_probability(self) -> ValueReader:
+        return lambda _: self._circuit.compute_probability()
 
-    def expval(self, observable: Any) -> Take:
-        return lambda _: self._moments(observable, has_square=False)[0]
+    def request_expval(self, observable: Any) -> ValueReader:
+        return lambda _: self._compute_moments(observable, has_square=False)[0]
 
-    def variance(self, observable: Any) -> Make:
-        return lambda _: Statistic.from_moments(*self._moments(observable))
+    def request_variance(self, observable: Any) -> StatisticMaker:
+        return lambda _: Statistic.from_moments(*self._compute_moments(observable))
 
-    def _moments(self, observable: Any, **options: Any) -> Any:
-        return self._simulator.moments(self._circuit.state, observable, **options)
+    def _compute_moments(self, observable: Any, **options: Any) -> Any:
+        return self._simulator.compute_moments(self._circuit.state, observable, **options)
 
-    def probabilities(self, wires: Sequence[Any], rotations: Sequence[Any] = ()) -> Take:
+    def request_probabilities(
+        self, wires: Sequence[Any], rotations: Sequence[Any] = ()
+    ) -> ValueReader:
         qubits = list(map(self._circuit.wires, wires))
 
         def take(_: Any) -> Any:
             before = self._circuit.state
             self._circuit.apply(rotations)
             after, self._circuit.state = self._circuit.state, before
-            return self._simulator.probabilities(after, qubits)
+            return self._simulator.compute_probabilities(after, qubits)
 
         return take
 
-    def density_matrix(self, qubits: Sequence[int], name: str) -> Take:
-        return lambda _: self._simulator.density_matrix(self._circuit.state, qubits)
+    def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
+        return lambda _: self._simulator.compute_density_matrix(self._circuit.state, qubits)
 
-    def state(self, name: str) -> Take:
-        state = self._simulator.state(
+    def request_state(self, name: str) -> ValueReader:
+        state = self._simulator.to_state_result(
             self._circuit.state, is_mixture=self._is_mixture, is_divided=self._is_divided
         )
         return lambda _: state

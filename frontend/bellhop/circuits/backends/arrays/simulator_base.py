@@ -10,14 +10,14 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
-from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MOST_WIRES, MatrixRun
-from bellhop.circuits.backends.arrays.matrices.scan_matrices import LoopedRun, is_looped
-from bellhop.circuits.gates.concretization_errors import naming
+from bellhop.circuits.backends.arrays.matrices.matrix_sequence import MAX_WIRES, MatrixSequence
+from bellhop.circuits.backends.arrays.matrices.scan_matrices import MatrixScan, should_scan
+from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.ir.memory import check_state_fits
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 
 # A matrix has one qubit for so many of the state.
-_QUBITS_FOR_EACH = 4
+_QUBITS_PER_FUSED_QUBIT = 4
 
 
 class Simulator(ABC):
@@ -34,19 +34,20 @@ class Simulator(ABC):
 
     Attributes:
         base: how many entries a qubit has.
-        parts: how many real numbers an entry is.
-        sides: how many axes of two these entries are: two for a density matrix.
-        most_at_once: how many qubits the matrices have that operations are merged into, at most.
-        holds_mixtures: whether the sum of two states is one.
+        n_components: how many real numbers an entry is.
+        axes_per_qubit: how many axes of two these entries are: two for a density matrix.
+        max_fused_qubits: how many qubits the matrices have that operations are merged into, at
+            most.
+        is_mixed: whether the sum of two states is one.
         devices: those that a state is partitioned over; None for a state that is not.
         is_orthogonal: whether all that was applied so far is, as a matrix on the state.
     """
 
     base: ClassVar[int]
-    parts: ClassVar[int]
-    sides: ClassVar[int]
-    most_at_once: ClassVar[int]
-    holds_mixtures: ClassVar[bool] = False
+    n_components: ClassVar[int]
+    axes_per_qubit: ClassVar[int]
+    max_fused_qubits: ClassVar[int]
+    is_mixed: ClassVar[bool] = False
     devices: DeviceWires | None = None
 
     def __init__(self, device: Any, wires: WireMap, where: str, dtype: np.dtype) -> None:
@@ -57,75 +58,77 @@ class Simulator(ABC):
         self.is_orthogonal = True
 
     @property
-    def number_type(self) -> np.dtype:
+    def matrix_dtype(self) -> np.dtype:
         """The type of the numbers in its matrices."""
-        return np.result_type(self.dtype, np.complex64) if self.parts == 2 else self.dtype
+        return np.result_type(self.dtype, np.complex64) if self.n_components == 2 else self.dtype
 
-    def check_fits(self) -> None:
+    def check_memory(self) -> None:
         """Refuse a state that takes more memory than there is."""
-        check_state_fits(len(self.wires), self.where, axes=self.sides)
+        check_state_fits(len(self.wires), self.where, axes=self.axes_per_qubit)
 
-    def given(self, inputs: Any) -> Any:
+    def prepare_inputs(self, inputs: Any) -> Any:
         """Return the inputs of a circuit as the simulator has them."""
         return inputs
 
     @abstractmethod
-    def prepared(self, preparation: Any = None) -> Any:
+    def prepare(self, preparation: Any = None) -> Any:
         """Return the state in which a circuit begins: all zeros, or what an operation prepares."""
 
     @abstractmethod
-    def applies(self, op: Any) -> bool:
+    def can_apply(self, op: Any) -> bool:
         """Tell whether an operation is applied as it is."""
 
-    def after(self, operations: Sequence[Any], state: Any) -> Any:
+    def apply_operations(self, operations: Sequence[Any], state: Any) -> Any:
         """Return the state after operations that are applied as they are.
 
         Those that follow each other on few qubits are merged.
         """
         run: list[tuple[Any, tuple[int, ...]]] = []
         for op in operations:
-            qubits = tuple(map(self.wires.of, op.wires))
-            is_small = 0 < len(qubits) <= MOST_WIRES and self.has_small_matrix(op)
+            qubits = tuple(map(self.wires.get_qubit, op.wires))
+            is_small = 0 < len(qubits) <= MAX_WIRES and self.has_small_matrix(op)
             if is_small and not any(map(is_dynamic, qubits)):
                 run.append((op, qubits))
                 continue
-            state = self._after_run(run, state)
+            state = self._apply_sequence(run, state)
             run = []
             self.is_orthogonal &= self.is_unitary(op)
-            with naming(op, self.where):
-                state = self.after_one(op, qubits, state)
-        return self._after_run(run, state)
+            with explain_concretization(op, self.where):
+                state = self.apply_single_operation(op, qubits, state)
+        return self._apply_sequence(run, state)
 
-    def _after_run(self, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
-        if not run:
+    def _apply_sequence(self, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+        if not sequence:
             return state
-        matrices = self._matrices()
-        after = self._after_matrices(matrices, run, state)
+        matrices = self._make_matrix_sequence()
+        after = self._apply_matrices(matrices, sequence, state)
         self.is_orthogonal &= matrices.is_orthogonal
         return after
 
-    def _matrices(self) -> Any:
-        """Return what applies a run of operations: a ``MatrixRun``, or a ``LoopedRun``."""
+    def _make_matrix_sequence(self) -> Any:
+        """Return what applies a run of operations: a ``MatrixSequence``, or a ``MatrixScan``."""
 
         def matrix(op: Any) -> Any:
-            with naming(op, self.where):
-                return self.matrix(op)
+            with explain_concretization(op, self.where):
+                return self.compute_matrix(op)
 
-        most, n_qubits = self.most_at_once, len(self.wires)
+        most, n_qubits = self.max_fused_qubits, len(self.wires)
         if self.devices is None:
-            if is_looped(self.dtype, self.base**n_qubits):
-                return LoopedRun(self.base, matrix, self.is_unitary)
+            if should_scan(self.dtype, self.base**n_qubits):
+                return MatrixScan(self.base, matrix, self.is_unitary)
             # To multiply matrices takes longer than a state of few qubits does.
-            most = min(most, max(2, -(-n_qubits // _QUBITS_FOR_EACH)))
-        return MatrixRun(self.base, matrix, self.number_type, most, self.is_unitary, self.devices)
+            most = min(most, max(2, -(-n_qubits // _QUBITS_PER_FUSED_QUBIT)))
+        return MatrixSequence(
+            self.base, matrix, self.matrix_dtype, most, self.is_unitary, self.devices
+        )
 
-    def _after_matrices(
-        self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
+    def _apply_matrices(
+        self, matrices: Any, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
         """Return the state after the matrices of operations."""
-        return matrices.applied(run, state.reshape(self.parts, -1)).reshape(state.shape)
+        return matrices.apply(sequence, state.reshape(self.n_components, -1)).reshape(state.shape)
 
-    def as_carried(self, state: Any, like: Any = None) -> Any:
+    def canonicalize_carry(self, state: Any, like: Any = None) -> Any:
         """Return a state as loops and conditionals carry it.
 
         Args:
@@ -140,7 +143,7 @@ class Simulator(ABC):
         """Tell whether what an operation on few qubits does is a matrix."""
 
     @abstractmethod
-    def matrix(self, op: Any) -> Any:
+    def compute_matrix(self, op: Any) -> Any:
         """Return that matrix; NumPy's where all of it is known."""
 
     @abstractmethod
@@ -148,54 +151,57 @@ class Simulator(ABC):
         """Tell whether that matrix is, whatever the parameters of the operation."""
 
     @abstractmethod
-    def after_one(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
+    def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
         """Return the state after an operation on many qubits, or on some that are computed."""
 
     @abstractmethod
-    def weight(self, state: Any) -> Any:
+    def compute_probability(self, state: Any) -> Any:
         """Return the probability of a state."""
 
     @abstractmethod
-    def moments(self, state: Any, observable: Any, *, has_square: bool = True) -> tuple[Any, Any]:
+    def compute_moments(
+        self, state: Any, observable: Any, *, has_square: bool = True
+    ) -> tuple[Any, Any]:
         """Return the mean of an observable, and that of its square if that is asked for."""
 
     @abstractmethod
-    def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
+    def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the probabilities of the outcomes of qubits."""
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Return samples, a row of bits for each, and the probability of each."""
         n_qubits = len(self.wires)
-        probabilities = self.probabilities(state, range(n_qubits))
-        sample = draw(key, jax.lax.stop_gradient(probabilities), shots)
+        probabilities = self.compute_probabilities(state, range(n_qubits))
+        sample = draw_outcomes(key, jax.lax.stop_gradient(probabilities), shots)
         bits = (sample[:, None] >> np.arange(n_qubits)[::-1]) & 1
         return bits, probabilities[sample]
 
     @abstractmethod
-    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return a state as ``snapshot`` takes it: with an axis for each qubit, some in front."""
+    def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
+        """Return a state as ``sample_in_bases`` takes it: with an axis for each qubit, some in
+        front."""
 
-    def snapshot(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
+    def sample_in_bases(self, first: Any, uniform: Operand, bases: Operand) -> tuple[Any, Any]:
         """Return an outcome of wires, each in a basis, and its probability.
 
         Args:
             first: a state by these wires.
-            places: a number between zero and one for each.
+            uniform: a number between zero and one for each.
             bases: 0, 1, 2 for X, Y, Z.
         """
         rest = first
         bits: list[Any] = []
         # A wire after the other, each of which leaves half of the state.
-        for place, basis in zip(places, bases, strict=True):
-            after = self.after_outcomes(rest, basis)
-            zero, one = map(self.weight, after)
+        for place, basis in zip(uniform, bases, strict=True):
+            after = self.project(rest, basis)
+            zero, one = map(self.compute_probability, after)
             bit = (place * (zero + one) >= zero).astype(int)
             rest = after[bit]
             bits.append(bit)
-        return jnp.stack(bits), self.weight(rest)
+        return jnp.stack(bits), self.compute_probability(rest)
 
     @abstractmethod
-    def after_outcomes(self, state: Any, basis: Any) -> Any:
+    def project(self, state: Any, basis: Any) -> Any:
         """Return the states of the other qubits after both outcomes of the first, not normalized.
 
         Args:
@@ -204,11 +210,11 @@ class Simulator(ABC):
         """
 
     @abstractmethod
-    def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
+    def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the density matrix of qubits."""
 
     @abstractmethod
-    def state(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
+    def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
         """Return a state as ``qml.state`` does.
 
         Args:
@@ -218,7 +224,7 @@ class Simulator(ABC):
         """
 
 
-def draw(key: Operand, probabilities: Any, shots: int) -> Any:
+def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
     """Return the index of an outcome for each shot; probabilities need not add up to one."""
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
@@ -226,7 +232,7 @@ def draw(key: Operand, probabilities: Any, shots: int) -> Any:
     return jnp.minimum(found, len(probabilities) - 1)
 
 
-def brought_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
+def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
     """Bring qubits to the front, of which the program computes some.
 
     Where one is not there the state is of no use; see ``checked_runs``.
@@ -242,8 +248,8 @@ def brought_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
     digits = jnp.arange(state.size)[:, None] // base ** np.arange(n)[::-1] % base
     source = jnp.sum(digits * weights, axis=1)
 
-    def back(after: Any) -> Any:
+    def restore_order(after: Any) -> Any:
         flat = jnp.zeros(state.size, after.dtype)
         return flat.at[source].set(after.reshape(-1)).reshape(state.shape)
 
-    return state.reshape(-1)[source].reshape(state.shape), back
+    return state.reshape(-1)[source].reshape(state.shape), restore_order

@@ -23,20 +23,20 @@ from bellhop.callbacks.io_callback import io_callback
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.statistics import unsupported
+from bellhop.circuits.ir.runtime_checks import FaultRecorder
+from bellhop.circuits.ir.statistics import unsupported_error
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.measurement_registry import find_outcomes
-from bellhop.circuits.measure.result_types import result_of
+from bellhop.circuits.measure.result_types import find_result
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.errors import CompileError
 
 mp = qml.measurements
 
 # What has a number for each outcome of its wires, of which the first is certain.
-_OF_OUTCOMES = (mp.ProbabilityMP, mp.StateMP, mp.CountsMP)
+_OUTCOME_MEASUREMENTS = (mp.ProbabilityMP, mp.StateMP, mp.CountsMP)
 # More wires are a mistake rather than a wish.
-_MOST_QUBITS = 30
+_MAX_QUBITS = 30
 
 
 class ResourceTracker:
@@ -53,7 +53,7 @@ class ResourceTracker:
         self._types: Counter[str] = Counter()
         self._sizes: Counter[int] = Counter()
 
-    def begin(self) -> None:
+    def emit_begin(self) -> None:
         """Let the program begin to count."""
 
         def begin() -> None:
@@ -62,7 +62,7 @@ class ResourceTracker:
 
         io_callback(begin, ordered=True)()
 
-    def count(self, operations: Sequence[Any]) -> None:
+    def emit_count(self, operations: Sequence[Any]) -> None:
         """Let the program count operations where it gets to them."""
         names = [op.name for op in operations]
         sizes = [len(op.wires) for op in operations]
@@ -73,7 +73,7 @@ class ResourceTracker:
 
         io_callback(count, ordered=True)()
 
-    def end(self, processes: Sequence[Any]) -> None:
+    def emit_end(self, processes: Sequence[Any]) -> None:
         """Let the program write what it counted, and what it measures."""
         tape = qml.tape.QuantumScript([], processes)
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
@@ -122,50 +122,52 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
     def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        faults = Faults(wires, where)
+        faults = FaultRecorder(wires, where)
         circuit = ProgramCircuit(wires, where, rows, faults)
         if tracker is not None:
-            circuit.count = tracker.count
-            tracker.begin()
-        leaves, tree = call.function.play(circuit, inputs)
-        circuit.method = call.chosen_method(circuit, leaves)
+            circuit.count_gates = tracker.emit_count
+            tracker.emit_begin()
+        leaves, tree = call.function.apply_to_circuit(circuit, inputs)
+        circuit.method = call.choose_mcm_method(circuit, leaves)
         for leaf in leaves:
             if is_measurement(leaf) and leaf.mv is None:
                 circuit.check_wires(leaf.wires, leaf)
         if tracker is not None:
-            tracker.end(list(filter(is_measurement, leaves)))
+            tracker.emit_end(list(filter(is_measurement, leaves)))
 
         def copy(of_copy: int | None) -> Any:
-            constants = [_constant(leaf, circuit, device, of_copy) for leaf in leaves]
+            constants = [_make_constant_result(leaf, circuit, device, of_copy) for leaf in leaves]
             return jax.tree.unflatten(tree, constants)
 
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
-        return faults.checked(results, circuit.fault), leaves, tree
+        return faults.raise_faults(results, circuit.fault), leaves, tree
 
-    return call.results_of_rows(run_row)
+    return call.trace_rows(run_row)
 
 
-def _constant(leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None) -> Any:
+def _make_constant_result(
+    leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None
+) -> Any:
     """Return what the device gives for a measurement; another value is as it is, for each shot."""
     if not is_measurement(leaf):
         value = jnp.asarray(leaf)
         return jnp.broadcast_to(value, (shots, *value.shape)) if circuit.is_one_shot else value
-    with circuit.at(leaf), qml.QueuingManager.stop_recording():
+    with circuit.error_location(leaf), qml.QueuingManager.stop_recording():
         if leaf.mv is not None:
-            leaf = _on_as_many_wires(leaf, len(find_outcomes(leaf, circuit)))
+            leaf = _map_to_outcome_wires(leaf, len(find_outcomes(leaf, circuit)))
         n_wires = len(leaf.wires) or len(circuit.wires)
-        if isinstance(leaf, _OF_OUTCOMES) and n_wires > _MOST_QUBITS:
+        if isinstance(leaf, _OUTCOME_MEASUREMENTS) and n_wires > _MAX_QUBITS:
             what = f"{leaf} with a result of 2**{n_wires} numbers"
-            raise unsupported(circuit.where, what, "Measure fewer wires.")
-        result = result_of(leaf, device, n_wires, shots, circuit.where)
+            raise unsupported_error(circuit.where, what, "Measure fewer wires.")
+        result = find_result(leaf, device, n_wires, shots, circuit.where)
     array = jnp.zeros(result.shape, result.dtype)
-    if isinstance(leaf, _OF_OUTCOMES) and type(leaf) is not mp.DensityMatrixMP:
+    if isinstance(leaf, _OUTCOME_MEASUREMENTS) and type(leaf) is not mp.DensityMatrixMP:
         # The amplitudes of a state too are real numbers there.
         array = jnp.real(array).at[0].set(shots if isinstance(leaf, mp.CountsMP) else 1)
-    return circuit.precision.of(result.finish(array))
+    return circuit.precision.cast_result(result.finish(array))
 
 
-def _on_as_many_wires(process: Any, n_outcomes: int) -> Any:
+def _map_to_outcome_wires(process: Any, n_outcomes: int) -> Any:
     """Return a measurement of as many wires as there are outcomes that it was of."""
     if isinstance(process, mp.ExpectationMP | mp.VarianceMP):
         return type(process)(obs=qml.Z(0))

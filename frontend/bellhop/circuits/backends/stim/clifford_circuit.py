@@ -25,24 +25,24 @@ import pennylane as qml
 from pennylane.operation import StatePrepBase
 
 from bellhop.base.constant_eval import evaluate_constant, evaluate_static, find_deciding_inputs
-from bellhop.circuits.backends.stim.sampler import bits_of, sampled
+from bellhop.circuits.backends.stim.sampler import read_bits, sample_program
 from bellhop.circuits.backends.stim.stim_gates import (
     CHANNELS,
-    MATRIX_WIRES,
+    MAX_MATRIX_WIRES,
     Instructions,
-    instructions_of,
-    pauli_of,
-    preparation_of,
+    find_instructions,
+    find_pauli_product,
+    find_preparation,
 )
 from bellhop.circuits.gates.decompositions import (
-    DECOMPOSITION_DEPTH,
-    NOTHING_TO_APPLY,
-    decomposition_of,
+    IGNORED_OPERATIONS,
+    MAX_DECOMPOSITION_DEPTH,
+    decompose_with_pennylane,
 )
 from bellhop.circuits.ir.broadcasting import TracedRow
-from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, Snapshots
-from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.tangents import undifferentiable
+from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
+from bellhop.circuits.ir.runtime_checks import FaultRecorder
+from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.control_flow.trace_body import run_chosen_branch
@@ -50,7 +50,7 @@ from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches
 
 # A conditional is looked at for each combination of the outcomes that decide it.
-_MOST_OUTCOMES = 8
+_MAX_OUTCOMES = 8
 
 
 class CliffordCircuit(ProgramCircuit):
@@ -67,7 +67,7 @@ class CliffordCircuit(ProgramCircuit):
         repeats: whether a loop may be one of Stim's, and not the text of all iterations.
 
     Attributes:
-        packed: what all shots measured, a row for each; None before it is sampled.
+        packed_outcomes: what all shots measured, a row for each; None before it is sampled.
         has_repeats: whether a loop is one of Stim's.
         is_at_end: whether gates are those of a basis to measure in.
         needs_tapes: whether it measures what Stim's sampler does not, as far as it is traced.
@@ -78,7 +78,7 @@ class CliffordCircuit(ProgramCircuit):
         wires: WireMap,
         where: str,
         rows: TracedRow,
-        faults: Faults,
+        faults: FaultRecorder,
         *,
         record: Any,
         shots: tuple[int, ...],
@@ -87,21 +87,21 @@ class CliffordCircuit(ProgramCircuit):
     ) -> None:
         super().__init__(wires, where, rows, faults)
         self.groups = shots
-        self.packed: Any = None
+        self.packed_outcomes: Any = None
         self.has_repeats = False
         self._record = record
         self._key = key
-        self._repeats = repeats
+        self._use_repeat = repeats
         # Lines, and choices: the operand that is the number of the branch, and the branches.
         self._steps: list[Any] = []
         self._operands: list[Any] = []
         self._outcomes: list[tuple[Any, int]] = []
         # The number of the next outcome in the record; in a loop of Stim's the program computes it.
-        self._place: Any = 0
+        self._position: Any = 0
         # Why there must be no operand, in a part of the circuit.
         self._obstacle: CompileError | None = None
         # Whether this is a part of a loop of Stim's, and whether iterations of that loop differ.
-        self._is_repeated = self._differs = False
+        self._is_repeated = self._has_varying_iterations = False
         self.is_at_end = False
         self.needs_tapes = False
         self._is_fresh = True
@@ -111,12 +111,14 @@ class CliffordCircuit(ProgramCircuit):
 
     def _apply_gate(self, op: Any, depth: int) -> None:
         is_fresh, self._is_fresh = self._is_fresh, False
-        if isinstance(op, (*NOTHING_TO_APPLY, qml.GlobalPhase, qml.Snapshot)):
+        if isinstance(op, (*IGNORED_OPERATIONS, qml.GlobalPhase, qml.Snapshot)):
             self._is_fresh = is_fresh
         elif type(op) in CHANNELS:
-            self._add(CHANNELS[type(op)], op.wires, op.data[-1])
+            self._add_instruction(CHANNELS[type(op)], op.wires, op.data[-1])
         elif isinstance(op, qml.PauliError):
-            self._add("E", op.wires, op.data[-1], paulis=op.hyperparameters["operators"])
+            self._add_instruction(
+                "E", op.wires, op.data[-1], paulis=op.hyperparameters["operators"]
+            )
         elif any(map(is_dynamic, op.data)):
             raise CompileError(
                 f"{self.where}: a parameter of {op.name} is computed in the program, and which "
@@ -124,16 +126,16 @@ class CliffordCircuit(ProgramCircuit):
                 "bellhop.cond chooses gates in the program."
             )
         elif is_fresh and isinstance(op, StatePrepBase) and not isinstance(op, qml.BasisState):
-            self._add_all(op, preparation_of(op))
-        elif op.has_matrix and len(op.wires) <= MATRIX_WIRES:
-            self._add_all(op, instructions_of(op))
-        elif op.has_decomposition and depth < DECOMPOSITION_DEPTH:
-            for part in decomposition_of(op):
+            self._add_instructions(op, find_preparation(op))
+        elif op.has_matrix and len(op.wires) <= MAX_MATRIX_WIRES:
+            self._add_instructions(op, find_instructions(op))
+        elif op.has_decomposition and depth < MAX_DECOMPOSITION_DEPTH:
+            for part in decompose_with_pennylane(op):
                 self._apply(part, depth + 1)
         else:
-            self._add_all(op, None)
+            self._add_instructions(op, None)
 
-    def _add_all(self, op: Any, instructions: Instructions | None) -> None:
+    def _add_instructions(self, op: Any, instructions: Instructions | None) -> None:
         if instructions is None and self.is_at_end:
             self.needs_tapes = True
             return
@@ -143,34 +145,36 @@ class CliffordCircuit(ProgramCircuit):
                 "default.clifford applies no other. Use qml.device('lightning.qubit', wires=...)."
             )
         for name, places in instructions:
-            self._add(name, [op.wires[place] for place in places])
+            self._add_instruction(name, [op.wires[place] for place in places])
 
-    def _add(self, name: str, labels: Sequence[Any], value: Any = None, paulis: str = "") -> None:
-        argument = "" if value is None else f"({self._number(value)})"
-        wires = map(self._wire, labels)
+    def _add_instruction(
+        self, name: str, labels: Sequence[Any], value: Any = None, paulis: str = ""
+    ) -> None:
+        argument = "" if value is None else f"({self._format_number(value)})"
+        wires = map(self._format_wire, labels)
         targets = (p + wire for p, wire in itertools.zip_longest(paulis, wires, fillvalue=""))
         self._steps.append(f"{name}{argument} {' '.join(targets)}")
 
-    def _wire(self, label: Any) -> str:
-        qubit = self.wires.qubit(label)
+    def _format_wire(self, label: Any) -> str:
+        qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
             return str(qubit)
         # What is wrong with it, the circuit's fault says.
-        return self._operand(jnp.clip(self.wires.of(label), 0, len(self.wires) - 1))
+        return self._format_operand(jnp.clip(self.wires.get_qubit(label), 0, len(self.wires) - 1))
 
-    def _number(self, value: Any) -> str:
-        return self._operand(value) if is_dynamic(value) else repr(float(value))
+    def _format_number(self, value: Any) -> str:
+        return self._format_operand(value) if is_dynamic(value) else repr(float(value))
 
-    def _operand(self, value: Any) -> str:
+    def _format_operand(self, value: Any) -> str:
         """Return what stands in the text for a number of the program."""
         if self._is_repeated:
-            self._differs = True
+            self._has_varying_iterations = True
             return "$"
         if self._obstacle is not None:
             raise self._obstacle
         # The samples, which are whole numbers, would have zeros for derivatives.
         self._operands.append(
-            undifferentiable(
+            forbid_derivative(
                 jnp.asarray(value),
                 f"{self.where}: it is differentiated by the probability of an error, of which "
                 "Stim's samples have no derivative. Use qml.device('default.mixed', wires=...).",
@@ -180,33 +184,33 @@ class CliffordCircuit(ProgramCircuit):
 
     # Outcomes.
 
-    def _measured(self, label: Any, *, reset: bool, postselect: int) -> Any:
+    def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
         """Return the outcome of a wire, as the record of a shot has it."""
         if postselect >= 0:
             raise CompileError(
                 f"{self.where}: a measurement postselects, which Stim does not. Return the "
                 "outcome too, and keep the shots that have it."
             )
-        self._add("MR" if reset else "M", [label])
-        outcome = bits_of(self._record, self._place) == 1
+        self._add_instruction("MR" if reset else "M", [label])
+        outcome = read_bits(self._record, self._position) == 1
         self._outcomes.append((outcome, self.n_outcomes))
         self.n_outcomes += 1
-        self._place = self._place + 1
+        self._position = self._position + 1
         self._is_fresh = False
         return outcome
 
-    def of_each_shot(self, value: Any) -> Any:
+    def broadcast_to_shots(self, value: Any) -> Any:
         """Return a value of the shot, with an axis of shots."""
         return value[None]
 
-    def mean_of_groups(self, value: Any) -> Any:
+    def average_over_groups(self, value: Any) -> Any:
         """Return what the shot adds to the mean of a value, with an axis of groups."""
         return value[None]
 
     # Control flow.
 
     @contextmanager
-    def _inner(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
+    def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
         """Collect what stands in a part of the circuit; yield that."""
         outer = self._steps, self._obstacle, self._outcomes
         self._steps, self._obstacle, self._outcomes = [], self._obstacle or obstacle, []
@@ -221,42 +225,42 @@ class CliffordCircuit(ProgramCircuit):
     ) -> tuple[Any, ...]:
         """Add a loop of Stim's, or all iterations where they differ."""
         if not isinstance(n_iterations, int):
-            raise self._has("a for_loop whose bounds are computed in the program")
-        if self._repeats and n_iterations > 1:
-            repeated = self._repeated(n_iterations, body, carried)
+            raise self._unsupported_error("a for_loop whose bounds are computed in the program")
+        if self._use_repeat and n_iterations > 1:
+            repeated = self._add_repeat(n_iterations, body, carried)
             if repeated is not None:
                 return repeated
-        return self.each_iteration(n_iterations, body, carried)
+        return self.unroll_iterations(n_iterations, body, carried)
 
-    def _repeated(
+    def _add_repeat(
         self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...] | None:
         """Add a loop of Stim's; None, and nothing is added, where its iterations differ."""
-        place, outcomes, before = self._place, self.n_outcomes, self.fault
-        outer = self._is_repeated, self._differs
-        self._is_repeated, self._differs = True, False
+        place, outcomes, before = self._position, self.n_outcomes, self.fault
+        outer = self._is_repeated, self._has_varying_iterations
+        self._is_repeated, self._has_varying_iterations = True, False
         found: tuple[list[Any], int] = [], 0
 
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
             nonlocal found
             fault, *carried = state
-            with self._inner() as steps:
+            with self._collect_steps() as steps:
                 # How many outcomes an iteration has is known after the first time.
-                self._place = place + number * found[1]
-                after = self._after(fault, body, tuple(carried), number)
-            is_known = found[1] == self._n_outcomes_of_part
-            found = steps, self._n_outcomes_of_part
+                self._position = place + number * found[1]
+                after = self._run_part(fault, body, tuple(carried), number)
+            is_known = found[1] == self._n_part_outcomes
+            found = steps, self._n_part_outcomes
             return after if is_known else iteration(state, number)
 
-        fault, *rest = self._repeat(n, iteration, (before, *carried))
-        differs = self._differs
-        self._is_repeated, self._differs = outer
+        fault, *rest = self._run_iterations(n, iteration, (before, *carried))
+        differs = self._has_varying_iterations
+        self._is_repeated, self._has_varying_iterations = outer
         if differs:
-            self._place, self.n_outcomes, self.fault = place, outcomes, before
+            self._position, self.n_outcomes, self.fault = place, outcomes, before
             return None
         steps, per_iteration = found
         self.fault = fault
-        self._place = place + n * per_iteration
+        self._position = place + n * per_iteration
         self.n_outcomes = outcomes + n * per_iteration
         if steps:
             self.has_repeats = True
@@ -265,9 +269,9 @@ class CliffordCircuit(ProgramCircuit):
 
     def while_loop(self, condition: Any, body: Any, carried: Any) -> Any:
         """Refuse a loop of unknown length."""
-        raise self._has("a while_loop")
+        raise self._unsupported_error("a while_loop")
 
-    def _has(self, construct: str) -> CompileError:
+    def _unsupported_error(self, construct: str) -> CompileError:
         return CompileError(
             f"{self.where}: it has {construct}, and Stim gets programs of known length. Use "
             "bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
@@ -278,43 +282,43 @@ class CliffordCircuit(ProgramCircuit):
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
         if number is not None:
-            with self.allocations.part():
+            with self.allocations.enter_part():
                 return branches.functions[min(max(int(number), 0), last)]()
         parts: list[tuple[list[Any], int]] = []
-        before, place = self.fault, self._place
+        before, place = self.fault, self._position
         obstacle = CompileError(
             f"{self.where}: in a branch of a conditional, the program computes which branch, wire "
             "or probability it is. Compute it in front, for one conditional."
         )
 
-        def part(function: Callable[[], Any]) -> Callable[[], Any]:
+        def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
             def run() -> Any:
-                self._place = place
-                with self._inner(obstacle) as steps:
-                    results = self._after(before, lambda: (function(),))
-                parts.append((steps, self._n_outcomes_of_part))
+                self._position = place
+                with self._collect_steps(obstacle) as steps:
+                    results = self._run_part(before, lambda: (function(),))
+                parts.append((steps, self._n_part_outcomes))
                 return results
 
             return run
 
-        self.fault, result = run_chosen_branch(branches.map_functions(part))
-        self._place = place
-        if any(steps for steps, _ in parts) and not self._differs:
+        self.fault, result = run_chosen_branch(branches.map_functions(make_branch))
+        self._position = place
+        if any(steps for steps, _ in parts) and not self._has_varying_iterations:
             self._add_branches(branches.index, parts)
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
         used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:
-            self._add_controlled(index, [self._outcomes[number] for number in used], parts)
+            self._add_controlled_paulis(index, [self._outcomes[number] for number in used], parts)
             return
         most = max(count for _, count in parts)
         padded = [[*steps, *["MPAD 0"] * (most - count)] for steps, count in parts]
-        self._steps.append([self._operand(jnp.asarray(index)), padded])
-        self._place = self._place + most
+        self._steps.append([self._format_operand(jnp.asarray(index)), padded])
+        self._position = self._position + most
         self.n_outcomes += most
 
-    def _add_controlled(
+    def _add_controlled_paulis(
         self,
         index: Any,
         outcomes: Sequence[tuple[Any, int]],
@@ -322,16 +326,16 @@ class CliffordCircuit(ProgramCircuit):
     ) -> None:
         """Add Paulis that outcomes control, each by itself, which together are all branches."""
         every = list(itertools.product((0, 1), repeat=len(outcomes)))
-        if len(outcomes) > _MOST_OUTCOMES:
-            raise self._not_linear(f"it depends on more than {_MOST_OUTCOMES} outcomes")
+        if len(outcomes) > _MAX_OUTCOMES:
+            raise self._nonlinear_error(f"it depends on more than {_MAX_OUTCOMES} outcomes")
         numbers = evaluate_static(index, [outcome for outcome, _ in outcomes], every)
         assert numbers is not None
         paulis = []
         for steps, _ in parts:
             is_text = all(isinstance(step, str) for step in steps)
-            product = pauli_of("\n".join(steps)) if is_text else None
+            product = find_pauli_product("\n".join(steps)) if is_text else None
             if product is None:
-                raise self._not_linear("a branch does more than to multiply by Paulis")
+                raise self._nonlinear_error("a branch does more than to multiply by Paulis")
             paulis.append(product)
         of_values = dict(zip(every, (paulis[int(number)] for number in numbers), strict=True))
         always = of_values[every[0]]
@@ -341,13 +345,13 @@ class CliffordCircuit(ProgramCircuit):
             for factor in itertools.compress(by_outcome, values):
                 product = product ^ factor
             if product != always:
-                raise self._not_linear("its Paulis are no product of one for each outcome")
+                raise self._nonlinear_error("its Paulis are no product of one for each outcome")
         self._steps += [f"{pauli} {qubit}" for qubit, pauli in sorted(always)]
         for (_, number), product in zip(outcomes, by_outcome, strict=True):
             back = self.n_outcomes - number
             self._steps += [f"C{pauli} rec[-{back}] {qubit}" for qubit, pauli in sorted(product)]
 
-    def _not_linear(self, reason: str) -> CompileError:
+    def _nonlinear_error(self, reason: str) -> CompileError:
         return CompileError(
             f"{self.where}: outcomes decide a conditional, and {reason}, while Stim has Paulis on "
             "the condition of one outcome each. Write a conditional for each outcome, or use "
@@ -360,25 +364,25 @@ class CliffordCircuit(ProgramCircuit):
         """Return what is asked of one round of samples."""
         qubits: set[int] = set()
         for what in asked:
-            assert not isinstance(what, Snapshots)
+            assert not isinstance(what, ShadowSnapshots)
             if isinstance(what, Frequencies):
                 qubits.update(what.wires, what.signs)
             else:
                 qubits.update(range(len(self.wires)))
         measured = [f"M {' '.join(map(str, sorted(qubits)))}"] if qubits else []
         self._n_rounds += 1
-        packed = sampled(
+        packed = sample_program(
             [*self._steps, *measured],
             self.n_outcomes + len(qubits),
             sum(self.groups),
             jax.random.fold_in(self._key, self._n_rounds),
-            self._faults.checked(self._operands, self.fault),
+            self._faults.raise_faults(self._operands, self.fault),
             self.where,
         )
-        if self.packed is None:
-            self.packed = packed
+        if self.packed_outcomes is None:
+            self.packed_outcomes = packed
         place = {qubit: self.n_outcomes + number for number, qubit in enumerate(sorted(qubits))}
-        bits = lambda some: bits_of(packed, np.array([place[qubit] for qubit in some], int))
+        bits = lambda some: read_bits(packed, np.array([place[qubit] for qubit in some], int))
         sizes = np.array(self.groups)
         ones = jnp.ones(sizes.sum())
         return [

@@ -27,8 +27,8 @@ from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.runtime_checks import Faults
-from bellhop.circuits.ir.seeds import offer_seed_of, random_key
+from bellhop.circuits.ir.runtime_checks import FaultRecorder
+from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.measurement_registry import (
     measure_results,
@@ -69,13 +69,13 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
         CompileError: for what is no Clifford circuit.
     """
     where = call.where
-    offer_seed_of(device)
+    offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
-        key = random_key(row, *inputs)
-        faults = Faults(wires, where)
+        key = make_random_key(row, *inputs)
+        faults = FaultRecorder(wires, where)
 
-        def traced(n_bytes: int, repeats: bool) -> _TracedShot | None:
+        def trace_shot(n_bytes: int, repeats: bool) -> _TracedShot | None:
             record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
             made: Any = None
 
@@ -91,43 +91,43 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
                     key=key,
                     repeats=repeats,
                 )
-                leaves, tree = call.function.play(circuit, inputs)
-                results = _measured(call, circuit, leaves, tree)
+                leaves, tree = call.function.apply_to_circuit(circuit, inputs)
+                results = _measure(call, circuit, leaves, tree)
                 if circuit.needs_tapes:
                     return []
                 made = circuit, leaves, results
-                return [circuit.packed, circuit.fault, *results.values()]
+                return [circuit.packed_outcomes, circuit.fault, *results.take_values()]
 
             closed = jax.make_jaxpr(call.name_in_errors(run))(record)
             return None if made is None else _TracedShot(closed, *made)
 
-        once = traced(1, True)
+        once = trace_shot(1, True)
         if once is None:
             return None, (), None
         n_bytes = once.closed.out_avals[0].shape[1]
         if n_bytes > 1 and once.circuit.n_outcomes:
-            once = traced(n_bytes, True) or once
-        found = _of_all_shots(once.closed)
+            once = trace_shot(n_bytes, True) or once
+        found = _evaluate_all_shots(once.closed)
         if found is None and once.circuit.has_repeats:
             # Outcomes that a loop carries decide something behind it.
-            once = traced(n_bytes, False) or once
-            found = _of_all_shots(once.closed)
+            once = trace_shot(n_bytes, False) or once
+            found = _evaluate_all_shots(once.closed)
         if found is None:
             raise CompileError(
                 f"{where}: outcomes decide a branch, a wire or a probability, and not by "
                 "themselves alone. Use qml.device('lightning.qubit', wires=...)."
             )
         (_, fault, *values), (_, _, *are_of_shots) = found
-        values = _joined(once, values, are_of_shots, where)
-        results = faults.checked(once.results.finish(values), fault)
+        values = _combine_shots(once, values, are_of_shots, where)
+        results = faults.raise_faults(once.results.finish(values), fault)
         return results, once.leaves, once.results.tree
 
-    return call.results_of_rows(run_row)
+    return call.trace_rows(run_row)
 
 
-def _measured(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any) -> Results:
+def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any) -> Results:
     """Measure a circuit at its end; return its results."""
-    circuit.method = call.chosen_method(circuit, leaves)
+    circuit.method = call.choose_mcm_method(circuit, leaves)
     if circuit.method == SINGLE_BRANCH:
         raise CompileError(
             f"{call.where}: mcm_method={SINGLE_BRANCH!r} on default.clifford is not supported by "
@@ -136,16 +136,16 @@ def _measured(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tr
     circuit.is_at_end = True
     circuit.needs_tapes = any(map(needs_snapshots, leaves))
     statistics = [] if circuit.needs_tapes else measure_results(leaves, circuit)
-    if circuit.packed is None:
+    if circuit.packed_outcomes is None:
         circuit.sample([])
     return Results(statistics, tree, call.shots, circuit.precision, call.where)
 
 
 # Stands for what depends on the record of a shot.
-_OF_SHOT = object()
+_PER_SHOT = object()
 
 
-def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
+def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
     """Evaluate a jaxpr of one shot's record for all shots, whose records it returns first.
 
     Returns:
@@ -154,36 +154,36 @@ def _of_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
     """
     once: dict[int, Sequence[Any]] = {}
 
-    def evaluated(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        if any(operand is _OF_SHOT for operand in operands):
-            return [_OF_SHOT] * len(eqn.outvars)
+    def evaluate_equation(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        if any(operand is _PER_SHOT for operand in operands):
+            return [_PER_SHOT] * len(eqn.outvars)
         once[id(eqn)] = bind_equation(eqn, *operands)
         return once[id(eqn)]
 
-    def of_one(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+    def evaluate_shot_equation(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         return once[id(eqn)] if id(eqn) in once else bind_equation(eqn, *operands)
 
-    found = interpret_with(closed, lambda _: evaluated, _OF_SHOT)
-    are_of_shots = [value is _OF_SHOT for value in found]
+    found = interpret_with(closed, lambda _: evaluate_equation, _PER_SHOT)
+    are_of_shots = [value is _PER_SHOT for value in found]
     if are_of_shots[0]:
         return None
-    values_of = lambda record: interpret_with(closed, lambda _: of_one, record)
+    values_of = lambda record: interpret_with(closed, lambda _: evaluate_shot_equation, record)
     if any(are_of_shots):
         of_shot = lambda record: [*compress(values_of(record), are_of_shots)]
         each = iter(jax.vmap(of_shot)(found[0]))
-        found = [next(each) if value is _OF_SHOT else value for value in found]
+        found = [next(each) if value is _PER_SHOT else value for value in found]
     return found, are_of_shots
 
 
-def _joined(
-    once: _TracedShot, values: Sequence[Any], are_of_shots: Sequence[bool], where: str
+def _combine_shots(
+    once: _TracedShot, values: Sequence[Any], is_per_shot: Sequence[bool], where: str
 ) -> list[Any]:
     """Return the values of a circuit's statistics, of the values of each shot where they are."""
     groups = once.circuit.groups
     ends = np.cumsum(groups)
 
-    def of_one(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
-        size = sum(groups) if statistic.is_of_shots else len(groups)
+    def combine_value(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
+        size = sum(groups) if statistic.is_per_shot else len(groups)
         if not is_of_record:
             return jnp.broadcast_to(value, (size, *value.shape[1:]))
         if is_measurement(leaf) and leaf.mv is None:
@@ -192,14 +192,14 @@ def _joined(
                 "beside it, and combine the samples."
             )
         each = value[:, 0]
-        if statistic.is_of_shots:
+        if statistic.is_per_shot:
             return each
         parts = zip(ends - groups, ends, strict=True)
         return jnp.stack([jnp.mean(each[start:end], axis=0) for start, end in parts])
 
-    found = iter(zip(values, are_of_shots, strict=True))
+    found = iter(zip(values, is_per_shot, strict=True))
     return [
-        of_one(*next(found), statistic, leaf)
+        combine_value(*next(found), statistic, leaf)
         for statistic, leaf in zip(once.results.statistics, once.leaves, strict=True)
         for _ in jax.tree.leaves(statistic.values)
     ]

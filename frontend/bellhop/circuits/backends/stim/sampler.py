@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.callbacks.pure_callback import PureCallback
-from bellhop.circuits.backends.stim.stim_gates import stim
+from bellhop.circuits.backends.stim.stim_gates import import_stim
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.errors import CircuitError
 
@@ -22,7 +22,7 @@ from bellhop.errors import CircuitError
 Step = str | list[Any]
 
 
-def sampled(
+def sample_program(
     steps: Sequence[Step],
     n_outcomes: int,
     shots: int,
@@ -45,7 +45,7 @@ def sampled(
     return call(jax.random.key_data(key), *operands)
 
 
-def bits_of(packed: Any, places: Any) -> Any:
+def read_bits(packed: Any, places: Any) -> Any:
     """Return outcomes by their numbers, of one shot or of a row for each."""
     return (packed[..., places >> 3] >> jnp.asarray(places & 7, jnp.uint8)) & 1
 
@@ -61,7 +61,7 @@ class StimSampler(BuiltinFunction):
         where, steps, shots = self.arguments
         values = [operand.item() for operand in operands]
         try:
-            circuit, reference = _parsed(_text(json.loads(steps), values))
+            circuit, reference = _parse_program(_render_program(json.loads(steps), values))
         except ValueError as error:
             raise CircuitError(f"{where}: Stim refuses a number of the program: {error}") from None
         high, low = map(int, key)
@@ -69,14 +69,17 @@ class StimSampler(BuiltinFunction):
         return sampler.sample(int(shots), bit_packed=True)
 
 
-def _text(steps: Sequence[Step], values: Sequence[Any]) -> str:
+def _render_program(steps: Sequence[Step], values: Sequence[Any]) -> str:
     lines = [
-        _line(step, values) if isinstance(step, str) else _chosen(step, values) for step in steps
+        _substitute_placeholders(step, values)
+        if isinstance(step, str)
+        else _render_branch(step, values)
+        for step in steps
     ]
     return "\n".join(lines)
 
 
-def _line(line: str, values: Sequence[Any]) -> str:
+def _substitute_placeholders(line: str, values: Sequence[Any]) -> str:
     first, *others = line.split("$")
     for other in others:
         digits = len(other) - len(other.lstrip("0123456789"))
@@ -84,15 +87,15 @@ def _line(line: str, values: Sequence[Any]) -> str:
     return first
 
 
-def _chosen(step: list[Any], values: Sequence[Any]) -> str:
+def _render_branch(step: list[Any], values: Sequence[Any]) -> str:
     operand, branches = step
     # As a conditional of JAX's does with a number out of range.
-    number = min(max(int(_line(operand, values)), 0), len(branches) - 1)
-    return _text(branches[number], values)
+    number = min(max(int(_substitute_placeholders(operand, values)), 0), len(branches) - 1)
+    return _render_program(branches[number], values)
 
 
 @functools.lru_cache(64)
-def _parsed(text: str) -> tuple[Any, np.ndarray]:
+def _parse_program(text: str) -> tuple[Any, np.ndarray]:
     """Return a circuit, and one sample without noise, which sampling starts from."""
-    circuit = stim().Circuit(text)
+    circuit = import_stim().Circuit(text)
     return circuit, circuit.reference_sample()

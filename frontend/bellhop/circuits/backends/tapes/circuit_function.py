@@ -21,8 +21,8 @@ from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.backends.tapes.template import Template
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.config import CircuitConfig
-from bellhop.circuits.ir.diff_method import BY_DIFFERENCES
-from bellhop.circuits.ir.precision import is_in_single_precision
+from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
+from bellhop.circuits.ir.precision import has_single_precision
 from bellhop.circuits.measure.result_types import ProcessResult
 from bellhop.errors import CompileError
 
@@ -32,7 +32,7 @@ _locks_lock = threading.Lock()
 
 _SHADOWS = (qml.measurements.ClassicalShadowMP, qml.measurements.ShadowExpvalMP)
 
-_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
+_EXECUTE_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "grad_on_execution")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class CircuitFunction:
         operands: the types of those that stand in the template.
         results: of a tape, one group of shots after another.
         is_seeded: whether an operand more is a seed.
-        by: the operands that it is differentiated by.
+        perturbed_operands: the operands that it is differentiated by.
         order: of the highest derivative that it returns after the results.
         method: PennyLane's ``diff_method``, where there is one.
     """
@@ -59,7 +59,7 @@ class CircuitFunction:
     operands: tuple[jax.ShapeDtypeStruct, ...]
     results: tuple[ProcessResult, ...]
     is_seeded: bool
-    by: tuple[int, ...] = ()
+    perturbed_operands: tuple[int, ...] = ()
     order: int = 0
     method: Any = None
 
@@ -67,30 +67,32 @@ class CircuitFunction:
     def __name__(self) -> str:
         return str(self.config.function.__name__)
 
-    def example(self) -> qml.tape.QuantumScript:
+    def make_example_tape(self) -> qml.tape.QuantumScript:
         """Return a tape of numbers that are as good as others."""
         # No numbers are meant: amplitudes of zero have no norm.
         with np.errstate(all="ignore"):
-            return self.template.example([np.zeros(x.shape, x.dtype) for x in self.operands])
+            return self.template.make_example_tape(
+                [np.zeros(x.shape, x.dtype) for x in self.operands]
+            )
 
     def check_allocations(self) -> None:
         """Refuse a circuit that allocates what it cannot have."""
-        if not any(Allocations.is_allocation(part.made) for part in self.template.parts):
+        if not any(Allocations.is_allocation(part.prototype) for part in self.template.parts):
             return
         try:
-            self.example()
+            self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
                 f"{self.where}: the wires that it allocates are not to be had: {error}. Give the "
                 "device more wires, and use each between qml.allocate and qml.deallocate."
             ) from error
 
-    def differentiated(self, by: Sequence[int], method: Any) -> "CircuitFunction":
+    def differentiate(self, operands: Sequence[int], method: Any) -> "CircuitFunction":
         """Return the function that returns derivatives of one order more."""
-        every = tuple(sorted({*self.by, *by}))
-        return replace(self, by=every, order=self.order + 1, method=method)
+        every = tuple(sorted({*self.perturbed_operands, *operands}))
+        return replace(self, perturbed_operands=every, order=self.order + 1, method=method)
 
-    def leading(self, operands: Sequence[Any]) -> tuple[int, ...]:
+    def get_leading_axes(self, operands: Sequence[Any]) -> tuple[int, ...]:
         """Return the axes of rows that operands have in front."""
         if not operands:
             return ()
@@ -103,32 +105,38 @@ class CircuitFunction:
         """Execute the circuit, for each row where operands have leading axes."""
         leaves = list(operands)
         seed = leaves.pop() if self.is_seeded else None
-        rows = self.leading(operands)
+        rows = self.get_leading_axes(operands)
         flat = [
             np.reshape(leaf, (math.prod(rows), *like.shape))
             for leaf, like in zip(leaves, self.operands, strict=True)
         ]
         # Without operands there is one row.
         flat = flat or [np.zeros(math.prod(rows))]
-        with _alone(self.device), _seeded(self.device, seed), qml.QueuingManager.stop_recording():
-            results = self._differentiated(flat) if self.order else self._values(flat)
+        with (
+            _lock_device(self.device),
+            _seed_device(self.device, seed),
+            qml.QueuingManager.stop_recording(),
+        ):
+            results = (
+                self._execute_with_derivatives(flat) if self.order else self._execute_rows(flat)
+            )
         return [result.reshape((*rows, *result.shape[1:])) for result in results]
 
-    def _values(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _execute_rows(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Execute a tape for each row of the operands; return the results, with rows first."""
         n_rows = len(operands[0])
-        tapes = [self._tape([each[row] for each in operands]) for row in range(n_rows)]
-        values = self._executed(tapes, interface=None, diff_method=None)
-        columns = zip(*map(self._in_order, values), strict=True)
+        tapes = [self._make_tape([each[row] for each in operands]) for row in range(n_rows)]
+        values = self._execute(tapes, interface=None, diff_method=None)
+        columns = zip(*map(self._flatten_results, values), strict=True)
         return [
-            np.stack([result.read(value) for value in column])
+            np.stack([result.read_array(value) for value in column])
             for result, column in zip(self.results, columns, strict=True)
         ]
 
-    def _differentiated(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _execute_with_derivatives(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the results of a tape for each row, and derivatives of all numbers in them."""
         n_rows = len(operands[0])
-        sizes = [math.prod(self.operands[number].shape) for number in self.by]
+        sizes = [math.prod(self.operands[number].shape) for number in self.perturbed_operands]
         starts = np.cumsum([0, *sizes])
 
         # PennyLane loses the second derivatives of several results: they come out zero.
@@ -138,35 +146,40 @@ class CircuitFunction:
             tapes: list[Any] = []
             for row in range(n_rows):
                 values = [each[row] for each in operands]
-                for number, start, size in zip(self.by, starts, sizes, strict=False):
+                for number, start, size in zip(
+                    self.perturbed_operands, starts, sizes, strict=False
+                ):
                     shape = self.operands[number].shape
                     values[number] = (
                         qml.math.reshape(parameters[row, start : start + size], shape)
                         if shape
                         else parameters[row, start]
                     )
-                tape = self._tape(values)
+                tape = self._make_tape(values)
                 if n_parts == 1:
                     tapes.append(tape)
                 else:
                     tapes += [tape.copy(measurements=[part]) for part in tape.measurements]
-            found = self._executed(
+            found = self._execute(
                 tapes,
                 interface="autograd",
                 diff_method=self.method,
                 max_diff=self.order,
-                gradient_kwargs=self._gradient_kwargs(),
+                gradient_kwargs=self._get_gradient_kwargs(),
             )
             flat = [
-                [qml.math.reshape(value, (-1,)) for value in self._joined(found[i : i + n_parts])]
+                [
+                    qml.math.reshape(value, (-1,))
+                    for value in self._join_part_results(found[i : i + n_parts])
+                ]
                 for i in range(0, len(found), n_parts)
             ]
             return qml.math.stack([qml.math.concatenate(row) for row in flat])
 
-        columns = [np.reshape(operands[number], (n_rows, -1)) for number in self.by]
+        columns = [np.reshape(operands[number], (n_rows, -1)) for number in self.perturbed_operands]
         parameters = np.concatenate(columns, axis=1).astype(float)
         *ends, m = np.cumsum([math.prod(result.shape) for result in self.results])
-        flat, *derivatives = with_derivatives(function, parameters, m, self.order)
+        flat, *derivatives = evaluate_derivatives(function, parameters, m, self.order)
         values = [
             part.reshape(n_rows, *result.shape).astype(result.dtype)
             for part, result in zip(np.split(flat, ends, axis=1), self.results, strict=True)
@@ -174,21 +187,21 @@ class CircuitFunction:
         real = np.result_type(*(result.dtype for result in self.results))
         return [*values, *(derivative.astype(real) for derivative in derivatives)]
 
-    def _gradient_kwargs(self) -> dict[str, Any]:
+    def _get_gradient_kwargs(self) -> dict[str, Any]:
         """Return the options of the QNode's method."""
         given = dict(self.config.gradient_kwargs)
-        if is_in_single_precision(self.device) and self.config.diff_method in BY_DIFFERENCES:
+        if has_single_precision(self.device) and self.config.diff_method in DIFFERENCE_METHODS:
             # Over PennyLane's own step there is little but rounding.
             return {"h": finite_diff_step(np.complex64), **given}
         return given
 
-    def _tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
+    def _make_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
         """Return a tape with the values of operands; its shadows have bases of their own."""
-        tape = self.template.tape(values)
-        measured = list(map(self._with_new_bases, tape.measurements))
+        tape = self.template.make_tape(values)
+        measured = list(map(self._draw_shadow_bases, tape.measurements))
         return tape.copy(measurements=measured)
 
-    def _with_new_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
+    def _draw_shadow_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or user_seed(process) is not None:
             return process
@@ -199,9 +212,9 @@ class CircuitFunction:
         drawn.seed = int(generator.integers(2**30))
         return drawn
 
-    def _executed(self, tapes: Sequence[Any], **options: Any) -> Any:
+    def _execute(self, tapes: Sequence[Any], **options: Any) -> Any:
         given = self.config.execute_kwargs
-        options |= {name: given[name] for name in _OPTIONS if name in given}
+        options |= {name: given[name] for name in _EXECUTE_OPTIONS if name in given}
         return qml.execute(
             tapes,
             self.device,
@@ -210,15 +223,15 @@ class CircuitFunction:
             **options,
         )
 
-    def _joined(self, parts: Sequence[Any]) -> list[Any]:
+    def _join_part_results(self, parts: Sequence[Any]) -> list[Any]:
         """Return the results of the tapes that stand for one, as those of the one."""
         if len(parts) == 1:
-            return self._in_order(parts[0])
+            return self._flatten_results(parts[0])
         if not self.template.shots.has_partitioned_shots:
             return list(parts)
         return [value for group in zip(*parts, strict=True) for value in group]
 
-    def _in_order(self, values: Any) -> list[Any]:
+    def _flatten_results(self, values: Any) -> list[Any]:
         """Return the results of a tape one after another, as ``results`` has them."""
         groups = values if self.template.shots.has_partitioned_shots else (values,)
         if len(self.template.measured) == 1:
@@ -227,7 +240,7 @@ class CircuitFunction:
 
 
 @contextlib.contextmanager
-def _alone(device: qml.devices.Device) -> Iterator[None]:
+def _lock_device(device: qml.devices.Device) -> Iterator[None]:
     with _locks_lock:
         lock = _locks.setdefault(device, threading.RLock())
     with lock:
@@ -235,7 +248,7 @@ def _alone(device: qml.devices.Device) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _seeded(device: qml.devices.Device, seed: Any) -> Iterator[None]:
+def _seed_device(device: qml.devices.Device, seed: Any) -> Iterator[None]:
     """Let a device draw from the program's seed, where it draws from a generator of NumPy's."""
     own = getattr(device, "_rng", None)
     if seed is None or not isinstance(own, np.random.Generator):
@@ -254,7 +267,7 @@ def _seeded(device: qml.devices.Device, seed: Any) -> Iterator[None]:
 Function = Callable[[Any], Any]
 
 
-def with_derivatives(
+def evaluate_derivatives(
     function: Function, parameters: np.ndarray, m: int, order: int
 ) -> list[np.ndarray]:
     """Return the results of a function, and their derivatives up to an order.
@@ -268,7 +281,7 @@ def with_derivatives(
     n_tapes, n = parameters.shape
     sizes = [m * n**k for k in range(order + 1)]
     for size in sizes[:-1]:
-        function = _with_jacobian_of_last(function, size)
+        function = _append_jacobian(function, size)
     # PennyLane leaves the boxes of lower orders around results.
     flat = np.asarray(getval(function(parameters)), float)
     return [
@@ -277,10 +290,10 @@ def with_derivatives(
     ]
 
 
-def _with_jacobian_of_last(function: Function, size: int) -> Function:
+def _append_jacobian(function: Function, size: int) -> Function:
     """Return a function whose results are followed by the derivatives of the last ones."""
 
-    def both(parameters: Any) -> Any:
+    def evaluate_both(parameters: Any) -> Any:
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []
@@ -291,4 +304,4 @@ def _with_jacobian_of_last(function: Function, size: int) -> Function:
         jacobian = qml.math.reshape(qml.math.stack(rows, axis=1), (n_tapes, -1))
         return qml.math.concatenate([values, jacobian], axis=1)
 
-    return both
+    return evaluate_both

@@ -22,7 +22,7 @@ from jax.core import ShapedArray
 from bellhop.callbacks.callback_type import Pure
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.circuits.backends.tapes.circuit_function import CircuitFunction
-from bellhop.circuits.backends.tapes.diff_methods import method_of_order
+from bellhop.circuits.backends.tapes.diff_methods import choose_method
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.errors import DifferentiableCompileError
 
@@ -55,14 +55,16 @@ class _DeviceCall(Pure):
                     f"{function.where}: it is differentiated by complex parameters of its "
                     "operations, which devices do not do. Use gates with angles."
                 )
-        method = method_of_order(function, function.order + 1, {*function.by, *by})
-        differentiated = function.differentiated(by, method)
-        lead = function.leading(primals)
-        all_results = self.primitive.bind(*primals, target=_target_of(target, differentiated, lead))
+        method = choose_method(function, function.order + 1, {*function.perturbed_operands, *by})
+        differentiated = function.differentiate(by, method)
+        lead = function.get_leading_axes(primals)
+        all_results = self.primitive.bind(
+            *primals, target=_make_derivative_target(target, differentiated, lead)
+        )
         n_values = len(function.results)
         values, derivatives = all_results[:n_values], all_results[n_values:]
         shapes = [operand.shape for operand in function.operands]
-        columns = _columns(shapes, differentiated.by, by)
+        columns = _find_columns(shapes, differentiated.perturbed_operands, by)
         direction = jnp.concatenate(
             [
                 jnp.reshape(tangents[number], (*lead, math.prod(shapes[number]))).astype(
@@ -72,15 +74,17 @@ class _DeviceCall(Pure):
             ],
             axis=-1,
         )
-        moved = [_along(derivative[..., columns], direction) for derivative in derivatives]
+        moved = [
+            _contract_direction(derivative[..., columns], direction) for derivative in derivatives
+        ]
         # What this call returns has only the columns of what it was differentiated by before.
-        mine = _columns(shapes, differentiated.by, function.by)
+        mine = _find_columns(shapes, differentiated.perturbed_operands, function.perturbed_operands)
         lower = [
-            _restricted(derivative, mine, order)
+            _take_columns(derivative, mine, order)
             for order, derivative in enumerate(derivatives[: function.order], 1)
         ]
         tangents_of_lower = [
-            _restricted(each, mine, order) for order, each in enumerate(moved[1:], 1)
+            _take_columns(each, mine, order) for order, each in enumerate(moved[1:], 1)
         ]
         ends = np.cumsum([math.prod(result.shape) for result in function.results])[:-1]
         tangents_of_values = [
@@ -100,13 +104,13 @@ def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any
     return DEVICE_CALL.call(function, operands, {}, results, vmap_method="broadcast_all")
 
 
-def _target_of(
+def _make_derivative_target(
     target: CallbackTarget, function: CircuitFunction, lead: tuple[int, ...]
 ) -> CallbackTarget:
     """Return a target like another, of a function that returns derivatives."""
     values = target.result_avals[: len(function.results)]
     real = np.result_type(*(aval.dtype for aval in values))
-    n = sum(math.prod(function.operands[number].shape) for number in function.by)
+    n = sum(math.prod(function.operands[number].shape) for number in function.perturbed_operands)
     m = sum(math.prod(result.shape) for result in function.results)
     derivatives = [
         ShapedArray((*lead, m, *[n] * order), real) for order in range(1, function.order + 1)
@@ -116,7 +120,7 @@ def _target_of(
     return replace(target, function=function, result_avals=avals, out_tree=tree)
 
 
-def _columns(
+def _find_columns(
     shapes: Sequence[tuple[int, ...]], every: Sequence[int], chosen: Sequence[int]
 ) -> np.ndarray:
     """Return where the numbers of chosen operands stand among those of all of ``every``."""
@@ -125,14 +129,14 @@ def _columns(
     return np.flatnonzero(is_chosen)
 
 
-def _along(derivative: Any, direction: Any) -> Any:
+def _contract_direction(derivative: Any, direction: Any) -> Any:
     """Return a derivative in a direction: the sum over the last axis; leading axes are shared."""
     inner = derivative.ndim - direction.ndim
     aligned = jnp.reshape(direction, (*direction.shape[:-1], *[1] * inner, direction.shape[-1]))
     return jnp.sum(derivative * aligned, axis=-1)
 
 
-def _restricted(derivative: Any, columns: np.ndarray, order: int) -> Any:
+def _take_columns(derivative: Any, columns: np.ndarray, order: int) -> Any:
     """Return a derivative by some of the columns that it has: in the last axes, one an order."""
     for axis in range(derivative.ndim - order, derivative.ndim):
         derivative = jnp.take(derivative, columns, axis=axis)

@@ -11,14 +11,14 @@ from bellhop.circuits.backends.tapes.circuit_function import CircuitFunction
 from bellhop.errors import DifferentiableCompileError
 
 # What devices compute by themselves, and once.
-_OF_DEVICES = ("adjoint", "device")
+_DEVICE_METHODS = ("adjoint", "device")
 # Of no use a second time: the errors of the first one would be divided by a small number.
-_ONCE = ("finite-diff", "spsa")
+_FIRST_ORDER_METHODS = ("finite-diff", "spsa")
 # PennyLane through autograd loses the third derivative: it comes out zero.
-_HIGHEST_ORDER = 2
+_MAX_ORDER = 2
 
 
-def method_of_order(circuit: CircuitFunction, order: int, by: Collection[int]) -> Any:
+def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int]) -> Any:
     """Return PennyLane's ``diff_method`` for derivatives of some order by some operands.
 
     Raises:
@@ -26,7 +26,7 @@ def method_of_order(circuit: CircuitFunction, order: int, by: Collection[int]) -
     """
     for result in circuit.results:
         if not (result.has_shift_rule and jnp.issubdtype(result.dtype, jnp.floating)):
-            raise _error(
+            raise _make_error(
                 circuit,
                 f"it returns {type(result.process).__name__} and is differentiated, which the "
                 f"device {circuit.device.name} cannot be asked for",
@@ -34,9 +34,11 @@ def method_of_order(circuit: CircuitFunction, order: int, by: Collection[int]) -
             )
     asked = circuit.config.pennylane_diff_method
     if asked is None:
-        raise _error(circuit, "it is differentiated, and its diff_method is None", "Set another.")
+        raise _make_error(
+            circuit, "it is differentiated, and its diff_method is None", "Set another."
+        )
     if asked == "backprop":
-        raise _error(
+        raise _make_error(
             circuit,
             f"it is differentiated, and diff_method='backprop' goes through {circuit.device.name}, "
             "which runs outside of the program",
@@ -44,36 +46,39 @@ def method_of_order(circuit: CircuitFunction, order: int, by: Collection[int]) -
         )
     if asked in ("hadamard", qml.gradients.hadamard_grad):
         _check_hadamard(circuit, order)
-    if order > _HIGHEST_ORDER:
-        raise _error(
+    if order > _MAX_ORDER:
+        raise _make_error(
             circuit,
             f"it is differentiated {order} times, and PennyLane differentiates what it runs on "
             f"{circuit.device.name} twice at most",
             "Use lightning.qubit or default.qubit, or jax.custom_jvp with a rule of your own.",
         )
-    method = _of_device(circuit, asked)
+    method = _choose_device_method(circuit, asked)
     if order == 1:
         return method
     if asked == "best":
         method = "parameter-shift"
-    if method not in (*_OF_DEVICES, *_ONCE):
+    if method not in (*_DEVICE_METHODS, *_FIRST_ORDER_METHODS):
         if method == "parameter-shift":
-            _check_shift_rules(circuit, by)
+            _check_shift_rules(circuit, operands)
         return method
-    raise _error(
+    raise _make_error(
         circuit,
         f"it is differentiated more than once, and diff_method='{asked}' does so once",
         "Use diff_method='parameter-shift'.",
     )
 
 
-def _check_shift_rules(circuit: CircuitFunction, by: Collection[int]) -> None:
+def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
     """Raise for an operation that shifts differentiate by finite differences, which do so once."""
     for part in circuit.template.parts:
-        if getattr(part.made, "grad_method", None) == "F" and not set(by).isdisjoint(part.operands):
-            raise _error(
+        if getattr(part.prototype, "grad_method", None) == "F" and not set(operands).isdisjoint(
+            part.operands
+        ):
+            raise _make_error(
                 circuit,
-                f"it is differentiated more than once, and {part.made.name} has no parameter-shift "
+                f"it is differentiated more than once, and {part.prototype.name} has no "
+                f"parameter-shift "
                 "rule: PennyLane would take finite differences of finite differences",
                 "Use operations that have one.",
             )
@@ -82,7 +87,7 @@ def _check_shift_rules(circuit: CircuitFunction, by: Collection[int]) -> None:
 def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
     """Raise for what PennyLane's Hadamard tests do not differentiate."""
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
-        raise _error(
+        raise _make_error(
             circuit,
             "it measures var and is differentiated by diff_method='hadamard', which Hadamard tests "
             "do not",
@@ -90,37 +95,37 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
         )
     mode = circuit.config.gradient_kwargs.get("mode", "standard")
     if order > 1 and "direct" not in mode:
-        raise _error(
+        raise _make_error(
             circuit,
             f"it is differentiated more than once by diff_method='hadamard' in its mode '{mode}'",
             "Use gradient_kwargs={'mode': 'direct'}, or diff_method='parameter-shift'.",
         )
 
 
-def _of_device(circuit: CircuitFunction, asked: Any) -> Any:
+def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
     """Return the device's own method where it is meant, and what was asked for where it is not.
 
     Raises:
         DifferentiableCompileError: for a method that the device does not have.
     """
-    if asked not in ("best", *_OF_DEVICES):
-        return asked
-    device, tape = circuit.device, circuit.example()
+    if requested not in ("best", *_DEVICE_METHODS):
+        return requested
+    device, tape = circuit.device, circuit.make_example_tape()
     # The best may be to differentiate what the device computes, which is not in the program.
-    for method in (asked, "device") if asked == "best" else (asked,):
+    for method in (requested, "device") if requested == "best" else (requested,):
         config = ExecutionConfig(gradient_method=method, interface="autograd")
         if device.supports_derivatives(config, tape):
             found = device.setup_execution_config(config, tape).gradient_method
-            if found in _OF_DEVICES:
+            if found in _DEVICE_METHODS:
                 return found
-    if asked == "best":
+    if requested == "best":
         return "parameter-shift"
-    raise _error(
+    raise _make_error(
         circuit,
-        f"it is differentiated, and {circuit.device.name} has no diff_method='{asked}' for it",
+        f"it is differentiated, and {circuit.device.name} has no diff_method='{requested}' for it",
         "Use diff_method='best' or 'parameter-shift'.",
     )
 
 
-def _error(circuit: CircuitFunction, what: str, instead: str) -> DifferentiableCompileError:
-    return DifferentiableCompileError(f"{circuit.where}: {what}. {instead}")
+def _make_error(circuit: CircuitFunction, problem: str, instead: str) -> DifferentiableCompileError:
+    return DifferentiableCompileError(f"{circuit.where}: {problem}. {instead}")

@@ -17,8 +17,8 @@ from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.memory import check_state_fits
-from bellhop.circuits.ir.seeds import offer_seed_of, random_key
-from bellhop.circuits.measure.result_types import result_of
+from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
+from bellhop.circuits.measure.result_types import find_result
 
 
 def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
@@ -36,15 +36,15 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
     """
     config, where, shots = call.config, call.where, call.shots
     if shots.total:
-        offer_seed_of(device)
+        offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
         recorded = TemplateCircuit(where, rows, device.wires)
-        leaves, tree = call.function.play(recorded, inputs)
+        leaves, tree = call.function.apply_to_circuit(recorded, inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
         template = Template(
             tuple(recorded.steps),
-            tuple(map(recorded.measured, processes)),
+            tuple(map(recorded.make_measurement_part, processes)),
             qml.measurements.Shots(shots.copies if shots.is_vector else shots.total or None),
             device.wires,
         )
@@ -54,7 +54,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
             check_state_fits(template.n_wires, where, amplitude=amplitude)
         groups = shots.copies or (None,)
         results = [
-            [result_of(process, device, template.n_wires, group, where) for process in processes]
+            [find_result(process, device, template.n_wires, group, where) for process in processes]
             for group in groups
         ]
         function = CircuitFunction(
@@ -68,12 +68,12 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
         )
         function.check_allocations()
         if shots.total:
-            operands.append(jax.random.key_data(random_key(*operands, row)))
+            operands.append(jax.random.key_data(make_random_key(*operands, row)))
         values = iter(call_circuit(function, operands))
 
         def copy(group: Sequence[Any]) -> Any:
             finished = iter(
-                [recorded.precision.of(result.finish(next(values))) for result in group]
+                [recorded.precision.cast_result(result.finish(next(values))) for result in group]
             )
             return jax.tree.unflatten(
                 tree,
@@ -83,4 +83,4 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
         copies = tuple(map(copy, results))
         return copies if shots.is_vector else copies[0], leaves, tree
 
-    return call.results_of_rows(run_row)
+    return call.trace_rows(run_row)

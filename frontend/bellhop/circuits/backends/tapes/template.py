@@ -21,10 +21,10 @@ from bellhop.errors import CircuitError
 
 
 @dataclass(frozen=True)
-class ComputedWire:
+class WirePlaceholder:
     """A wire that the program computes: the number of an operand."""
 
-    number: int
+    operand: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,40 +32,40 @@ class TemplatePart:
     """An operation, or a measurement process.
 
     Attributes:
-        made: with zeros in the place of what the program computes.
+        prototype: with zeros in the place of what the program computes.
         operator: what makes it.
         operands: the numbers of those that it is made of, beside wires.
     """
 
-    made: Any
+    prototype: Any
     operator: TracedOperator
     operands: tuple[int, ...]
 
     @classmethod
-    def of(cls, made: Any, operand: Callable[[Any], int]) -> "TemplatePart":
+    def from_object(cls, made: Any, operand: Callable[[Any], int]) -> "TemplatePart":
         """Return the part of a template for an operation or measurement process.
 
         Args:
             made: it, with tracers for what the program computes, but for wires.
             operand: takes an array, and returns the number of the operand that it becomes.
         """
-        operator, values = TracedOperator.of(made, jax.Array)
+        operator, values = TracedOperator.partition(made, jax.Array)
         zeros = [np.zeros(value.shape, value.dtype) for value in values]
         return cls(operator.with_values(zeros), operator, tuple(map(operand, values)))
 
     def with_values(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
         """Return it with the values of operands, on any of the wires ``free`` where there are."""
         if not self.operands:
-            return _on_wires(self.made, values, free)
+            return _map_wires(self.prototype, values, free)
         given = self.operator.with_values([values[number] for number in self.operands])
-        made = _on_wires(given, values, free)
+        made = _map_wires(given, values, free)
         if isinstance(made, qml.ops.Conditional):
             return ConditionalOperation(made.meas_val, made.base)
         return made
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class BranchChoice:
     """One of several branches.
 
     Attributes:
@@ -77,7 +77,7 @@ class Choice:
     branches: tuple[tuple["Step", ...], ...]
 
 
-Step = TemplatePart | Choice
+Step = TemplatePart | BranchChoice
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +96,13 @@ class Template:
     shots: Any
     device_wires: Any = None
 
-    def example(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
+    def make_example_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
         """Return a tape with values of operands, on wires that are as good as others."""
-        return self.tape(values, self.device_wires or ())
+        return self.make_tape(values, self.device_wires or ())
 
-    def tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
+    def make_tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
         """Return a tape with the values of operands; computed wires are any of ``free``, if any."""
-        operations = _chosen(self.steps, values, free)
+        operations = _select_operations(self.steps, values, free)
         measurements = [each.with_values(values, free) for each in self.measured]
         tape = qml.tape.QuantumScript(operations, measurements, shots=self.shots)
         if not any(map(Allocations.is_allocation, tape.operations)):
@@ -116,15 +116,15 @@ class Template:
     @property
     def parts(self) -> list[TemplatePart]:
         """The operations, those of all branches."""
-        return _parts(self.steps)
+        return _flatten_parts(self.steps)
 
     @property
     def n_wires(self) -> int:
         """How many wires there are: the device's, or those that may be used."""
         if self.device_wires:
             return len(self.device_wires)
-        operations = [part.made for part in self.parts]
-        used = [*operations, *(each.made for each in self.measured)]
+        operations = [part.prototype for part in self.parts]
+        used = [*operations, *(each.prototype for each in self.measured)]
         named = {wire for each in used for wire in each.wires if not isinstance(wire, DynamicWire)}
         return len(named) + Allocations.count_needed(operations)
 
@@ -144,15 +144,15 @@ class ConditionalOperation(qml.ops.Conditional):
 ConditionalOperation.__name__ = qml.ops.Conditional.__name__
 
 
-def _on_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
+def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
     """Return an operation or measurement on the wires that operands say, or on free ones."""
-    computed = [wire for wire in made.wires if isinstance(wire, ComputedWire)]
+    computed = [wire for wire in made.wires if isinstance(wire, WirePlaceholder)]
     if not computed:
         return made
     if free:
         found = dict(zip(computed, (w for w in free if w not in made.wires), strict=False))
         return made.map_wires(found)
-    found = {wire: int(values[wire.number]) for wire in computed}
+    found = {wire: int(values[wire.operand]) for wire in computed}
     wires = [found.get(wire, wire) for wire in made.wires]
     if len(set(wires)) < len(wires) and not isinstance(made, qml.ops.CompositeOp):
         raise CircuitError(
@@ -162,37 +162,39 @@ def _on_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
     return made.map_wires(found)
 
 
-def with_computed_wires(made: Any, operand: Callable[[Any], int]) -> Any:
+def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
     """Return an operation or measurement with placeholders for the wires that are computed.
 
     Args:
         made: it.
         operand: takes a wire, and returns the number of the operand that it becomes.
     """
-    found = {wire: ComputedWire(operand(wire)) for wire in made.wires if is_dynamic(wire)}
+    found = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
     if not found:
         return made
     with qml.QueuingManager.stop_recording():
         return made.map_wires(found)
 
 
-def _chosen(steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]) -> list[Any]:
+def _select_operations(
+    steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]
+) -> list[Any]:
     operations = []
     for step in steps:
-        if isinstance(step, Choice):
+        if isinstance(step, BranchChoice):
             # As a conditional of JAX's does with a number out of range.
             number = min(max(int(values[step.index]), 0), len(step.branches) - 1)
-            operations += _chosen(step.branches[number], values, free)
+            operations += _select_operations(step.branches[number], values, free)
         else:
             operations.append(step.with_values(values, free))
     return operations
 
 
-def _parts(steps: Sequence[Step]) -> list[TemplatePart]:
+def _flatten_parts(steps: Sequence[Step]) -> list[TemplatePart]:
     parts = []
     for step in steps:
-        if isinstance(step, Choice):
-            parts += [part for branch in step.branches for part in _parts(branch)]
+        if isinstance(step, BranchChoice):
+            parts += [part for branch in step.branches for part in _flatten_parts(branch)]
         else:
             parts.append(step)
     return parts

@@ -9,8 +9,13 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.base.types import Wire
-from bellhop.circuits.backends.tapes.template import Choice, Step, TemplatePart, with_computed_wires
-from bellhop.circuits.gates.decompositions import decomposition_of
+from bellhop.circuits.backends.tapes.template import (
+    BranchChoice,
+    Step,
+    TemplatePart,
+    replace_dynamic_wires,
+)
+from bellhop.circuits.gates.decompositions import decompose_with_pennylane
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import is_dynamic
@@ -33,65 +38,66 @@ class TemplateCircuit(TapeCircuit):
     """
 
     def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
-        super().__init__(where, rows, functools.partial(_refused, where), device_wires)
+        super().__init__(where, rows, functools.partial(_unsupported_error, where), device_wires)
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Append operations."""
         for op in operations:
-            with self.at(op):
+            with self.error_location(op):
                 self._apply(op)
 
     def _apply(self, op: qml.operation.Operator) -> None:
         if is_control_flow(op):
             Player().play_operation(op)
-        elif (_holds_parameters(op) or _is_of_product(op)) and op.has_decomposition:
+        elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
             # Nothing of PennyLane's binds others to what stands in a template, or
             # differentiates an inverse or controlled product.
-            self.apply(decomposition_of(op))
+            self.apply(decompose_with_pennylane(op))
         else:
-            self.steps.append(self._part(self.rows.of(op)))
+            self.steps.append(self._make_part(self.rows.select_row(op)))
 
-    def measured(self, process: Any) -> TemplatePart:
+    def make_measurement_part(self, process: Any) -> TemplatePart:
         """Return a measurement process at the end of the circuit."""
-        with self.at(process):
-            return self._part(process)
+        with self.error_location(process):
+            return self._make_part(process)
 
-    def _part(self, made: Any) -> TemplatePart:
+    def _make_part(self, made: Any) -> TemplatePart:
         if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
             raise CompileError(
                 f"{self.where}: a wire that is measured in the middle is computed in the program, "
                 "and a device that Python calls measures known ones. Make it a number of "
                 "Python's, by qjit(static_argnums=...), or use lightning.qubit."
             )
-        made = with_computed_wires(made, self._wire)
-        self._check_known(made if getattr(made, "obs", None) is None else made.obs)
-        return TemplatePart.of(made, self._operand)
+        made = replace_dynamic_wires(made, self._add_wire_operand)
+        self._check_static(made if getattr(made, "obs", None) is None else made.obs)
+        return TemplatePart.from_object(made, self._add_operand)
 
-    def _wire(self, wire: Wire) -> int:
+    def _add_wire_operand(self, wire: Wire) -> int:
         """Return the number of the operand that a computed wire becomes."""
         if not self.labels():
             raise CompileError(
                 f"{self.where}: its wires are computed in the program, and the device has no wires "
                 "of its own. Say how many there are: qml.device(..., wires=n)."
             )
-        return self._operand(self.wires.dynamic(wire))
+        return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
-    def _check_known(self, made: Any) -> None:
+    def _check_static(self, made: Any) -> None:
         """Refuse what a tape has no parameter for."""
-        if any(map(is_dynamic, _inner_values(made))):
+        if any(map(is_dynamic, _list_inner_values(made))):
             raise CompileError(
-                f"{self.where}: what {_name(made)} is made of is computed in the program, beside "
+                f"{self.where}: what {_get_name(made)} is made of is computed in the program, "
+                f"beside "
                 "its parameters. Make it static: qjit(static_argnums=...); or write gates instead."
             )
         if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
             raise CompileError(
-                f"{self.where}: a parameter of {_name(made)} is the outcome of a mid-circuit "
+                f"{self.where}: a parameter of {_get_name(made)} is the outcome of a mid-circuit "
                 "measurement, which the device makes. Use bellhop.cond with the outcome."
             )
 
-    def _operand(self, value: Any) -> int:
+    def _add_operand(self, value: Any) -> int:
         self.operands[self._n_operands] = value
         self._n_operands += 1
         return self._n_operands - 1
@@ -100,7 +106,7 @@ class TemplateCircuit(TapeCircuit):
         """Append the gates of all branches, of which the device gets those of one."""
         steps: list[tuple[Step, ...]] = []
 
-        def recorded(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
+        def record_branch(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
             def run() -> tuple[Any, Any]:
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
@@ -113,10 +119,10 @@ class TemplateCircuit(TapeCircuit):
 
             return run
 
-        runners, structs = trace_branches(branches.map_functions(recorded))
+        runners, structs = trace_branches(branches.map_functions(record_branch))
         every = {number: struct for each in structs for number, struct in each.items()}
 
-        def filled(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+        def fill_operands(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
             def run() -> tuple[Any, Any]:
                 result, mine = runner()
                 zeros = {n: jnp.zeros(struct.shape, struct.dtype) for n, struct in every.items()}
@@ -124,24 +130,26 @@ class TemplateCircuit(TapeCircuit):
 
             return run
 
-        result, operands = jax.lax.switch(branches.index, list(map(filled, runners)))
+        result, operands = jax.lax.switch(branches.index, list(map(fill_operands, runners)))
         self.operands |= operands
-        self.steps.append(Choice(self._operand(jnp.asarray(branches.index)), tuple(steps)))
+        self.steps.append(
+            BranchChoice(self._add_operand(jnp.asarray(branches.index)), tuple(steps))
+        )
         return result
 
-    def for_control_flow(self) -> Any:
+    def get_control_flow_target(self) -> Any:
         """Return what puts control flow on the queue of PennyLane's that collects operations."""
-        return PlayedCircuit.for_control_flow(self)
+        return PlayedCircuit.get_control_flow_target(self)
 
 
-def _refused(where: str, construct: str) -> CompileError:
+def _unsupported_error(where: str, construct: str) -> CompileError:
     return CompileError(
         f"{where}: it has {construct}, and a device that Python calls gets tapes of known length. "
         "Use bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
     )
 
 
-def _inner_values(op: qml.operation.Operator) -> list[Any]:
+def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
     """Return what an operation is made of beside its parameters and other operations."""
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
@@ -153,23 +161,23 @@ def _inner_values(op: qml.operation.Operator) -> list[Any]:
         )
         if not isinstance(value, qml.operation.Operator)
     ]
-    return values + [value for part in parts for value in _inner_values(part)]
+    return values + [value for part in parts for value in _list_inner_values(part)]
 
 
-def _name(made: Any) -> str:
+def _get_name(made: Any) -> str:
     return getattr(made, "name", None) or type(made).__name__
 
 
-def _is_of_product(op: qml.operation.Operator) -> bool:
+def _has_traced_product(op: qml.operation.Operator) -> bool:
     """Tell whether an operation is an inverse or controlled product of computed parameters."""
     if not isinstance(op, qml.ops.op_math.SymbolicOp):
         return False
     return any(map(_is_tracer, op.data)) and (
-        isinstance(op.base, qml.ops.Prod) or _is_of_product(op.base)
+        isinstance(op.base, qml.ops.Prod) or _has_traced_product(op.base)
     )
 
 
-def _holds_parameters(op: qml.operation.Operator) -> bool:
+def _has_inner_parameters(op: qml.operation.Operator) -> bool:
     """Tell whether computed parameters stand in an operation where PennyLane binds no others.
 
     They are those of operations in a template of PennyLane's, of an evolution's generator, and of a
@@ -181,9 +189,9 @@ def _holds_parameters(op: qml.operation.Operator) -> bool:
     if len(leaves) > len(data):
         return True
     if isinstance(op, qml.ops.op_math.SymbolicOp):
-        return _holds_parameters(op.base)
+        return _has_inner_parameters(op.base)
     if isinstance(op, qml.ops.op_math.CompositeOp):
-        return any(map(_holds_parameters, op.operands))
+        return any(map(_has_inner_parameters, op.operands))
     held = jax.tree.leaves(
         list(op.hyperparameters.values()), is_leaf=lambda x: isinstance(x, qml.operation.Operator)
     )

@@ -16,7 +16,7 @@ from pennylane.transforms.core import CompilePipeline
 from bellhop.base.equations import find_dependents
 from bellhop.errors import CompileError
 
-Record = Callable[..., qml.tape.QuantumScript]
+TapeRecorder = Callable[..., qml.tape.QuantumScript]
 
 
 class GateParameters:
@@ -30,7 +30,7 @@ class GateParameters:
     """
 
     def __init__(
-        self, record: Record, args: Sequence[Any], pipeline: CompilePipeline, where: str
+        self, record: TapeRecorder, args: Sequence[Any], pipeline: CompilePipeline, where: str
     ) -> None:
         self._record = record
         self._args = args
@@ -46,7 +46,7 @@ class GateParameters:
         """
         if not (transform._use_argnum or transform.classical_cotransform):
             return None
-        return self._depending(self._before(transform))
+        return self._find_dependent_params(self._get_preceding_transforms(transform))
 
     def get_classical_jacobian(self, transform: Any, tape_index: int) -> Any:
         """Return the derivative of a tape's parameters by the arguments, as ``jax.jacobian`` does.
@@ -58,11 +58,11 @@ class GateParameters:
         """
         if not transform.classical_cotransform:
             return None
-        before = self._before(transform)
-        numbers = sorted(self._depending(before)[tape_index])
+        before = self._get_preceding_transforms(transform)
+        numbers = sorted(self._find_dependent_params(before)[tape_index])
 
         def parameters(*args: Any) -> Any:
-            values = _parameters_of_tapes(before, self._record(*args))[tape_index]
+            values = _list_tape_parameters(before, self._record(*args))[tape_index]
             chosen = [jnp.asarray(values[number]) for number in numbers]
             if any(value.ndim for value in chosen):
                 raise CompileError(
@@ -74,11 +74,11 @@ class GateParameters:
 
         return jax.jacobian(parameters, argnums=self._argnums)(*self._args)
 
-    def _before(self, transform: Any) -> CompilePipeline:
+    def _get_preceding_transforms(self, transform: Any) -> CompilePipeline:
         position = next(index for index, other in enumerate(self._pipeline) if other is transform)
         return self._pipeline[:position]
 
-    def _depending(self, before: CompilePipeline) -> list[set[int]]:
+    def _find_dependent_params(self, before: CompilePipeline) -> list[set[int]]:
         argnums = self._argnums
         differentiated = [argnums] if isinstance(argnums, int) else list(argnums)
         counts: list[int] = []
@@ -87,7 +87,7 @@ class GateParameters:
             args = list(self._args)
             for position, value in zip(differentiated, chosen, strict=True):
                 args[position] = value
-            tapes = _parameters_of_tapes(before, self._record(*args))
+            tapes = _list_tape_parameters(before, self._record(*args))
             counts[:] = map(len, tapes)
             return tapes
 
@@ -109,7 +109,7 @@ class GateParameters:
         return numbers
 
 
-def _parameters_of_tapes(pipeline: CompilePipeline, tape: Any) -> list[list[Any]]:
+def _list_tape_parameters(pipeline: CompilePipeline, tape: Any) -> list[list[Any]]:
     with qml.QueuingManager.stop_recording():
         tapes, _ = pipeline((tape,))
     return [tape.get_parameters(trainable_only=False) for tape in tapes]

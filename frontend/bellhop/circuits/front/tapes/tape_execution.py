@@ -32,7 +32,7 @@ class ReturnedOutcome(qml.measurements.SampleMP):
 
 
 # By the class of a process, what users call for an outcome.
-_OF_OUTCOMES: dict[type, Any] = {
+_MEASURE_OUTCOME: dict[type, Any] = {
     qml.measurements.ExpectationMP: qml.expval,
     qml.measurements.VarianceMP: qml.var,
     qml.measurements.ProbabilityMP: lambda outcome: qml.probs(op=outcome),
@@ -51,7 +51,7 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
         outcomes[mid.meas_uid] = measure_wire(current_circuit(), mid.wires, site="", **options)
         return outcomes[mid.meas_uid]
 
-    def value(measured: Any) -> Any:
+    def evaluate_outcome(measured: Any) -> Any:
         # What a transform has deferred is measured where its outcome is asked for.
         found = [outcomes.get(mid.meas_uid) for mid in measured.measurements]
         every = zip(found, measured.measurements, strict=True)
@@ -61,23 +61,23 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
         if isinstance(operation, qml.ops.MidMeasure):
             measure(operation)
         elif isinstance(operation, qml.ops.Conditional):
-            _apply_if(value(operation.meas_val), operation.base)
+            _apply_conditionally(evaluate_outcome(operation.meas_val), operation.base)
         else:
             qml.apply(operation)
 
-    def measured(process: qml.measurements.MeasurementProcess) -> Any:
+    def measure_process(process: qml.measurements.MeasurementProcess) -> Any:
         if process.mv is None:
             return qml.apply(process)
-        of_outcome = _OF_OUTCOMES[type(process)]
+        of_outcome = _MEASURE_OUTCOME[type(process)]
         if isinstance(process.mv, list | tuple):
-            return of_outcome(list(map(value, process.mv)))
-        return of_outcome(value(process.mv))
+            return of_outcome(list(map(evaluate_outcome, process.mv)))
+        return of_outcome(evaluate_outcome(process.mv))
 
-    results = tuple(map(measured, tape.measurements))
+    results = tuple(map(measure_process, tape.measurements))
     return results[0] if len(results) == 1 else results
 
 
-def _apply_if(condition: Any, operation: Any) -> None:
+def _apply_conditionally(condition: Any, operation: Any) -> None:
     def branch() -> None:
         qml.apply(operation)
 

@@ -17,19 +17,19 @@ import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
 from bellhop.base.source import function_name
-from bellhop.circuits.front.quantum_function import RunOnce
+from bellhop.circuits.front.quantum_function import CachedFunction
 from bellhop.circuits.front.tapes.gate_parameters import GateParameters
 from bellhop.circuits.front.tapes.tape_execution import ReturnedOutcome, apply_tape
 from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.gridsynth import taking_computed_angles
+from bellhop.circuits.passes.gridsynth import support_traced_angles
 from bellhop.circuits.passes.operation_transforms import (
+    add_transform_note,
+    get_transform_name,
+    insert_folding_before_noise,
     is_piecewise,
     keep_derivatives_of_matrices,
-    named_in_errors,
-    transform_name,
-    with_folding_before_noise,
 )
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.errors import CompileError
@@ -39,15 +39,15 @@ Call = Callable[..., Any]
 
 
 # Transforms that make random choices, which would be made once.
-_DRAWN_WHILE_TRACED = ("spsa_grad",)
+_RANDOM_AT_TRACE_TIME = ("spsa_grad",)
 
-_UNKNOWN_NUMBER = jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError
+_CONCRETIZATION_ERRORS = jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError
 
 _SIGN_EXPAND = qml.transforms.sign_expand.tape_transform
 
 
 # Transforms that look at numbers by NumPy, and whether a tape has such that are computed.
-_TO_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
+_NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
     "convert_to_numpy_parameters": lambda tape: any(
         map(is_dynamic, tape.get_parameters(trainable_only=False))
     ),
@@ -60,7 +60,7 @@ _TO_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 }
 
 
-def _adding_arrays(transform: Any) -> Any:
+def _sum_in_program(transform: Any) -> Any:
     """Return a transform whose results are added up in the program, where NumPy would do it."""
     if transform.tape_transform is not _SIGN_EXPAND:
         return transform
@@ -79,7 +79,7 @@ def needs_tape(qnode: qml.QNode) -> bool:
 
 def call_on_tape(
     qnode: qml.QNode,
-    function: RunOnce,
+    function: CachedFunction,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     where: str,
@@ -103,17 +103,18 @@ def call_on_tape(
         CompileError: for a circuit that is no tape, for transforms that draw at random, and for
             those that ask for a number that the program computes.
     """
-    names = ", ".join(map(transform_name, qnode.compile_pipeline))
-    has_noise_model = "add_noise" in map(transform_name, qnode.compile_pipeline)
+    names = ", ".join(map(get_transform_name, qnode.compile_pipeline))
+    has_noise_model = "add_noise" in map(get_transform_name, qnode.compile_pipeline)
     for transform in qnode.compile_pipeline:
-        if transform_name(transform) in _DRAWN_WHILE_TRACED:
+        if get_transform_name(transform) in _RANDOM_AT_TRACE_TIME:
             raise CompileError(
-                f"{where}: the transform {transform_name(transform)} draws its directions when the "
+                f"{where}: the transform {get_transform_name(transform)} draws its directions "
+                f"when the "
                 "program is traced, so every call would have the same; it is not supported by "
                 "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
 
-    def refused(construct: str) -> CompileError:
+    def make_error(construct: str) -> CompileError:
         return CompileError(
             f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
             f"has {construct}. Take one of the two out; for noise, write channels behind the "
@@ -121,35 +122,35 @@ def call_on_tape(
             "that is not mitigated."
         )
 
-    tape_circuit = functools.partial(TapeCircuit, where, Rows(where).at(None), refused)
+    tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
 
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
         # A wire that the program computes is in no set of wires of a noise model.
         recorder = tape_circuit(knows_wires=has_noise_model)
         # What is no tracer the user may look at.
-        once, inputs = function.of(args, kwargs, jax.core.Tracer)
-        leaves, tree = once.play(recorder, inputs)
+        once, inputs = function.bind_arguments(args, kwargs, jax.core.Tracer)
+        leaves, tree = once.apply_to_circuit(recorder, inputs)
         leaves = [
             ReturnedOutcome(obs=leaf) if isinstance(leaf, qml.ops.MeasurementValue) else leaf
             for leaf in leaves
         ]
         processes = list(filter(is_measurement, leaves))
-        recorder.check_known(processes, "measurements")
+        recorder.check_static(processes, "measurements")
         tape = qml.tape.QuantumScript(recorder.steps, processes, shots=qnode.shots)
         return tape, leaves, tree
 
     tape, leaves, tree = record(*args)
     processes = tape.measurements
-    transforms, is_folded = with_folding_before_noise(qnode.compile_pipeline)
-    pipeline = CompilePipeline(list(map(taking_computed_angles, transforms)))
+    transforms, is_folded = insert_folding_before_noise(qnode.compile_pipeline)
+    pipeline = CompilePipeline(list(map(support_traced_angles, transforms)))
     pipeline = CompilePipeline(
         [
-            keep_derivatives_of_matrices(_adding_arrays(each), has_shots=bool(qnode.shots))
+            keep_derivatives_of_matrices(_sum_in_program(each), has_shots=bool(qnode.shots))
             for each in pipeline
         ]
     )
-    for name in map(transform_name, qnode.compile_pipeline):
-        if _TO_NUMPY.get(name, lambda _: False)(tape):
+    for name in map(get_transform_name, qnode.compile_pipeline):
+        if _NEEDS_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(
                 f"{where}: the transform {name} makes NumPy arrays of parameters, and this circuit "
                 "has some that are only known when the program runs. Leave it out, or make what "
@@ -164,9 +165,9 @@ def call_on_tape(
     transforming.has_users_callbacks = False
     with qml.QueuingManager.stop_recording(), circuit_scope(transforming):
         try:
-            with named_in_errors(names):
+            with add_transform_note(names):
                 tapes, finish = pipeline((tape,))
-        except _UNKNOWN_NUMBER as error:
+        except _CONCRETIZATION_ERRORS as error:
             raise CompileError(
                 f"{where}: the transform {names} asks for a number that is only known when the "
                 "program runs. Make what it comes from static (static_argnums), or a constant."
@@ -190,9 +191,11 @@ def call_on_tape(
         )
     # Results come by tape, and one was put in.
     with override_trace_state(folding=None) if is_folded else contextlib.nullcontext():
-        (transformed,) = finish(tuple(call(_qnode_of(changed, qnode), (), {}) for changed in tapes))
+        (transformed,) = finish(
+            tuple(call(_make_tape_qnode(changed, qnode), (), {}) for changed in tapes)
+        )
 
-    def as_returned(values: Any) -> Any:
+    def to_returned_structure(values: Any) -> Any:
         if len(processes) == 1:
             values = (values,)
         if not isinstance(values, tuple | list) or len(values) != len(processes):
@@ -203,11 +206,11 @@ def call_on_tape(
         )
 
     if qnode.shots.has_partitioned_shots:
-        return tuple(map(as_returned, transformed))
-    return as_returned(transformed)
+        return tuple(map(to_returned_structure, transformed))
+    return to_returned_structure(transformed)
 
 
-def _qnode_of(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
+def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
     """Return a QNode that runs a tape as another QNode would, without transforms."""
 
     @functools.wraps(qnode.func)

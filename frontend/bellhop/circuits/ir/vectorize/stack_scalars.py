@@ -27,7 +27,7 @@ from bellhop.base.types import Aval, Operand
 pack_p = Primitive("pack")
 
 
-def pack(scalars: Sequence[Any]) -> jax.Array:
+def stack_scalars(scalars: Sequence[Any]) -> jax.Array:
     """Return a vector of one or more scalars, which must have the same type."""
     return pack_p.bind(*scalars)
 
@@ -36,7 +36,7 @@ pack_p.def_impl(lambda *scalars: jnp.stack(scalars))
 
 
 @pack_p.def_abstract_eval
-def _aval(*scalars: Aval) -> ShapedArray:
+def _abstract_eval(*scalars: Aval) -> ShapedArray:
     return ShapedArray((len(scalars),), scalars[0].dtype)
 
 

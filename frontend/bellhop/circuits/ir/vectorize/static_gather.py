@@ -1,6 +1,7 @@
-"""``pick``, a gather whose indices are constants, and whose transpose is no scatter.
+"""``gather_static``, a gather whose indices are constants, and whose transpose is no scatter.
 
-For ``x`` of three elements, ``pick(x, np.array([2, 0, 2]))`` is traced to, and transposed to ::
+For ``x`` of three elements, ``gather_static(x, np.array([2, 0, 2]))`` is traced to, and transposed
+to ::
 
     y = bellhop_linear_map x                                          y = [x[2], x[0], x[2]]
 
@@ -23,14 +24,14 @@ from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 
 # If an element is picked more often than this, the transpose is a scatter after all.
-_MOST_TERMS = 4
+_MAX_TERMS = 4
 
-_GATHERED = lax.GatherDimensionNumbers(
+_GATHER_DIMENSIONS = lax.GatherDimensionNumbers(
     offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,)
 )
 
 
-def pick(array: Operand, indices: np.ndarray) -> jax.Array:
+def gather_static(array: Operand, indices: np.ndarray) -> jax.Array:
     """Return the elements of an array, as a vector, at indices; in the shape of the indices."""
     elements, places = jnp.reshape(array, -1), indices.reshape(-1)
     if places.size and np.array_equal(places, np.arange(places[0], places[0] + places.size)):
@@ -38,8 +39,8 @@ def pick(array: Operand, indices: np.ndarray) -> jax.Array:
         picked = lax.slice(elements, (first,), (first + places.size,))
     else:
         linear = LinearMap(
-            lambda _, bars: [_put_back(bars[0], places, elements.size)],
-            lambda _, moving: [_gathered(moving[0], places)],
+            lambda _, bars: [_gather_transpose(bars[0], places, elements.size)],
+            lambda _, moving: [_gather(moving[0], places)],
             0,
             (ShapedArray(places.shape, elements.dtype),),
         )
@@ -47,16 +48,16 @@ def pick(array: Operand, indices: np.ndarray) -> jax.Array:
     return picked.reshape(indices.shape)
 
 
-def _gathered(elements: Operand, places: np.ndarray) -> Operand:
+def _gather(elements: Operand, places: np.ndarray) -> Operand:
     rows = places.astype(np.int32)[:, None]
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return lax.gather(elements, rows, _GATHERED, (1,), mode=mode)
+    return lax.gather(elements, rows, _GATHER_DIMENSIONS, (1,), mode=mode)
 
 
-def _put_back(cotangent: Operand, places: np.ndarray, size: int) -> Operand:
+def _gather_transpose(cotangent: Operand, places: np.ndarray, size: int) -> Operand:
     uses = np.bincount(places, minlength=size)
     most = int(uses.max(initial=0))
-    if most > _MOST_TERMS:
+    if most > _MAX_TERMS:
         return jnp.zeros(size, cotangent.dtype).at[places].add(cotangent)
     # Row k of ``terms`` has, for each element of the array, the index of the k-th cotangent that it
     # gets; or, if it gets no more, the index of a zero that is appended to the cotangents.
@@ -66,5 +67,5 @@ def _put_back(cotangent: Operand, places: np.ndarray, size: int) -> Operand:
     terms[np.arange(order.size) - firsts[places[order]], places[order]] = order
     if (uses != most).any():
         cotangent = jnp.concatenate([cotangent, jnp.zeros(1, cotangent.dtype)])
-    parts = [pick(cotangent, term) for term in terms]
+    parts = [gather_static(cotangent, term) for term in terms]
     return sum(parts[1:], parts[0]) if parts else jnp.zeros(size, cotangent.dtype)

@@ -14,8 +14,10 @@ For the operands of ``pack e i m q`` in ::
 
     { lambda ; a:f64[4]. let f = mul a [0.1 0.2 0.3 0.4]    g = sin f in (g,) }
 
-A plan is a tree, here ``_Alike(sin, [_Alike(mul, [slices, constants])])``, where ``slices`` is a
-``_Slices`` of ``a`` and ``constants`` is ``_Constants([0.1 0.2 0.3 0.4])``.  Each equation of the
+A plan is a tree, here ``_MappedPlan(sin, [_Alike(mul, [slices, constants])])``, where ``slices``
+is a
+``_SlicesPlan`` of ``a`` and ``constants`` is ``_ConstantsPlan([0.1 0.2 0.3 0.4])``.  Each equation
+of the
 result is the scalar equation under ``jax.vmap``.  Compilers call this superword-level parallelism
 (Larsen and Amarasinghe, 2000).
 """
@@ -35,23 +37,23 @@ from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise, unstack_p
-from bellhop.circuits.ir.vectorize.stack_scalars import pack
-from bellhop.circuits.ir.vectorize.static_gather import pick
+from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
+from bellhop.circuits.ir.vectorize.static_gather import gather_static
 
 # Fewer scalars than this are not vectorized.
-FEWEST = 4
+MIN_VECTOR_SIZE = 4
 
 # A plan is at most this deep: deeper expressions are cut, and their pieces are planned separately.
-_DEPTH = 64
+_MAX_DEPTH = 64
 
-# What ``Planner._kind`` returns for a constant.
+# What ``VectorPlanner._find_key`` returns for a constant.
 _CONSTANT = "constant"
 
 # Returns the value of a variable.
-Read = Callable[[Any], Any]
+AtomReader = Callable[[Any], Any]
 
 
-class Plan:
+class VectorPlan:
     """How the values of a list of atoms (variables and literals of a jaxpr) become one array.
 
     Attributes:
@@ -61,15 +63,15 @@ class Plan:
 
     is_mapped = True
 
-    def evaluate(self, read: Read) -> Any:
+    def evaluate(self, read: AtomReader) -> Any:
         """Return the array of values."""
         raise NotImplementedError
 
-    def inputs(self) -> Iterator[Any]:
+    def iterate_inputs(self) -> Iterator[Any]:
         """Yield the variables that are read."""
         raise NotImplementedError
 
-    def picked(self, read: Read) -> tuple[Any, np.ndarray]:
+    def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
         """Return an array, and the flat indices at which it has the values of the list.
 
         Plans that only move elements need not compute their array for this.
@@ -79,87 +81,91 @@ class Plan:
 
 
 @dataclasses.dataclass
-class _Same(Plan):
+class _SharedValuePlan(VectorPlan):
     """All atoms have the same value, that of ``atom``."""
 
     atom: Any
     is_mapped = False
 
-    def evaluate(self, read: Read) -> Any:
+    def evaluate(self, read: AtomReader) -> Any:
         if isinstance(self.atom, Literal):
             return np.asarray(self.atom.val, self.atom.aval.dtype)
         return read(self.atom)
 
-    def inputs(self) -> Iterator[Any]:
+    def iterate_inputs(self) -> Iterator[Any]:
         if not isinstance(self.atom, Literal):
             yield self.atom
 
 
 @dataclasses.dataclass
-class _Constants(Plan):
+class _ConstantsPlan(VectorPlan):
     """The atoms are literals."""
 
     values: np.ndarray
 
-    def evaluate(self, read: Read) -> Any:
+    def evaluate(self, read: AtomReader) -> Any:
         return self.values
 
-    def inputs(self) -> Iterator[Any]:
+    def iterate_inputs(self) -> Iterator[Any]:
         return iter(())
 
 
 @dataclasses.dataclass
-class _Scalars(Plan):
+class _ScalarsPlan(VectorPlan):
     """The atoms have nothing in common, so they are computed one by one and stacked."""
 
     atoms: Sequence[Any]
 
-    def evaluate(self, read: Read) -> Any:
+    def evaluate(self, read: AtomReader) -> Any:
         values = [jnp.asarray(read(atom), atom.aval.dtype) for atom in self.atoms]
         aval = self.atoms[0].aval
-        return pack(values) if aval.dtype == real_type() and not aval.shape else jnp.stack(values)
+        return (
+            stack_scalars(values)
+            if aval.dtype == real_type() and not aval.shape
+            else jnp.stack(values)
+        )
 
-    def inputs(self) -> Iterator[Any]:
+    def iterate_inputs(self) -> Iterator[Any]:
         return (atom for atom in self.atoms if not isinstance(atom, Literal))
 
 
 @dataclasses.dataclass
-class _Alike(Plan):
+class _MappedPlan(VectorPlan):
     """The atoms are results of the same primitive, which is mapped over planned operands."""
 
     compute: Callable[..., Any]
-    operands: Sequence[Plan]
+    operands: Sequence[VectorPlan]
     # If the primitive only reshapes its operand, the shape of its result; else None.
     reshaped: tuple[int, ...] | None = None
 
-    def evaluate(self, read: Read) -> Any:
+    def evaluate(self, read: AtomReader) -> Any:
         axes = [0 if plan.is_mapped else None for plan in self.operands]
         return jax.vmap(self.compute, axes)(*[plan.evaluate(read) for plan in self.operands])
 
-    def picked(self, read: Read) -> tuple[Any, np.ndarray]:
+    def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
         if self.reshaped is None:
-            return super().picked(read)
-        array, places = self.operands[0].picked(read)
+            return super().find_elements(read)
+        array, places = self.operands[0].find_elements(read)
         return array, places.reshape(len(places), *self.reshaped)
 
-    def inputs(self) -> Iterator[Any]:
+    def iterate_inputs(self) -> Iterator[Any]:
         for plan in self.operands:
-            yield from plan.inputs()
+            yield from plan.iterate_inputs()
 
 
 @dataclasses.dataclass
-class _Slices(Plan):
-    """The atoms are slices of the same size, which one ``pick`` takes out."""
+class _SlicesPlan(VectorPlan):
+    """The atoms are slices of the same size, which one ``gather_static`` takes out."""
 
-    array: Plan
+    array: VectorPlan
     starts: np.ndarray
     sizes: tuple[int, ...]
 
-    def evaluate(self, read: Read) -> Any:
-        return pick(*self.picked(read))
+    def evaluate(self, read: AtomReader) -> Any:
+        return gather_static(*self.find_elements(read))
 
-    def picked(self, read: Read) -> tuple[Any, np.ndarray]:
-        array, places = self.array.picked(read)
+    def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
+        array, places = self.array.find_elements(read)
         shape = places.shape[self.array.is_mapped :]
         strides = np.array([np.prod(shape[axis + 1 :], dtype=int) for axis in range(len(shape))])
         inside = np.tensordot(np.indices(self.sizes), strides, (0, 0))
@@ -168,19 +174,19 @@ class _Slices(Plan):
             first = first + np.prod(shape, dtype=int) * np.arange(len(first))
         return array, places.reshape(-1)[first.reshape(-1, *(1 for _ in shape)) + inside]
 
-    def inputs(self) -> Iterator[Any]:
-        return self.array.inputs()
+    def iterate_inputs(self) -> Iterator[Any]:
+        return self.array.iterate_inputs()
 
 
 @dataclasses.dataclass
-class _Joined(Plan):
+class _ConcatenatedPlan(VectorPlan):
     """The atoms belong to several plans, whose arrays are concatenated and permuted."""
 
-    parts: Sequence[Plan]
+    parts: Sequence[VectorPlan]
     counts: Sequence[int]
     order: np.ndarray
 
-    def evaluate(self, read: Read) -> Any:
+    def evaluate(self, read: AtomReader) -> Any:
         arrays = []
         for part, count in zip(self.parts, self.counts, strict=True):
             array = part.evaluate(read)
@@ -190,14 +196,14 @@ class _Joined(Plan):
         joined = jnp.concatenate(arrays)
         if np.array_equal(self.order, np.arange(len(self.order))):
             return joined
-        return pick(joined, np.arange(joined.size).reshape(joined.shape)[self.order])
+        return gather_static(joined, np.arange(joined.size).reshape(joined.shape)[self.order])
 
-    def inputs(self) -> Iterator[Any]:
+    def iterate_inputs(self) -> Iterator[Any]:
         for part in self.parts:
-            yield from part.inputs()
+            yield from part.iterate_inputs()
 
 
-class Planner:
+class VectorPlanner:
     """Finds values of a jaxpr that are computed by equal equations.
 
     The depth of a value is the number of equations between it and the inputs.  Only values of the
@@ -211,67 +217,69 @@ class Planner:
     def __init__(self, equations: Sequence[Any]) -> None:
         self._equations: dict[Any, Any] = {}
         # For each result of an equation, which result of it that is (``unstack`` has several).
-        self._places: dict[Any, int] = {}
+        self._positions: dict[Any, int] = {}
         self._depths: dict[Any, int] = {}
-        self._plans: dict[tuple[int, ...], tuple[Sequence[Any], Plan]] = {}
+        self._plans: dict[tuple[int, ...], tuple[Sequence[Any], VectorPlan]] = {}
         for eqn in equations:
             if is_elementwise(eqn):
-                depth = 1 + max((self._depth(atom) for atom in eqn.invars), default=0)
+                depth = 1 + max((self._get_depth(atom) for atom in eqn.invars), default=0)
                 for place, result in enumerate(eqn.outvars):
                     # Where expressions are cut, depths still go on, so that values of a chain
                     # have different depths.
                     self._depths[result] = depth
-                    if depth % _DEPTH:
+                    if depth % _MAX_DEPTH:
                         self._equations[result] = eqn
-                        self._places[result] = place
+                        self._positions[result] = place
 
-    def _depth(self, atom: Any) -> int:
+    def _get_depth(self, atom: Any) -> int:
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
 
-    def plan(self, atoms: Sequence[Any]) -> Plan | None:
+    def plan(self, atoms: Sequence[Any]) -> VectorPlan | None:
         """Return how to compute a list of atoms of the same type as a vector.
 
         Returns:
             the plan; None if they have nothing in common.
         """
-        plan = self._plan(atoms)
-        return None if isinstance(plan, _Scalars) else plan
+        plan = self._get_plan(atoms)
+        return None if isinstance(plan, _ScalarsPlan) else plan
 
-    def _plan(self, atoms: Sequence[Any]) -> Plan:
+    def _get_plan(self, atoms: Sequence[Any]) -> VectorPlan:
         key = tuple(map(id, atoms))
         if key not in self._plans:
             # The entry holds the atoms, so that no other object gets one of their ids.
-            self._plans[key] = atoms, self._new_plan(atoms)
+            self._plans[key] = atoms, self._make_plan(atoms)
         return self._plans[key][1]
 
-    def _new_plan(self, atoms: Sequence[Any]) -> Plan:
+    def _make_plan(self, atoms: Sequence[Any]) -> VectorPlan:
         if all(atom is atoms[0] for atom in atoms):
-            return _Same(atoms[0])
+            return _SharedValuePlan(atoms[0])
         groups: dict[Hashable, list[int]] = defaultdict(list)
         for position, atom in enumerate(atoms):
-            groups[self._kind(atom)].append(position)
-        parts: list[Plan] = []
+            groups[self._find_key(atom)].append(position)
+        parts: list[VectorPlan] = []
         places: list[list[int]] = []
         rest: list[int] = []
         for kind, positions in groups.items():
             members = [atoms[position] for position in positions]
-            if kind != _CONSTANT and len(members) < FEWEST:
+            if kind != _CONSTANT and len(members) < MIN_VECTOR_SIZE:
                 rest += positions
                 continue
             parts.append(
-                _Same(atoms[positions[0]]) if kind is members[0] else self._plan_alike(members)
+                _SharedValuePlan(atoms[positions[0]])
+                if kind is members[0]
+                else self._plan_group(members)
             )
             places.append(positions)
         if rest:
             rest.sort()
-            parts.append(_Scalars([atoms[position] for position in rest]))
+            parts.append(_ScalarsPlan([atoms[position] for position in rest]))
             places.append(rest)
         if len(parts) == 1:
             return parts[0]
         order = np.argsort(np.concatenate(places))
-        return _Joined(parts, [len(positions) for positions in places], order)
+        return _ConcatenatedPlan(parts, [len(positions) for positions in places], order)
 
-    def _kind(self, atom: Any) -> Hashable:
+    def _find_key(self, atom: Any) -> Hashable:
         """Return a key, which is equal for atoms that can be computed as one vector."""
         if isinstance(atom, Literal):
             return _CONSTANT
@@ -287,41 +295,41 @@ class Planner:
             params = tuple(eqn.params.items())
         return eqn.primitive, params, types, self._depths[atom]
 
-    def _plan_alike(self, atoms: Sequence[Any]) -> Plan:
+    def _plan_group(self, atoms: Sequence[Any]) -> VectorPlan:
         first = atoms[0]
         if isinstance(first, Literal):
             values = [np.asarray(atom.val, atom.aval.dtype) for atom in atoms]
             if all(np.array_equal(value, values[0]) for value in values):
-                return _Same(first)
-            return _Constants(np.stack(values))
+                return _SharedValuePlan(first)
+            return _ConstantsPlan(np.stack(values))
         equations = [self._equations[atom] for atom in atoms]
         operands = [
-            self._plan([eqn.invars[i] for eqn in equations])
+            self._get_plan([eqn.invars[i] for eqn in equations])
             for i in range(len(equations[0].invars))
         ]
         eqn = equations[0]
         if eqn.primitive is lax.slice_p:
             starts = np.array([each.params["start_indices"] for each in equations], np.int32)
-            return _Slices(operands[0], starts, first.aval.shape)
+            return _SlicesPlan(operands[0], starts, first.aval.shape)
         if eqn.primitive is unstack_p:
             return self._plan_unstacked(atoms, operands[0], **eqn.params)
         if not any(plan.is_mapped for plan in operands):
-            return _Same(first)
+            return _SharedValuePlan(first)
         keeps_order = eqn.primitive is lax.squeeze_p or (
             eqn.primitive is lax.reshape_p and eqn.params["dimensions"] is None
         )
-        return _Alike(_computation(eqn), operands, first.aval.shape if keeps_order else None)
+        return _MappedPlan(_make_function(eqn), operands, first.aval.shape if keeps_order else None)
 
-    def _plan_unstacked(self, atoms: Sequence[Any], array: Plan, axis: int) -> Plan:
+    def _plan_unstacked(self, atoms: Sequence[Any], array: VectorPlan, axis: int) -> VectorPlan:
         """Return the plan of results of ``unstack``: slices of length one, without their axis."""
         shape = atoms[0].aval.shape
         starts = np.zeros((len(atoms), len(shape) + 1), np.int32)
-        starts[:, axis] = [self._places[atom] for atom in atoms]
-        slices = _Slices(array, starts, (*shape[:axis], 1, *shape[axis:]))
-        return _Alike(lambda slice_: lax.squeeze(slice_, (axis,)), [slices], shape)
+        starts[:, axis] = [self._positions[atom] for atom in atoms]
+        slices = _SlicesPlan(array, starts, (*shape[:axis], 1, *shape[axis:]))
+        return _MappedPlan(lambda slice_: lax.squeeze(slice_, (axis,)), [slices], shape)
 
 
-def _computation(eqn: JaxprEqn) -> Callable[..., Any]:
+def _make_function(eqn: JaxprEqn) -> Callable[..., Any]:
     if eqn.primitive is jit_p:
         closed = eqn.params["jaxpr"]
         return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)[0]

@@ -30,10 +30,10 @@ from bellhop.base.equations import replace_inner_jaxprs
 from bellhop.base.jaxpr_interpreter import Rule, interpret_with
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.vectorize.stack_scalars import pack_p
-from bellhop.circuits.ir.vectorize.vector_plans import FEWEST, Planner
+from bellhop.circuits.ir.vectorize.vector_plans import MIN_VECTOR_SIZE, VectorPlanner
 
 
-def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
+def vectorize_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that computes the operands of each ``pack`` as a vector, if it can.
 
     Args:
@@ -43,13 +43,13 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
         the new jaxpr; ``closed`` itself if nothing in it can be vectorized.
     """
     jaxpr = closed.jaxpr
-    equations = [_with_vectorized_parts(eqn) for eqn in jaxpr.eqns]
+    equations = [_vectorize_inner_jaxprs(eqn) for eqn in jaxpr.eqns]
     packs = {
         number: eqn.invars
         for number, eqn in enumerate(equations)
-        if eqn.primitive is pack_p and len(eqn.invars) >= FEWEST
+        if eqn.primitive is pack_p and len(eqn.invars) >= MIN_VECTOR_SIZE
     }
-    planner = Planner(equations if packs else ())
+    planner = VectorPlanner(equations if packs else ())
     plans = {
         number: plan for number, atoms in packs.items() if (plan := planner.plan(atoms)) is not None
     }
@@ -60,7 +60,7 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     # A plan reads other variables than the ``pack`` whose vector it computes.
     planned = [
         eqn.replace(
-            invars=(reads := list(dict.fromkeys(plans[number].inputs()))),
+            invars=(reads := list(dict.fromkeys(plans[number].iterate_inputs()))),
             params={"plan": plans[number], "reads": reads, "size": len(eqn.invars)},
         )
         if number in plans
@@ -69,20 +69,20 @@ def vectorized(closed: ClosedJaxpr) -> ClosedJaxpr:
     ]
     replaced = ClosedJaxpr(jaxpr.replace(eqns=planned), closed.consts)
     live, _ = dce(replaced, [True] * len(jaxpr.outvars), [True] * len(jaxpr.invars))
-    run = lambda *inputs: interpret_with(live, _rule, *inputs)
+    run = lambda *inputs: interpret_with(live, _choose_rule, *inputs)
     return jax.make_jaxpr(run)(*live.in_avals)
 
 
-def _rule(eqn: JaxprEqn) -> Rule:
-    return _as_planned if eqn.primitive is pack_p and eqn.params else bind_equation
+def _choose_rule(eqn: JaxprEqn) -> Rule:
+    return _evaluate_plan if eqn.primitive is pack_p and eqn.params else bind_equation
 
 
-def _as_planned(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+def _evaluate_plan(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     values = dict(zip(eqn.params["reads"], operands, strict=True))
     vector = eqn.params["plan"].evaluate(values.__getitem__)
     # All elements may be equal, which are one number then.
     return [vector if np.ndim(vector) else jnp.broadcast_to(vector, (eqn.params["size"],))]
 
 
-def _with_vectorized_parts(eqn: JaxprEqn) -> Any:
-    return eqn if eqn.primitive is jit_p else replace_inner_jaxprs(eqn, vectorized)
+def _vectorize_inner_jaxprs(eqn: JaxprEqn) -> Any:
+    return eqn if eqn.primitive is jit_p else replace_inner_jaxprs(eqn, vectorize_jaxpr)

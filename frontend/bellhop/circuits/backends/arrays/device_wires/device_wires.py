@@ -20,10 +20,13 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from bellhop.base.devices import StateAxes
-from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import PlacedExchange, permuted
+from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import (
+    ExchangePlacement,
+    permute_qubits,
+)
 from bellhop.mesh.wire_axes import WIRE_AXIS_PREFIX, is_wire_axis
 
-WHOLE = PartitionSpec()
+REPLICATED = PartitionSpec()
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,12 @@ class DeviceWires:
     axes: tuple[str, ...]
 
     @classmethod
-    def of(cls, over: StateAxes) -> "DeviceWires":
+    def from_state_axes(cls, state_axes: StateAxes) -> "DeviceWires":
         """Return those of axes whose sizes are powers of two."""
         names: list[str] = []
         sizes: list[int] = []
-        for name, size in over.mesh.shape.items():
-            if name in over.axes:
+        for name, size in state_axes.mesh.shape.items():
+            if name in state_axes.axes:
                 n_wires = size.bit_length() - 1
                 first = sum(map(is_wire_axis, names))
                 names += [f"{WIRE_AXIS_PREFIX}{first + wire}" for wire in range(n_wires)]
@@ -53,15 +56,15 @@ class DeviceWires:
                 names.append(name)
                 sizes.append(size)
         kinds = (AxisType.Auto,) * len(names)
-        mesh = Mesh(over.mesh.devices.reshape(sizes), tuple(names), axis_types=kinds)
+        mesh = Mesh(state_axes.mesh.devices.reshape(sizes), tuple(names), axis_types=kinds)
         return cls(mesh, tuple(filter(is_wire_axis, names)))
 
     @property
-    def partitioned(self) -> PartitionSpec:
+    def state_spec(self) -> PartitionSpec:
         """How a state is partitioned."""
         return PartitionSpec(None, self.axes)
 
-    def on_each(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
+    def map_shards(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
         """Return a function of the parts of each device as one of whole arrays."""
         mapped = jax.shard_map(
             function,
@@ -73,7 +76,7 @@ class DeviceWires:
         )
         return jax.jit(mapped)
 
-    def number(self, axes: Sequence[int] | None = None) -> Any:
+    def device_index(self, axes: Sequence[int] | None = None) -> Any:
         """Return the values of the wires of some axes, as one number, or those of all."""
         chosen = range(len(self.axes)) if axes is None else axes
         number = jnp.int32(0)
@@ -81,28 +84,30 @@ class DeviceWires:
             number = 2 * number + jax.lax.axis_index(self.axes[axis])
         return number
 
-    def exchanged(self, rows: Any, place: PlacedExchange) -> Any:
+    def exchange_qubits(self, rows: Any, placement: ExchangePlacement) -> Any:
         """Return some columns of the part of this device after an exchange.
 
         Args:
             rows: of parts and incoming qubits; afterwards of parts and outgoing ones.
-            place: of the exchange.
+            placement: of the exchange.
         """
-        if place.axes:
-            blocks = rows.reshape(-1, 2 ** len(place.axes), rows.shape[1])
-            names = tuple(self.axes[axis] for axis in place.axes)
+        if placement.axes:
+            blocks = rows.reshape(-1, 2 ** len(placement.axes), rows.shape[1])
+            names = tuple(self.axes[axis] for axis in placement.axes)
             return jax.lax.all_to_all(blocks, names, 1, 1, tiled=True).reshape(rows.shape)
         numbers = np.arange(2 ** len(self.axes)).reshape(1, -1)
         # Where the part is that is to be on each.
-        sources = permuted(numbers, place.exchange.before, place.exchange.after, 2)[0].tolist()
+        sources = permute_qubits(numbers, placement.exchange.before, placement.exchange.after, 2)[
+            0
+        ].tolist()
         moves = [(source, device) for device, source in enumerate(sources)]
         return jax.lax.ppermute(rows, self.axes, moves)
 
-    def sum(self, value: object) -> Any:
+    def sum_over_devices(self, value: object) -> Any:
         """Return the sum over all devices."""
         return jax.tree.map(partial(jax.lax.psum, axis_name=self.axes), value)
 
 
-def local_qubits(devices: Sequence[int], n_qubits: int) -> tuple[int, ...]:
+def list_local_qubits(devices: Sequence[int], n_qubits: int) -> tuple[int, ...]:
     """Return the qubits of each device's part, in order."""
     return tuple(qubit for qubit in range(n_qubits) if qubit not in devices)

@@ -11,34 +11,34 @@ from dataclasses import dataclass
 import numpy as np
 import pennylane as qml
 
-from bellhop.circuits.gates.operator_data import parameters_of, with_parameters
+from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.wires import is_dynamic
 
 # Matrices of more wires are not looked at.
-_MOST_WIRES = 4
-_ROUNDING = 1e-14
-_DRAWN = np.random.default_rng(23).uniform(0.3, 2.8, 64)
+_MAX_WIRES = 4
+_TOLERANCE = 1e-14
+_RANDOM_ANGLES = np.random.default_rng(23).uniform(0.3, 2.8, 64)
 
 
 @dataclass(frozen=True)
-class Footprint:
+class GateWires:
     """Where a gate acts.
 
     Attributes:
         wires: all of its wires.
-        local: those that must be local: on the others its matrix is diagonal.
+        nondiagonal: those that must be local: on the others its matrix is diagonal.
     """
 
     wires: frozenset[int]
-    local: frozenset[int]
+    nondiagonal: frozenset[int]
 
     @classmethod
-    def of(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> "Footprint":
+    def from_wires(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> "GateWires":
         """Return that of a gate whose matrix is diagonal on some of its wires."""
         return cls(frozenset(wires), frozenset(wires) - frozenset(diagonal))
 
 
-def footprint_of(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Footprint:
+def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> GateWires:
     """Return where an operation acts.
 
     Args:
@@ -46,29 +46,31 @@ def footprint_of(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Footpri
         qubits: those of its wires.
     """
     with qml.QueuingManager.stop_recording():
-        places = _diagonal_places(op)
-    return Footprint.of(qubits, [qubits[place] for place in places])
+        places = _find_diagonal_positions(op)
+    return GateWires.from_wires(qubits, [qubits[place] for place in places])
 
 
-def _diagonal_places(op: qml.operation.Operator) -> tuple[int, ...]:
+def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
     """Return the places of the wires on which an operation is diagonal."""
     wires = list(op.wires)
     if isinstance(op, qml.ops.Controlled):
-        of_base = [op.base.wires[place] for place in _diagonal_places(op.base)]
+        of_base = [op.base.wires[place] for place in _find_diagonal_positions(op.base)]
         return tuple(wires.index(wire) for wire in (*op.control_wires, *of_base))
     if op in qml.ops.qubit.attributes.diagonal_in_z_basis:
         return tuple(range(len(wires)))
-    if len(wires) > _MOST_WIRES or not op.has_matrix:
+    if len(wires) > _MAX_WIRES or not op.has_matrix:
         return ()
-    parameters = parameters_of(op)
+    parameters = get_parameters(op)
     if any(map(is_dynamic, parameters)):
-        if any(map(np.ndim, parameters)) or len(parameters) > len(_DRAWN):
+        if any(map(np.ndim, parameters)) or len(parameters) > len(_RANDOM_ANGLES):
             return ()
-        op = with_parameters(op, list(_DRAWN[: len(parameters)]))
+        op = replace_parameters(op, list(_RANDOM_ANGLES[: len(parameters)]))
     matrix = np.asarray(op.matrix(wire_order=wires))
     return tuple(filter(functools.partial(_is_diagonal, matrix, len(wires)), range(len(wires))))
 
 
-def _is_diagonal(matrix: np.ndarray, n_wires: int, place: int) -> bool:
-    by_wire = np.moveaxis(matrix.reshape((2,) * 2 * n_wires), (place, n_wires + place), (0, 1))
-    return bool(np.all(abs(by_wire[0, 1]) < _ROUNDING) and np.all(abs(by_wire[1, 0]) < _ROUNDING))
+def _is_diagonal(matrix: np.ndarray, n_wires: int, position: int) -> bool:
+    by_wire = np.moveaxis(
+        matrix.reshape((2,) * 2 * n_wires), (position, n_wires + position), (0, 1)
+    )
+    return bool(np.all(abs(by_wire[0, 1]) < _TOLERANCE) and np.all(abs(by_wire[1, 0]) < _TOLERANCE))

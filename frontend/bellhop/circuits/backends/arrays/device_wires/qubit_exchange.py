@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bellhop.base.types import Operand
 
 if TYPE_CHECKING:  # That imports PennyLane, and regions without circuits come by here.
-    from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import Footprint
+    from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import GateWires
 
 Wires = tuple[int, ...]
 
@@ -44,16 +44,16 @@ class Exchange:
     after: Wires
 
     @property
-    def moved(self) -> float:
+    def sent_fraction(self) -> float:
         """The share of its part that a device sends."""
         if outgoing := frozenset(self.before) - frozenset(self.after):
             return 1 - 0.5 ** len(outgoing)
         # A device keeps its part where the wires of each cycle are equal.
         changed = sum(map(operator.ne, self.before, self.after))
-        return 1 - 2.0 ** (_cycles(self.before, self.after) - changed)
+        return 1 - 2.0 ** (_count_cycles(self.before, self.after) - changed)
 
 
-def exchanges_between(before: Wires, after: Wires) -> list[Exchange]:
+def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
     """Return what takes wires to their axes: an all-to-all, then a move of parts, or one of both.
 
     Args:
@@ -70,37 +70,43 @@ def exchanges_between(before: Wires, after: Wires) -> list[Exchange]:
 
 
 @dataclass(frozen=True)
-class PlacedExchange:
+class ExchangePlacement:
     """Where qubits are exchanged with those of devices.
 
     Attributes:
         exchange: of which qubits.
-        before: the order of the qubits of each device's part before it.
+        initial_order: the order of the qubits of each device's part before it.
     """
 
     exchange: Exchange
-    before: Wires
+    initial_order: Wires
 
     @property
-    def places(self) -> Wires:
+    def positions(self) -> Wires:
         """Where in each part qubits come in the places of others, in order."""
-        return tuple(n for n, qubit in enumerate(self.before) if qubit in self.exchange.after)
+        return tuple(
+            n for n, qubit in enumerate(self.initial_order) if qubit in self.exchange.after
+        )
 
     @property
     def axes(self) -> Wires:
         """The axes of the devices that each of these qubits is exchanged with."""
-        return tuple(self.exchange.after.index(self.before[place]) for place in self.places)
+        return tuple(
+            self.exchange.after.index(self.initial_order[place]) for place in self.positions
+        )
 
     @property
-    def after(self) -> Wires:
+    def resulting_order(self) -> Wires:
         """The order of the qubits of each device's part behind it."""
         outgoing = dict(zip(self.exchange.after, self.exchange.before, strict=True))
-        return tuple(outgoing.get(qubit, qubit) for qubit in self.before)
+        return tuple(outgoing.get(qubit, qubit) for qubit in self.initial_order)
 
     @property
-    def reversed(self) -> "PlacedExchange":
+    def inverse(self) -> "ExchangePlacement":
         """The exchange back."""
-        return PlacedExchange(Exchange(self.exchange.after, self.exchange.before), self.after)
+        return ExchangePlacement(
+            Exchange(self.exchange.after, self.exchange.before), self.resulting_order
+        )
 
 
 @dataclass(frozen=True)
@@ -134,22 +140,27 @@ class ExchangePlan:
     def exchanges(self) -> tuple[Exchange, ...]:
         """What is exchanged, in order."""
         devices = [self.start, *(segment.devices for segment in self.segments), self.end]
-        steps = itertools.starmap(exchanges_between, itertools.pairwise(devices))
+        steps = itertools.starmap(plan_exchanges, itertools.pairwise(devices))
         return tuple(itertools.chain.from_iterable(steps))
 
     @property
-    def moved(self) -> float:
+    def sent_fraction(self) -> float:
         """How many times over a device sends its part, altogether."""
-        return sum(exchange.moved for exchange in self.exchanges)
+        return sum(exchange.sent_fraction for exchange in self.exchanges)
 
 
-def whole(n_gates: int) -> ExchangePlan:
+def plan_single_device(n_gates: int) -> ExchangePlan:
     """Return the plan of one device."""
     return ExchangePlan((), (Segment((), tuple(range(n_gates))),), ())
 
 
-def planned(
-    gates: Sequence["Footprint"], n_wires: int, start: Wires, end: Wires | None, *, is_free: bool
+def plan_segments(
+    gates: Sequence["GateWires"],
+    n_wires: int,
+    start: Wires,
+    end: Wires | None,
+    *,
+    can_choose_start: bool,
 ) -> ExchangePlan:
     """Plan where gates are applied.
 
@@ -158,77 +169,83 @@ def planned(
         n_wires: those of the state.
         start: the wire of each axis of the devices before the first gate.
         end: the same after the last one; None if any will do.
-        is_free: whether the wires may be exchanged at the start for nothing, as in a state of
-            zeros.
+        can_choose_start: whether the wires may be exchanged at the start for nothing, as in a
+            state of zeros.
     """
-    assert all(len(gate.local) <= n_wires - len(start) for gate in gates)
-    waiting, devices, segments = _Waiting.of(gates), start, list[Segment]()
+    assert all(len(gate.nondiagonal) <= n_wires - len(start) for gate in gates)
+    waiting, devices, segments = _PendingGates.from_gates(gates), start, list[Segment]()
     while waiting.gates or not segments:
-        if segments or is_free:
-            chosen = waiting.best_devices(n_wires, devices)
+        if segments or can_choose_start:
+            chosen = waiting.choose_device_wires(n_wires, devices)
             # As few wires are exchanged as these gates need.
-            applied = waiting.applied(chosen)
-            needed = frozenset[int]().union(*(gates[number].local for number in applied))
+            applied = waiting.find_applicable(chosen)
+            needed = frozenset[int]().union(*(gates[number].nondiagonal for number in applied))
             kept = [wire for wire in devices if segments and wire not in needed]
             few = tuple(dict.fromkeys([*kept, *chosen]))[: len(start)]
-            devices = _placed(few, devices, end or start)
-        segments.append(Segment(devices, waiting.applied(devices)))
-        waiting = waiting.without(devices)
-    first = segments[0].devices if is_free else start
+            devices = _assign_axes(few, devices, end or start)
+        segments.append(Segment(devices, waiting.find_applicable(devices)))
+        waiting = waiting.remove_applicable(devices)
+    first = segments[0].devices if can_choose_start else start
     return ExchangePlan(first, tuple(segments), devices if end is None else end)
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _PendingGates:
     """Gates that wait, in sets of bits: of gates by their numbers, and of wires.
 
     Attributes:
         gates: those that wait.
-        local: for each gate, waiting or not, the wires that must be local.
-        before: the same, the gates before it that it does not commute with.
+        nondiagonal: for each gate, waiting or not, the wires that must be local.
+        dependencies: the same, the gates before it that it does not commute with.
         wires: all that gates act on.
     """
 
     gates: int
-    local: tuple[int, ...]
-    before: tuple[int, ...]
+    nondiagonal: tuple[int, ...]
+    dependencies: tuple[int, ...]
     wires: int
 
     @classmethod
-    def of(cls, gates: Sequence["Footprint"]) -> "_Waiting":
+    def from_gates(cls, gates: Sequence["GateWires"]) -> "_PendingGates":
         """Return all gates, in order."""
         before: list[int] = []
         # The gates on each wire, and those of them that are not diagonal there.
         on, local_on = defaultdict[int, int](int), defaultdict[int, int](int)
         for number, gate in enumerate(gates):
-            diagonal = gate.wires - gate.local
-            others = [*(on[wire] for wire in gate.local), *(local_on[wire] for wire in diagonal)]
+            diagonal = gate.wires - gate.nondiagonal
+            others = [
+                *(on[wire] for wire in gate.nondiagonal),
+                *(local_on[wire] for wire in diagonal),
+            ]
             before.append(reduce(operator.or_, others, 0))
-            for some, wires in ((on, gate.wires), (local_on, gate.local)):
+            for some, wires in ((on, gate.wires), (local_on, gate.nondiagonal)):
                 for wire in wires:
                     some[wire] |= 1 << number
-        local = tuple(_bits(gate.local) for gate in gates)
-        return cls((1 << len(gates)) - 1, local, tuple(before), _bits(on))
+        local = tuple(_to_bitmask(gate.nondiagonal) for gate in gates)
+        return cls((1 << len(gates)) - 1, local, tuple(before), _to_bitmask(on))
 
-    def applied(self, devices: Iterable[int]) -> tuple[int, ...]:
+    def find_applicable(self, devices: Iterable[int]) -> tuple[int, ...]:
         """Return the gates that can be applied while some wires stand for devices."""
-        done = self.gates ^ self._rest(_bits(devices))
-        return tuple(number for number in range(len(self.local)) if done >> number & 1)
+        done = self.gates ^ self._find_remaining(_to_bitmask(devices))
+        return tuple(number for number in range(len(self.nondiagonal)) if done >> number & 1)
 
-    def without(self, devices: Iterable[int]) -> "_Waiting":
+    def remove_applicable(self, devices: Iterable[int]) -> "_PendingGates":
         """Return what waits once these are applied."""
-        return replace(self, gates=self._rest(_bits(devices)))
+        return replace(self, gates=self._find_remaining(_to_bitmask(devices)))
 
-    def best_devices(self, n_wires: int, before: Wires) -> Wires:
+    def choose_device_wires(self, n_wires: int, before: Wires) -> Wires:
         """Choose wires to stand for devices, of equally good ones those that do already."""
         chosen: Wires = ()
         while len(chosen) < len(before):
             others = [wire for wire in range(n_wires) if wire not in chosen]
-            rests = {wire: self._rest(_bits((*chosen, wire))).bit_count() for wire in others}
+            rests = {
+                wire: self._find_remaining(_to_bitmask((*chosen, wire))).bit_count()
+                for wire in others
+            }
             chosen += (min(others, key=lambda wire: (rests[wire], wire not in before, -wire)),)
         return chosen
 
-    def _rest(self, devices: int) -> int:
+    def _find_remaining(self, devices: int) -> int:
         """Return the gates that wait once those are applied that can be."""
         waiting = rest = self.gates
         stopped = 0
@@ -236,18 +253,18 @@ class _Waiting:
             first = waiting & -waiting
             waiting ^= first
             number = first.bit_length() - 1
-            if self.local[number] & devices or self.before[number] & rest:
-                stopped |= self.local[number]
+            if self.nondiagonal[number] & devices or self.dependencies[number] & rest:
+                stopped |= self.nondiagonal[number]
             else:
                 rest ^= first
         return rest
 
 
-def _bits(numbers: Iterable[int]) -> int:
+def _to_bitmask(numbers: Iterable[int]) -> int:
     return reduce(operator.or_, (1 << number for number in numbers), 0)
 
 
-def _placed(chosen: Wires, before: Wires, end: Wires) -> Wires:
+def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
     """Return wires of devices, each on its axis of before or of the end where that is free."""
     placed = {axis: wire for axis, wire in enumerate(before) if wire in chosen}
     rest = [wire for wire in chosen if wire not in placed.values()]
@@ -261,7 +278,7 @@ def _placed(chosen: Wires, before: Wires, end: Wires) -> Wires:
     return tuple(placed[axis] for axis in range(len(before)))
 
 
-def _cycles(before: Wires, after: Wires) -> int:
+def _count_cycles(before: Wires, after: Wires) -> int:
     """Return how many cycles the wires that change their axes are in."""
     seen, cycles = set[int](), 0
     for axis, wire in enumerate(before):
@@ -274,7 +291,7 @@ def _cycles(before: Wires, after: Wires) -> int:
     return cycles
 
 
-def permuted(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
+def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
     """Return a state whose qubits are in another order, moving those together that stay so."""
     places = [before.index(qubit) for qubit in after]
     starts = [n for n, place in enumerate(places) if not n or place != places[n - 1] + 1]

@@ -16,31 +16,31 @@ import numpy as np
 from bellhop.base.types import Operand
 
 
-def multiplied(one: Operand, other: Operand) -> Any:
+def matmul(left: Operand, right: Operand) -> Any:
     """Return the products of matrices, the last two axes, of which each may be real."""
-    return jax.lax.platform_dependent(one, other, tpu=_by_real_ones, default=jnp.matmul)
+    return jax.lax.platform_dependent(left, right, tpu=_matmul_as_real, default=jnp.matmul)
 
 
-def _by_real_ones(one: Operand, other: Operand) -> Any:
-    if not jnp.iscomplexobj(other):
-        if not jnp.iscomplexobj(one):
-            return one @ other
-        return _of_halves(jnp.concatenate([one.real, one.imag], -2) @ other, -2)
-    if not jnp.iscomplexobj(one):
-        return _of_halves(one @ jnp.concatenate([other.real, other.imag], -1), -1)
-    above = jnp.concatenate([one.real, -one.imag], -1)
-    below = jnp.concatenate([one.imag, one.real], -1)
-    both = jnp.concatenate([above, below], -2) @ jnp.concatenate([other.real, other.imag], -2)
-    return _of_halves(both, -2)
+def _matmul_as_real(left: Operand, right: Operand) -> Any:
+    if not jnp.iscomplexobj(right):
+        if not jnp.iscomplexobj(left):
+            return left @ right
+        return _join_complex(jnp.concatenate([left.real, left.imag], -2) @ right, -2)
+    if not jnp.iscomplexobj(left):
+        return _join_complex(left @ jnp.concatenate([right.real, right.imag], -1), -1)
+    above = jnp.concatenate([left.real, -left.imag], -1)
+    below = jnp.concatenate([left.imag, left.real], -1)
+    both = jnp.concatenate([above, below], -2) @ jnp.concatenate([right.real, right.imag], -2)
+    return _join_complex(both, -2)
 
 
-def _of_halves(both: Operand, axis: int) -> jax.Array:
+def _join_complex(both: Operand, axis: int) -> jax.Array:
     return jax.lax.complex(*jnp.split(both, 2, axis))
 
 
-def as_real(matrices: Any, parts: int) -> Any:
+def to_real_matrices(matrices: Any, n_components: int) -> Any:
     """Return matrices as those of the parts and the entries of a state together."""
-    if parts == 1:
+    if n_components == 1:
         return matrices
     xp = np if isinstance(matrices, np.ndarray) else jnp
     real, imag = xp.real(matrices), xp.imag(matrices)

@@ -15,40 +15,42 @@ import numpy as np
 Step = TypeVar("Step", bound=Hashable)
 
 # A loop of fewer steps in place of its rounds would take longer to compile than they do.
-_FEWEST_SAVED = 4
+_MIN_SAVED_STEPS = 4
 
 
-class Stretch(NamedTuple, Generic[Step]):
+class RepeatedSteps(NamedTuple, Generic[Step]):
     """Steps, and how often they come one after the other."""
 
     steps: tuple[Step, ...]
-    times: int
+    n_repeats: int
 
 
-def stretches(steps: Sequence[Step]) -> list[Stretch[Step]]:
+def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
     """Return a sequence in stretches, the first of which repeats first.
 
     Args:
         steps: of which those are equal that are the same step.
     """
-    period, saved = _periods(steps)
-    found: list[Stretch[Step]] = []
+    period, saved = _find_periods(steps)
+    found: list[RepeatedSteps[Step]] = []
     start = place = 0
     while place < len(steps):
-        if saved[place] < _FEWEST_SAVED:
+        if saved[place] < _MIN_SAVED_STEPS:
             place += 1
             continue
         if start < place:
-            found.append(Stretch(tuple(steps[start:place]), 1))
+            found.append(RepeatedSteps(tuple(steps[start:place]), 1))
         length = period[place]
-        found.append(Stretch(tuple(steps[place : place + length]), 1 + saved[place] // length))
+        found.append(
+            RepeatedSteps(tuple(steps[place : place + length]), 1 + saved[place] // length)
+        )
         start = place = place + length + saved[place]
     if start < len(steps):
-        found.append(Stretch(tuple(steps[start:]), 1))
+        found.append(RepeatedSteps(tuple(steps[start:]), 1))
     return found
 
 
-def _periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+def _find_periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:
     """Return how long what repeats most from each step on is, and how many steps repeat it."""
     numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
     sequence = np.array([numbers[step] for step in steps])

@@ -18,18 +18,18 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.backends.arrays.matrices.complex_matmul import multiplied
+from bellhop.circuits.backends.arrays.matrices.complex_matmul import matmul
 from bellhop.circuits.backends.arrays.matrices.matrix_table import Entry, MatrixTable
 
 # The product of more is made by more blocks.
-_LONGEST = 16
+_MAX_FACTORS = 16
 
 # The factors of a block, which of them is computed, on which places of the block, and what it is.
-_Computed = tuple[list[Entry], int, tuple[int, ...], Any]
+_TracedFactor = tuple[list[Entry], int, tuple[int, ...], Any]
 
 
 @dataclass
-class Block:
+class FusedBlock:
     """Matrices that are multiplied.
 
     Attributes:
@@ -43,22 +43,22 @@ class Block:
     factors: list[tuple[tuple[int, ...], Any]] = field(default_factory=list)
 
     @property
-    def is_known(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether all of its matrices are constants."""
         return all(isinstance(what, np.ndarray) for _, what in self.factors)
 
 
-def grouped(
-    steps: Sequence[tuple[tuple[int, ...], Any, bool]], most: int, n_qubits: int
-) -> list[Block]:
+def fuse_matrices(
+    steps: Sequence[tuple[tuple[int, ...], Any, bool]], max_qubits: int, n_qubits: int
+) -> list[FusedBlock]:
     """Group matrices that are applied one after the other.
 
     Args:
         steps: qubits, the matrix, and whether it is unitary, whatever its parameters.
-        most: how many qubits a block has; only a matrix of more is one of its own.
+        max_qubits: how many qubits a block has; only a matrix of more is one of its own.
         n_qubits: those of the state.
     """
-    blocks: list[Block] = []
+    blocks: list[FusedBlock] = []
     # The last block that each qubit is in.
     last = [-1] * n_qubits
     for qubits, what, is_unitary in steps:
@@ -66,12 +66,13 @@ def grouped(
         fitting = [
             (len(set(blocks[number].qubits) | set(qubits)), number)
             for number in range(max(first, 0), len(blocks))
-            if blocks[number].is_unitary == is_unitary and len(blocks[number].factors) < _LONGEST
+            if blocks[number].is_unitary == is_unitary
+            and len(blocks[number].factors) < _MAX_FACTORS
         ]
-        size, number = min(fitting, default=(most + 1, 0))
-        if size > most:
+        size, number = min(fitting, default=(max_qubits + 1, 0))
+        if size > max_qubits:
             number = len(blocks)
-            blocks.append(Block(is_unitary))
+            blocks.append(FusedBlock(is_unitary))
         block = blocks[number]
         block.factors.append((qubits, what))
         for qubit in qubits:
@@ -81,11 +82,11 @@ def grouped(
     return blocks
 
 
-def products(
-    blocks: Sequence[Block],
+def multiply_blocks(
+    blocks: Sequence[FusedBlock],
     base: int,
     dtype: np.dtype,
-    taken: Callable[[int, Sequence[Any]], Any],
+    gather_matrices: Callable[[int, Sequence[Any]], Any],
 ) -> Any:
     """Return the products of blocks on equally many qubits, one after the other.
 
@@ -93,13 +94,13 @@ def products(
         blocks: of which some may be known; NumPy's where all are.
         base: how many entries a qubit has.
         dtype: that of the numbers.
-        taken: takes a number of qubits and what matrices on so many are; returns these.
+        gather_matrices: takes a number of qubits and what matrices on so many are; returns these.
     """
     k = len(blocks[0].qubits)
     table = MatrixTable(dtype)
     factors: list[list[Entry]] = [[] for _ in blocks]
     # By the number of qubits, and whether these are all of the block's: where they stand.
-    computed: dict[tuple[int, bool], list[_Computed]] = defaultdict(list)
+    computed: dict[tuple[int, bool], list[_TracedFactor]] = defaultdict(list)
     known: dict[Any, np.ndarray] = {}
     for block, own in zip(blocks, factors, strict=True):
         for qubits, what in block.factors:
@@ -112,22 +113,22 @@ def products(
                 continue
             key = what.tobytes(), places
             if key not in known:
-                known[key] = _embedded(what[None], [places], base, k)[0]
+                known[key] = _embed(what[None], [places], base, k)[0]
             if own and isinstance(own[-1], np.ndarray):
                 own[-1] = known[key] @ own[-1]
             else:
                 own.append(known[key])
     for (size, is_whole), some in computed.items():
-        matrices = taken(size, [what for *_, what in some])
+        matrices = gather_matrices(size, [what for *_, what in some])
         if not is_whole:
-            matrices = _embedded(matrices, [places for _, _, places, _ in some], base, k)
+            matrices = _embed(matrices, [places for _, _, places, _ in some], base, k)
         row = table.append(matrices)
         for number, (own, place, _, _) in enumerate(some):
             own[place] = row + number
-    return table.taken(table.products(factors))
+    return table.gather(table.multiply_entries(factors))
 
 
-def _embedded(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) -> Any:
+def _embed(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) -> Any:
     """Return matrices on some places of ``k`` as matrices on all of these.
 
     Args:
@@ -144,5 +145,5 @@ def _embedded(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: in
     there = (weights == 0) * base ** np.arange(k) @ digits.T
     units = (here[..., None] == np.arange(matrices.shape[-1])).astype(matrices.real.dtype)
     is_diagonal = there[:, :, None] == there[:, None, :]
-    multiply = np.matmul if xp is np else multiplied
+    multiply = np.matmul if xp is np else matmul
     return xp.where(is_diagonal, multiply(multiply(units, matrices), units.swapaxes(1, 2)), 0)

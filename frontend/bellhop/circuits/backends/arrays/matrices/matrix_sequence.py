@@ -27,20 +27,24 @@ from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
 from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import (
     Exchange,
+    ExchangePlacement,
     ExchangePlan,
-    PlacedExchange,
-    exchanges_between,
-    whole,
+    plan_exchanges,
+    plan_single_device,
 )
-from bellhop.circuits.backends.arrays.matrices.complex_matmul import as_real, multiplied
+from bellhop.circuits.backends.arrays.matrices.complex_matmul import matmul, to_real_matrices
 from bellhop.circuits.backends.arrays.matrices.evolution import (
     Evolution,
-    Place,
-    PlacedMatrix,
-    sizes_of,
+    MatrixPlacement,
+    Placement,
+    count_sizes,
 )
-from bellhop.circuits.backends.arrays.matrices.find_repeats import stretches
-from bellhop.circuits.backends.arrays.matrices.gate_fusion import Block, grouped, products
+from bellhop.circuits.backends.arrays.matrices.find_repeats import find_repeats
+from bellhop.circuits.backends.arrays.matrices.gate_fusion import (
+    FusedBlock,
+    fuse_matrices,
+    multiply_blocks,
+)
 from bellhop.circuits.backends.arrays.matrices.matrix_table import Entry, MatrixTable
 from bellhop.circuits.backends.arrays.matrices.operation_matrices import (
     OperationMatrices,
@@ -48,14 +52,14 @@ from bellhop.circuits.backends.arrays.matrices.operation_matrices import (
 )
 
 # Matrices of more wires are not made.
-MOST_WIRES = 3
+MAX_WIRES = 3
 
 # So many factors of one wire are one product.
-_LONGEST_PRODUCT = 32
+_MAX_PRODUCT_LENGTH = 32
 
 
 @dataclass(frozen=True)
-class _Step:
+class _MatrixStep:
     """A matrix, after products of matrices of one wire each.
 
     Attributes:
@@ -71,14 +75,14 @@ class _Step:
 
 
 @dataclass
-class MatrixRun:
+class MatrixSequence:
     """A run of operations on qubits that are known, each of few.
 
     Args:
         base: how many entries the axis of a qubit has.
-        matrix_of: returns the matrix of an operation; NumPy's where all of it is known.
+        compute_matrix: returns the matrix of an operation; NumPy's where all of it is known.
         dtype: that of the numbers in the matrices.
-        most: how many qubits the matrices have that meet the state.
+        max_qubits: how many qubits the matrices have that meet the state.
         is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
             parameters; these are differentiated by the adjoint method.
         devices: those that the state is partitioned over; None for a state that is not.
@@ -88,22 +92,22 @@ class MatrixRun:
     """
 
     base: int
-    matrix_of: Callable[[Any], Any]
+    compute_matrix: Callable[[Any], Any]
     dtype: np.dtype
-    most: int
+    max_qubits: int
     is_unitary: Callable[[Any], bool]
     devices: DeviceWires | None = None
     is_orthogonal: bool = field(default=True, init=False)
-    _of_operations: OperationMatrices = field(init=False)
+    _operation_matrices: OperationMatrices = field(init=False)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
-    _steps: list[_Step] = field(default_factory=list)
+    _steps: list[_MatrixStep] = field(default_factory=list)
     # Rows of tables, with the number of their qubits.
     _not_unitary: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._of_operations = OperationMatrices(self.matrix_of, self.dtype)
+        self._operation_matrices = OperationMatrices(self.compute_matrix, self.dtype)
 
-    def applied(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
+    def apply(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
         """Return a state after operations.
 
         Args:
@@ -111,9 +115,9 @@ class MatrixRun:
             state: of two axes, see ``evolution``.
         """
         order = tuple(range(round(math.log(state.shape[1], self.base))))
-        return self.applied_by_plan(operations, state, whole(len(operations)), order)[0]
+        return self.apply_plan(operations, state, plan_single_device(len(operations)), order)[0]
 
-    def applied_by_plan(
+    def apply_plan(
         self,
         operations: Sequence[tuple[Any, tuple[int, ...]]],
         state: Operand,
@@ -129,89 +133,93 @@ class MatrixRun:
             order: that of the qubits of each device's part before.
         """
         n_qubits = len(plan.start) + len(order)
-        entries = self._of_operations.made(operations)
+        entries = self._operation_matrices.compute(operations)
         for (op, qubits), entry in zip(operations, entries, strict=True):
             if isinstance(entry, int) and not self.is_unitary(op):
                 self._not_unitary.add((len(qubits), entry))
         ends = []
         for segment in plan.segments:
             for number in segment.gates:
-                self._add(entries[number], operations[number][1])
+                self._add_matrix(entries[number], operations[number][1])
             self._flush(list(self._pending))
             ends.append(len(self._steps))
-        evaluated = self._evaluated()
-        blocks: list[Block | Exchange] = []
+        evaluated = self._evaluate_steps()
+        blocks: list[FusedBlock | Exchange] = []
         devices = plan.start
         for segment, first, last in zip(plan.segments, [0, *ends], ends, strict=False):
-            blocks += exchanges_between(devices, segment.devices)
+            blocks += plan_exchanges(devices, segment.devices)
             devices = segment.devices
-            blocks += grouped(evaluated[first:last], self.most, n_qubits)
-        blocks += exchanges_between(devices, plan.end)
-        places = self._placed(blocks, plan.start, order)
-        matrices = self._matrices(blocks, state)
+            blocks += fuse_matrices(evaluated[first:last], self.max_qubits, n_qubits)
+        blocks += plan_exchanges(devices, plan.end)
+        places = self._place_blocks(blocks, plan.start, order)
+        matrices = self._multiply_blocks(blocks, state)
         for by_adjoint, some in itertools.groupby(
-            zip(_by_adjoint(blocks), places, strict=True), lambda each: each[0]
+            zip(_use_adjoint_method(blocks), places, strict=True), lambda each: each[0]
         ):
             part = [place for _, place in some]
-            order = part[-1].after
-            repeated = stretches(part)
+            order = part[-1].resulting_order
+            repeated = find_repeats(part)
             tables = [
-                _rounds(matrices, size, times, n_rows)
+                _split_table(matrices, size, times, n_rows)
                 for steps, times in repeated
-                for size, n_rows in sizes_of(steps).items()
+                for size, n_rows in count_sizes(steps).items()
             ]
             evolution = Evolution(self.base, tuple(repeated), self.devices)
             self.is_orthogonal &= by_adjoint
-            run = evolution.applied_by_adjoint if by_adjoint else evolution.applied
+            run = evolution.apply_with_adjoint if by_adjoint else evolution.apply
             state = run(state, *tables)
         return state, order
 
-    def _placed(
+    def _place_blocks(
         self,
-        steps: Sequence[Block | Exchange],
+        steps: Sequence[FusedBlock | Exchange],
         devices: tuple[int, ...],
         order: tuple[int, ...],
-    ) -> list[Place]:
+    ) -> list[Placement]:
         """Say where blocks act, which all get as many qubits as are applied at once."""
         n_qubits = len(devices) + len(order)
-        places: list[Place] = []
+        places: list[Placement] = []
         for block in steps:
             if isinstance(block, Exchange):
-                places.append(PlacedExchange(block, order))
-                order, devices = places[-1].after, block.after
+                places.append(ExchangePlacement(block, order))
+                order, devices = places[-1].resulting_order, block.after
                 continue
             others = (qubit for qubit in order if qubit not in block.qubits)
-            missing = min(self.most, n_qubits) - len(block.qubits)
+            missing = min(self.max_qubits, n_qubits) - len(block.qubits)
             block.qubits += itertools.islice(others, max(missing, 0))
             # As they stand.
             block.qubits.sort(key=(*devices, *order).index)
             axes = tuple(map(devices.index, filter(devices.__contains__, block.qubits)))
             qubits = tuple(block.qubits[len(axes) :])
-            places.append(PlacedMatrix(qubits, order, block.is_known, axes))
+            places.append(MatrixPlacement(qubits, order, block.is_constant, axes))
         return places
 
-    def _matrices(self, steps: Sequence[Block | Exchange], state: Operand) -> dict[int, Any]:
+    def _multiply_blocks(
+        self, steps: Sequence[FusedBlock | Exchange], state: Operand
+    ) -> dict[int, Any]:
         """Return the matrices of blocks by the number of their qubits, the first block's first."""
-        by_size: dict[int, list[Block]] = defaultdict(list)
+        by_size: dict[int, list[FusedBlock]] = defaultdict(list)
         for block in steps:
-            if isinstance(block, Block):
+            if isinstance(block, FusedBlock):
                 by_size[len(block.qubits)].append(block)
         return {
             size: jnp.asarray(
-                as_real(products(some, self.base, self.dtype, self._taken), len(state)),
+                to_real_matrices(
+                    multiply_blocks(some, self.base, self.dtype, self._gather), len(state)
+                ),
                 state.dtype,
             )
             for size, some in by_size.items()
         }
 
-    def _table(self, n_qubits: int) -> MatrixTable:
-        return self._of_operations.table(self.base**n_qubits)
+    def _get_table(self, n_qubits: int) -> MatrixTable:
+        return self._operation_matrices.get_table(self.base**n_qubits)
 
-    def _taken(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
+    def _gather(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
         """Return matrices of equally many qubits, one after the other."""
-        return self._table(n_qubits).taken(entries)
+        return self._get_table(n_qubits).gather(entries)
 
-    def _add(self, entry: Entry, qubits: tuple[int, ...]) -> None:
+    def _add_matrix(self, entry: Entry, qubits: tuple[int, ...]) -> None:
         """Add a matrix to the run: to what waits on its wire, or after that."""
         if len(qubits) == 1:
             *others, last = (*self._pending.get(qubits[0], ()), entry)
@@ -220,7 +228,7 @@ class MatrixRun:
             else:
                 others.append(last)
             self._pending[qubits[0]] = tuple(others)
-            if len(others) == _LONGEST_PRODUCT:
+            if len(others) == _MAX_PRODUCT_LENGTH:
                 self._flush(qubits)
         elif len(qubits) == 2:
             if isinstance(entry, np.ndarray) and qubits[0] > qubits[1]:
@@ -229,35 +237,35 @@ class MatrixRun:
                 entry = entry.reshape(sides).transpose(1, 0, 3, 2).reshape(entry.shape)
                 qubits = qubits[::-1]
             products = tuple(self._pending.pop(qubit, ()) for qubit in qubits)
-            self._steps.append(_Step(qubits, entry, products if any(products) else ()))
+            self._steps.append(_MatrixStep(qubits, entry, products if any(products) else ()))
         else:
             self._flush(qubits)
-            self._steps.append(_Step(qubits, entry))
+            self._steps.append(_MatrixStep(qubits, entry))
 
     def _flush(self, qubits: Sequence[int]) -> None:
         """Apply what waits on wires, on two at once."""
         waiting = sorted(qubit for qubit in qubits if qubit in self._pending)
         for place in range(0, len(waiting), 2):
             some = tuple(waiting[place : place + 2])
-            self._steps.append(_Step(some, None, tuple(map(self._pending.pop, some))))
+            self._steps.append(_MatrixStep(some, None, tuple(map(self._pending.pop, some))))
 
-    def _evaluated(self) -> list[tuple[tuple[int, ...], Entry, bool]]:
+    def _evaluate_steps(self) -> list[tuple[tuple[int, ...], Entry, bool]]:
         """Return the matrices of all steps, and whether they are unitary."""
         alone, pairs = ([s for s in self._steps if len(s.products) == size] for size in (1, 2))
         unit = (np.eye(self.base),)
         products = [product or unit for s in (*alone, *pairs) for product in s.products]
-        evaluated = self._table(1).products(products)
+        evaluated = self._get_table(1).multiply_entries(products)
         of_alone = iter(evaluated[: len(alone)])
-        of_pairs = iter(self._pairs(pairs, evaluated[len(alone) :]))
+        of_pairs = iter(self._multiply_pairs(pairs, evaluated[len(alone) :]))
 
-        def matrix(step: _Step) -> Any:
+        def next_matrix(step: _MatrixStep) -> Any:
             if not step.products:
                 return step.entry
             return next(of_alone if len(step.products) == 1 else of_pairs)
 
-        return [(step.qubits, matrix(step), self._is_unitary(step)) for step in self._steps]
+        return [(step.qubits, next_matrix(step), self._is_unitary(step)) for step in self._steps]
 
-    def _is_unitary(self, step: _Step) -> bool:
+    def _is_unitary(self, step: _MatrixStep) -> bool:
         """Tell whether what is applied is unitary, whatever its parameters."""
         entries = [(1, entry) for product in step.products for entry in product]
         if step.entry is not None:
@@ -269,7 +277,7 @@ class MatrixRun:
             for n_qubits, entry in entries
         )
 
-    def _pairs(self, pairs: Sequence[_Step], ones: Sequence[Entry]) -> list[Entry]:
+    def _multiply_pairs(self, pairs: Sequence[_MatrixStep], ones: Sequence[Entry]) -> list[Entry]:
         """Return the matrices of steps of two products.
 
         Args:
@@ -280,34 +288,34 @@ class MatrixRun:
         computed: list[int] = []
         for number, pair in enumerate(pairs):
             parts = ones[2 * number : 2 * number + 2]
-            if all(isinstance(part, np.ndarray) for part in (*parts, self._entry(pair))):
-                done[number] = self._entry(pair) @ np.kron(*parts)
+            if all(isinstance(part, np.ndarray) for part in (*parts, self._get_entry(pair))):
+                done[number] = self._get_entry(pair) @ np.kron(*parts)
             else:
                 computed.append(number)
         if computed:
-            table, twos = self._table(1), self._table(2)
+            table, twos = self._get_table(1), self._get_table(2)
             one, other = (
-                table.taken([ones[2 * number + side] for number in computed]) for side in (0, 1)
+                table.gather([ones[2 * number + side] for number in computed]) for side in (0, 1)
             )
             both = one[:, :, None, :, None] * other[:, None, :, None]
             both = both.reshape(len(computed), self.base**2, -1)
             if any(pairs[n].entry is not None for n in computed):
-                both = multiplied(twos.taken([self._entry(pairs[n]) for n in computed]), both)
+                both = matmul(twos.gather([self._get_entry(pairs[n]) for n in computed]), both)
             place = twos.append(both)
             done |= {number: place + row for row, number in enumerate(computed)}
         return [done[number] for number in range(len(pairs))]
 
-    def _entry(self, pair: _Step) -> Entry:
+    def _get_entry(self, pair: _MatrixStep) -> Entry:
         return np.eye(self.base**2) if pair.entry is None else pair.entry
 
 
-def _by_adjoint(blocks: Sequence[Block | Exchange]) -> list[bool]:
+def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
     """Tell of blocks whether all are unitary with which they are applied.
 
     What can be differentiated in both ways goes with what is before it.
     """
     in_one_way = [
-        None if isinstance(block, Exchange) or (block.is_known and block.is_unitary) else block
+        None if isinstance(block, Exchange) or (block.is_constant and block.is_unitary) else block
         for block in blocks
     ]
     last = next(filter(None, in_one_way), None)
@@ -318,7 +326,7 @@ def _by_adjoint(blocks: Sequence[Block | Exchange]) -> list[bool]:
     return found
 
 
-def _rounds(matrices: dict[int, Any], size: int, times: int, n_rows: int) -> Any:
+def _split_table(matrices: dict[int, Any], size: int, n_repeats: int, n_rows: int) -> Any:
     """Take the next matrices of a size, so many for each round of a stretch."""
-    some, matrices[size] = jnp.split(matrices[size], [times * n_rows])
-    return some.reshape(times, n_rows, *some.shape[1:])
+    some, matrices[size] = jnp.split(matrices[size], [n_repeats * n_rows])
+    return some.reshape(n_repeats, n_rows, *some.shape[1:])

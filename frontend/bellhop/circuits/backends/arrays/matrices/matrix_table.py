@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.circuits.backends.arrays.matrices.complex_matmul import multiplied
+from bellhop.circuits.backends.arrays.matrices.complex_matmul import matmul
 
 # A matrix that is known, or the row of one in the table of those that the program computes.
 Entry = np.ndarray | int
 
 # What is more slices than that is picked by numbers instead.
-_MOST_SLICES = 8
+_MAX_SLICES = 8
 
 
 @dataclass
@@ -29,16 +29,16 @@ class MatrixTable:
     dtype: np.dtype
     _blocks: list[Any] = field(default_factory=list)
     # Of each row: the block, and the place in it.
-    _places: list[tuple[int, int]] = field(default_factory=list)
+    _positions: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, block: Any) -> int:
         """Append a block of matrices; return the row of the first."""
-        first = len(self._places)
-        self._places += [(len(self._blocks), place) for place in range(len(block))]
+        first = len(self._positions)
+        self._positions += [(len(self._blocks), place) for place in range(len(block))]
         self._blocks.append(block.astype(self.dtype))
         return first
 
-    def products(self, products: Sequence[Sequence[Entry]]) -> list[Entry]:
+    def multiply_entries(self, products: Sequence[Sequence[Entry]]) -> list[Entry]:
         """Return products of matrices, of which the first is applied first.
 
         Neighbours are multiplied, those of all products together, until one is left of each.
@@ -47,27 +47,27 @@ class MatrixTable:
         while any(len(factors) > 1 for factors in rest):
             first = [entry for factors in rest for entry in factors[:-1:2]]
             second = [entry for factors in rest for entry in factors[1::2]]
-            row = self.append(multiplied(self.taken(second), self.taken(first)))
+            row = self.append(matmul(self.gather(second), self.gather(first)))
             for factors in rest:
                 n_pairs = len(factors) // 2
                 factors[: 2 * n_pairs] = range(row, row + n_pairs)
                 row += n_pairs
         return [factors[0] for factors in rest]
 
-    def taken(self, entries: Sequence[Entry]) -> Any:
+    def gather(self, entries: Sequence[Entry]) -> Any:
         """Return matrices, one after the other; NumPy's where all are known."""
-        slices = list(itertools.islice(self._slices(entries), _MOST_SLICES + 1))
-        if len(slices) > _MOST_SLICES:
-            return self._picked(entries)
+        slices = list(itertools.islice(self._iterate_slices(entries), _MAX_SLICES + 1))
+        if len(slices) > _MAX_SLICES:
+            return self._gather_by_index(entries)
         return slices[0] if len(slices) == 1 else jnp.concatenate(slices)
 
-    def _slices(self, entries: Sequence[Entry]) -> Iterator[Any]:
+    def _iterate_slices(self, entries: Sequence[Entry]) -> Iterator[Any]:
         """Yield matrices that are known, and such as stand at equal distances in a block."""
-        for block, group in itertools.groupby(entries, self._block_of):
+        for block, group in itertools.groupby(entries, self._find_block):
             if block is None:
                 yield np.stack(list(group)).astype(self.dtype)
                 continue
-            array, places = self._blocks[block], [self._places[row][1] for row in group]
+            array, places = self._blocks[block], [self._positions[row][1] for row in group]
             while places:
                 step = max(places[1] - places[0], 1) if len(places) > 1 else 1
                 even = range(places[0], len(array), step)
@@ -76,14 +76,14 @@ class MatrixTable:
                 yield jax.lax.slice_in_dim(array, places[0], places[count - 1] + 1, step)
                 places = places[count:]
 
-    def _block_of(self, entry: Entry) -> int | None:
-        return None if isinstance(entry, np.ndarray) else self._places[entry][0]
+    def _find_block(self, entry: Entry) -> int | None:
+        return None if isinstance(entry, np.ndarray) else self._positions[entry][0]
 
-    def _picked(self, entries: Sequence[Entry]) -> Any:
+    def _gather_by_index(self, entries: Sequence[Entry]) -> Any:
         """Return matrices by their numbers among those of all blocks that are asked for."""
         known = {entry.tobytes(): entry for entry in entries if isinstance(entry, np.ndarray)}
         rows = [entry for entry in entries if not isinstance(entry, np.ndarray)]
-        blocks = sorted({self._places[row][0] for row in rows})
+        blocks = sorted({self._positions[row][0] for row in rows})
         arrays = [self._blocks[block] for block in blocks]
         if known:
             arrays.append(np.stack(list(known.values())).astype(self.dtype))
@@ -91,11 +91,11 @@ class MatrixTable:
         number_of = dict(zip(known, itertools.count(firsts[len(blocks)])))
         first_of = dict(zip(blocks, firsts, strict=False))
 
-        def number(entry: Entry) -> int:
+        def find_row(entry: Entry) -> int:
             if isinstance(entry, np.ndarray):
                 return number_of[entry.tobytes()]
-            block, place = self._places[entry]
+            block, place = self._positions[entry]
             return first_of[block] + place
 
         every = arrays[0] if len(arrays) == 1 else jnp.concatenate(arrays)
-        return every[np.array(list(map(number, entries)))]
+        return every[np.array(list(map(find_row, entries)))]

@@ -9,14 +9,14 @@ import numpy as np
 import pennylane as qml
 from pennylane.devices.qubit import apply_operation
 
-from bellhop.circuits.backends.arrays.device_wires.device_wires import WHOLE, DeviceWires
-from bellhop.circuits.gates.operator_data import parameters_of, with_parameters
+from bellhop.circuits.backends.arrays.device_wires.device_wires import REPLICATED, DeviceWires
+from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.wires import is_dynamic
 
 
-def after_on_each(
+def apply_to_all_shards(
     op: qml.operation.Operator,
-    after: Callable[..., Any],
+    apply: Callable[..., Any],
     devices: DeviceWires,
     amplitudes: Any,
     *others: Any,
@@ -28,36 +28,36 @@ def after_on_each(
 
     Args:
         op: the operation.
-        after: takes the operation, a part, and what else is given; returns the part after it.
+        apply: takes the operation, a part, and what else is given; returns the part after it.
         devices: those of the state.
         amplitudes: the state.
         others: of which each device has all.
     """
-    parameters = parameters_of(op)
+    parameters = get_parameters(op)
     computed = list(filter(is_dynamic, parameters))
 
-    def on_part(part: Any, computed: Sequence[Any], *others: Any) -> Any:
+    def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
         given = iter(computed)
         values = [next(given) if is_dynamic(value) else value for value in parameters]
-        return after(with_parameters(op, values), part, *others)
+        return apply(replace_parameters(op, values), part, *others)
 
-    here = devices.partitioned
-    specs = (here, [WHOLE] * len(computed), *[WHOLE] * len(others))
-    return devices.on_each(on_part, specs, here)(amplitudes, computed, *others)
+    here = devices.state_spec
+    specs = (here, [REPLICATED] * len(computed), *[REPLICATED] * len(others))
+    return devices.map_shards(run_on_shard, specs, here)(amplitudes, computed, *others)
 
 
-def after_local(op: qml.operation.Operator, part: Any, devices: DeviceWires) -> Any:
+def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires) -> Any:
     """Return a part of a state after an operation that is diagonal on the wires of devices.
 
     Args:
         op: on places: those of the devices' axes, and then those of the part.
-        part: real and imaginary parts.
+        shard: real and imaginary parts.
         devices: those of the state.
     """
-    k, n_local = len(devices.axes), part.shape[1].bit_length() - 1
-    bit_of = lambda place: devices.number([place])
-    in_parts = lambda x: jnp.stack([x.real, x.imag]).reshape(part.shape).astype(part.dtype)
-    vector = jax.lax.complex(part[0], part[1]).reshape((2,) * n_local)
+    k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
+    bit_of = lambda place: devices.device_index([place])
+    in_parts = lambda x: jnp.stack([x.real, x.imag]).reshape(shard.shape).astype(shard.dtype)
+    vector = jax.lax.complex(shard[0], shard[1]).reshape((2,) * n_local)
     if all(place >= k for place in op.wires):
         return in_parts(apply_operation(op.map_wires({p: p - k for p in op.wires}), vector))
     if isinstance(op, qml.ops.Controlled):
@@ -70,7 +70,7 @@ def after_local(op: qml.operation.Operator, part: Any, devices: DeviceWires) -> 
         for place, value in values.items():
             if place < k:
                 holds &= bit_of(place) == int(value)
-        return jnp.where(holds, after_local(inner, part, devices), part)
+        return jnp.where(holds, apply_to_shard(inner, shard, devices), shard)
     eigenvalues = jnp.asarray(op.eigvals()).reshape((2,) * len(op.wires))
     chosen = tuple(bit_of(place) if place < k else slice(None) for place in op.wires)
     there = [place - k for place in op.wires if place >= k]

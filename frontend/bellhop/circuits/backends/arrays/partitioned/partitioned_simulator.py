@@ -18,30 +18,33 @@ from pennylane.devices.qubit import create_initial_state
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import (
-    WHOLE,
+    REPLICATED,
     DeviceWires,
-    local_qubits,
+    list_local_qubits,
 )
-from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import Footprint, footprint_of
+from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import GateWires, find_gate_wires
 from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import (
-    PlacedExchange,
-    exchanges_between,
-    permuted,
-    planned,
+    ExchangePlacement,
+    permute_qubits,
+    plan_exchanges,
+    plan_segments,
 )
 from bellhop.circuits.backends.arrays.matrices.evolution import Evolution
-from bellhop.circuits.backends.arrays.matrices.find_repeats import Stretch
-from bellhop.circuits.backends.arrays.partitioned.local_operations import after_local, after_on_each
-from bellhop.circuits.backends.arrays.partitioned.shard_kernels import (
-    applied_in_front,
-    applied_to_part,
-    drawn_from_part,
+from bellhop.circuits.backends.arrays.matrices.find_repeats import RepeatedSteps
+from bellhop.circuits.backends.arrays.partitioned.local_operations import (
+    apply_to_all_shards,
+    apply_to_shard,
 )
-from bellhop.circuits.backends.arrays.pauli_sums import Word
-from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator, on_qubits
-from bellhop.circuits.ir.memory import check_parts_fit
+from bellhop.circuits.backends.arrays.partitioned.shard_kernels import (
+    apply_to_leading_qubits,
+    apply_words_to_shard,
+    sample_sharded_state,
+)
+from bellhop.circuits.backends.arrays.pauli_sums import PauliTerm
+from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator, map_to_qubits
+from bellhop.circuits.ir.memory import check_shards_fit
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
-from bellhop.circuits.measure.shadows import to_bases
+from bellhop.circuits.measure.shadows import make_basis_rotations
 from bellhop.errors import CompileError
 
 
@@ -94,159 +97,167 @@ class PartitionedSimulator(PureSimulator):
         self.devices = devices
         self._n_local = len(wires) - len(devices.axes)
 
-    def check_fits(self) -> None:
+    def check_memory(self) -> None:
         """Refuse a state whose parts take more memory than the devices have."""
-        check_parts_fit(
+        check_shards_fit(
             len(self.wires),
             self.where,
             devices=list(self.devices.mesh.devices.flat),
-            parts=2 ** len(self.devices.axes),
+            n_shards=2 ** len(self.devices.axes),
             amplitude=2 * self.dtype.itemsize,
         )
 
-    def given(self, inputs: Any) -> Any:
+    def prepare_inputs(self, inputs: Any) -> Any:
         """Return the inputs of a circuit, of which each device has all.
 
         What is computed of them is small, and XLA would partition it as it finds them.
         """
-        whole = jax.NamedSharding(self.devices.mesh, WHOLE)
+        whole = jax.NamedSharding(self.devices.mesh, REPLICATED)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
         return jax.tree.map(
             lambda leaf: jax.lax.with_sharding_constraint(leaf, whole) if is_array(leaf) else leaf,
             inputs,
         )
 
-    def prepared(self, preparation: Any = None) -> PartitionedState:
+    def prepare(self, preparation: Any = None) -> PartitionedState:
         """Return the amplitudes of a state."""
         k = len(self.devices.axes)
         first = tuple(range(k)), tuple(range(k, len(self.wires)))
         if preparation is None:
-            return PartitionedState(self._basis_state({}), *first, is_zero=True)
+            return PartitionedState(self._prepare_basis_state({}), *first, is_zero=True)
         if type(preparation) is qml.BasisState:
             bits = dict(zip(map(self.wires, preparation.wires), preparation.data[0], strict=True))
-            return PartitionedState(self._basis_state(bits), *first)
+            return PartitionedState(self._prepare_basis_state(bits), *first)
         amplitudes = jnp.ravel(create_initial_state(list(preparation.wires), preparation))
         qubits = [self.wires(wire) for wire in preparation.wires]
-        return self._with_amplitudes(amplitudes, qubits)
+        return self._shard_amplitudes(amplitudes, qubits)
 
-    def _basis_state(self, bits: dict[int, Any]) -> Any:
+    def _prepare_basis_state(self, bits: dict[int, Any]) -> Any:
         n_qubits, k = len(self.wires), len(self.devices.axes)
 
-        def number(qubits: Sequence[int]) -> Any:
+        def compute_index(qubits: Sequence[int]) -> Any:
             value = jnp.uint32(0)
             for qubit in qubits:
                 value = 2 * value + jnp.asarray(bits.get(qubit, 0)).astype(jnp.uint32)
             return value
 
-        def part(device: Operand, place: Any) -> Any:
+        def fill_shard(device: Operand, place: Any) -> Any:
             is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
-            is_here &= self.devices.number() == device.astype(jnp.int32)
+            is_here &= self.devices.device_index() == device.astype(jnp.int32)
             return jnp.stack([is_here, jnp.zeros_like(is_here)]).astype(self.dtype)
 
-        numbers = number(range(k)), number(range(k, n_qubits))
-        return self.devices.on_each(part, (WHOLE, WHOLE), self.devices.partitioned)(*numbers)
+        numbers = compute_index(range(k)), compute_index(range(k, n_qubits))
+        return self.devices.map_shards(
+            fill_shard, (REPLICATED, REPLICATED), self.devices.state_spec
+        )(*numbers)
 
-    def _with_amplitudes(self, amplitudes: Operand, qubits: Sequence[int]) -> PartitionedState:
+    def _shard_amplitudes(self, amplitudes: Operand, qubits: Sequence[int]) -> PartitionedState:
         """Return a state of some qubits, where all others are zero."""
         k = len(self.devices.axes)
         order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
         size = 2**self._n_local
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
-        def part(both: Any) -> Any:
+        def take_shard(both: Any) -> Any:
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
-            number = self.devices.number()
+            number = self.devices.device_index()
             found = jax.lax.dynamic_slice_in_dim(
                 padded, jnp.minimum(number, n_parts - 1) * size, size, axis=1
             )
             return jnp.where(number < n_parts, found, 0)
 
-        prepared = self.devices.on_each(part, (WHOLE,), self.devices.partitioned)(both)
+        prepared = self.devices.map_shards(take_shard, (REPLICATED,), self.devices.state_spec)(both)
         return PartitionedState(prepared, tuple(order[:k]), tuple(order[k:]))
 
-    def as_carried(
+    def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
         """Return a state as loops and conditionals carry it."""
         if like is not None:
-            state = self._in_order(state, like.devices, like.local)
+            state = self._reorder(state, like.devices, like.local)
         return replace(state, is_zero=False)
 
-    def _in_order(
+    def _reorder(
         self,
         state: PartitionedState,
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
         """Return a state with other qubits of devices, or those of each part in another order."""
-        for exchange in exchanges_between(state.devices, devices):
-            place = PlacedExchange(exchange, state.local)
-            evolution = Evolution(self.base, (Stretch((place,), 1),), self.devices)
-            moved = evolution.applied(state.amplitudes)
-            state = PartitionedState(moved, exchange.after, place.after)
+        for exchange in plan_exchanges(state.devices, devices):
+            place = ExchangePlacement(exchange, state.local)
+            evolution = Evolution(self.base, (RepeatedSteps((place,), 1),), self.devices)
+            moved = evolution.apply(state.amplitudes)
+            state = PartitionedState(moved, exchange.after, place.resulting_order)
         if local in (None, state.local):
             return state
-        sort = self._on_each_part(lambda part: permuted(part, state.local, local, self.base))
+        sort = self._map_shards(lambda part: permute_qubits(part, state.local, local, self.base))
         return PartitionedState(sort(state.amplitudes), devices, local)
 
-    def _with_local(self, state: PartitionedState, footprint: Footprint) -> PartitionedState:
+    def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
         """Return a state, some qubits of which are on each device."""
-        plan = planned([footprint], len(self.wires), state.devices, None, is_free=state.is_zero)
-        return self._in_order(self._starting(state, plan.start), plan.end)
+        plan = plan_segments(
+            [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
+        )
+        return self._reorder(self._choose_start(state, plan.start), plan.end)
 
-    def _starting(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
+    def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
         """Return a state of zeros with other qubits of devices, or one that has these."""
         if state.devices == devices:
             return state
-        return replace(state, devices=devices, local=local_qubits(devices, len(self.wires)))
+        return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))
 
-    def _after_matrices(
+    def _apply_matrices(
         self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
-        footprints = [footprint_of(op, qubits) for op, qubits in run]
-        plan = planned(footprints, len(self.wires), state.devices, None, is_free=state.is_zero)
-        local = self._starting(state, plan.start).local
-        amplitudes, local = matrices.applied_by_plan(run, state.amplitudes, plan, local)
+        footprints = [find_gate_wires(op, qubits) for op, qubits in run]
+        plan = plan_segments(
+            footprints, len(self.wires), state.devices, None, can_choose_start=state.is_zero
+        )
+        local = self._choose_start(state, plan.start).local
+        amplitudes, local = matrices.apply_plan(run, state.amplitudes, plan, local)
         return PartitionedState(amplitudes, plan.end, local)
 
-    def applies(self, op: Any) -> bool:
+    def can_apply(self, op: Any) -> bool:
         """Tell whether an operation is applied as it is: not if it has more wires than a part."""
-        if not super().applies(op):
+        if not super().can_apply(op):
             return False
         if len(op.wires) <= self._n_local or not op.has_decomposition:
             return True
         # Such a matrix is decomposed by Python.
         if any(is_dynamic(parameter) and jnp.ndim(parameter) > 0 for parameter in op.data):
             return True
-        places = footprint_of(op, tuple(range(len(op.wires)))).local
+        places = find_gate_wires(op, tuple(range(len(op.wires)))).nondiagonal
         return len(places) <= self._n_local
 
-    def after_one(self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any) -> Any:
+    def apply_single_operation(
+        self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
+    ) -> Any:
         """Return the state after an operation on many qubits, as PennyLane applies it."""
         if any(map(is_dynamic, qubits)):
-            return self._after_on_computed(op, qubits, state)
-        footprint = footprint_of(op, qubits)
-        if len(footprint.local) > self._n_local:
+            return self._apply_on_dynamic_wires(op, qubits, state)
+        footprint = find_gate_wires(op, qubits)
+        if len(footprint.nondiagonal) > self._n_local:
             # Its matrix, which each device has, is larger than the state.
-            after = super().after_one(op, qubits, self._whole(state))
-            return self._with_amplitudes(self._vector(after), range(len(self.wires)))
-        state = self._with_local(state, footprint)
-        on_places = on_qubits(op, self.wires).map_wires(
+            after = super().apply_single_operation(op, qubits, self._gather_amplitudes(state))
+            return self._shard_amplitudes(self._to_complex(after), range(len(self.wires)))
+        state = self._make_local(state, footprint)
+        on_places = map_to_qubits(op, self.wires).map_wires(
             {qubit: place for place, qubit in enumerate(state.order)}
         )
-        after = lambda op, part: after_local(op, part, self.devices)
-        amplitudes = after_on_each(on_places, after, self.devices, state.amplitudes)
+        after = lambda op, part: apply_to_shard(op, part, self.devices)
+        amplitudes = apply_to_all_shards(on_places, after, self.devices, state.amplitudes)
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
-    def _whole(self, state: PartitionedState) -> Any:
+    def _gather_amplitudes(self, state: PartitionedState) -> Any:
         """Return the amplitudes in order, of which each device has all."""
         k = len(self.devices.axes)
-        in_order = self._in_order(state, tuple(range(k)), tuple(range(k, len(self.wires))))
-        return self.given(in_order.amplitudes)
+        in_order = self._reorder(state, tuple(range(k)), tuple(range(k, len(self.wires))))
+        return self.prepare_inputs(in_order.amplitudes)
 
-    def _after_on_computed(
+    def _apply_on_dynamic_wires(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
         """Return the state after an operation, of whose qubits the program computes some."""
@@ -261,106 +272,116 @@ class PartitionedSimulator(PureSimulator):
         places = place_of[jnp.stack([WireMap.as_int32(jnp.asarray(qubit)) for qubit in qubits])]
         on_places = op.map_wires(dict(zip(op.wires, range(k, k + n), strict=True)))
 
-        def after(op: Any, part: Any, places: Operand) -> Any:
-            run = lambda part: after_local(op, part, self.devices)
-            return applied_in_front(run, part, places, self.devices)
+        def apply_on_shard(op: Any, part: Any, places: Operand) -> Any:
+            run = lambda part: apply_to_shard(op, part, self.devices)
+            return apply_to_leading_qubits(run, part, places, self.devices)
 
-        amplitudes = after_on_each(on_places, after, self.devices, state.amplitudes, places)
+        amplitudes = apply_to_all_shards(
+            on_places, apply_on_shard, self.devices, state.amplitudes, places
+        )
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
-    def _on_each_part(self, function: Callable[..., Any], *others: Any) -> Any:
+    def _map_shards(self, function: Callable[..., Any], *others: Any) -> Any:
         """Return a function of states, and of what else it is given, as one of parts."""
-        here = self.devices.partitioned
-        return self.devices.on_each(function, (here, *others), here)
+        here = self.devices.state_spec
+        return self.devices.map_shards(function, (here, *others), here)
 
-    def weight(self, state: Any) -> Any:
+    def compute_probability(self, state: Any) -> Any:
         """Return the squared norm."""
-        return self._sum_of_parts(lambda part: jnp.sum(part**2), state)
+        return self._sum_over_shards(lambda part: jnp.sum(part**2), state)
 
-    def _sum_of_parts(self, function: Callable[..., Any], state: Any, *whole: Any) -> Any:
-        run = self.devices.on_each(
-            lambda part, *whole: self.devices.sum(function(part, *whole)),
-            (self.devices.partitioned, *[WHOLE] * len(whole)),
-            WHOLE,
+    def _sum_over_shards(self, function: Callable[..., Any], state: Any, *whole: Any) -> Any:
+        run = self.devices.map_shards(
+            lambda part, *whole: self.devices.sum_over_devices(function(part, *whole)),
+            (self.devices.state_spec, *[REPLICATED] * len(whole)),
+            REPLICATED,
         )
         return run(state.amplitudes, *whole)
 
-    def _amplitudes(self, state: Any, like: Any = None) -> Any:
-        in_order = state if like is None else self._in_order(state, like.devices, like.local)
+    def _get_amplitudes(self, state: Any, like: Any = None) -> Any:
+        in_order = state if like is None else self._reorder(state, like.devices, like.local)
         return in_order.amplitudes
 
-    def _after_words(self, words: Sequence[Word], state: Any) -> Callable[[Any, Any], Any]:
-        def on_part(part: Any, coefficients: Operand) -> Any:
-            return applied_to_part(words, coefficients, part, state.order, self.devices)
+    def _get_pauli_sum(self, words: Sequence[PauliTerm], state: Any) -> Callable[[Any, Any], Any]:
+        def apply_words(part: Any, coefficients: Operand) -> Any:
+            return apply_words_to_shard(words, coefficients, part, state.order, self.devices)
 
-        return self._on_each_part(on_part, WHOLE)
+        return self._map_shards(apply_words, REPLICATED)
 
-    def _inner(self, one: Operand, other: Operand) -> Any:
+    def _inner_product(self, one: Operand, other: Operand) -> Any:
         """Return the inner product of two states."""
-        product = lambda one, other: self.devices.sum(jnp.sum(one * other))
-        return self.devices.on_each(product, (self.devices.partitioned,) * 2, WHOLE)(one, other)
+        product = lambda one, other: self.devices.sum_over_devices(jnp.sum(one * other))
+        return self.devices.map_shards(product, (self.devices.state_spec,) * 2, REPLICATED)(
+            one, other
+        )
 
-    def probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
+    def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the sums of squares of amplitudes, of all devices."""
         axes = [axis for axis, qubit in enumerate(state.devices) if qubit in qubits]
         kept = [qubit for qubit in state.local if qubit in qubits]
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
-        def marginal(part: Any) -> Any:
+        def compute_marginal(part: Any) -> Any:
             squares = jnp.sum(part**2, axis=0, keepdims=True)
-            rows = permuted(squares, state.local, order, self.base).reshape(2 ** len(kept), -1)
-            here = jnp.arange(2 ** len(axes)) == self.devices.number(axes)
+            rows = permute_qubits(squares, state.local, order, self.base).reshape(
+                2 ** len(kept), -1
+            )
+            here = jnp.arange(2 ** len(axes)) == self.devices.device_index(axes)
             return jnp.where(here[:, None], jnp.sum(rows, axis=1), 0)
 
-        found = self._sum_of_parts(marginal, state).reshape(1, -1)
+        found = self._sum_over_shards(compute_marginal, state).reshape(1, -1)
         before = [*(state.devices[axis] for axis in axes), *kept]
-        return permuted(found, before, list(qubits), self.base)[0]
+        return permute_qubits(found, before, list(qubits), self.base)[0]
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
         """Return the bits of samples, and the probability of each sample."""
-        return self._drawn(state, jax.random.uniform(key, (shots,), self.dtype))
+        return self._draw_samples(state, jax.random.uniform(key, (shots,), self.dtype))
 
-    def _drawn(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
-        here = self.devices.partitioned
-        draw = self.devices.on_each(
-            lambda uniform, part: drawn_from_part(uniform, part, self.devices),
-            (WHOLE, here),
-            (WHOLE, WHOLE),
+    def _draw_samples(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
+        here = self.devices.state_spec
+        draw = self.devices.map_shards(
+            lambda uniform, part: sample_sharded_state(uniform, part, self.devices),
+            (REPLICATED, here),
+            (REPLICATED, REPLICATED),
         )
         device, place = draw(uniform, jax.lax.stop_gradient(state.amplitudes))
 
-        def probability(part: Any, device: Operand, place: Any) -> Any:
+        def read_probability(part: Any, device: Operand, place: Any) -> Any:
             found = jnp.sum(part[:, place] ** 2, axis=0)
-            return jnp.where(device == self.devices.number(), found, 0)
+            return jnp.where(device == self.devices.device_index(), found, 0)
 
-        probabilities = self._sum_of_parts(probability, state, device, place)
+        probabilities = self._sum_over_shards(read_probability, state, device, place)
         k = len(self.devices.axes)
         columns = [(device[:, None] >> np.arange(k)[::-1]) & 1]
         columns.append((place[:, None] >> np.arange(self._n_local)[::-1]) & 1)
         return jnp.concatenate(columns, axis=1)[:, np.argsort(state.order)], probabilities
 
-    def by_wires(self, state: Any, qubits: Sequence[int]) -> Any:
+    def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return a state as it is, and the qubits."""
         return state, qubits
 
-    def snapshot(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
+    def sample_in_bases(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
         """Sample all wires once, after rotations of some to their bases."""
         state, qubits = first
         labels = [self.wires.labels[qubit] for qubit in qubits]
-        bits, probability = self._drawn(self.after(to_bases(bases, labels), state), places[:1])
+        bits, probability = self._draw_samples(
+            self.apply_operations(make_basis_rotations(bases, labels), state), places[:1]
+        )
         return bits[0, np.array(qubits, int)], probability[0]
 
-    def density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
+    def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
         """Return the products of amplitudes."""
         if len(qubits) > self._n_local:
             # It is larger than the state.
-            return super().density_matrix(self._whole(state), qubits)
-        state = self._with_local(state, Footprint.of(qubits))
+            return super().compute_density_matrix(self._gather_amplitudes(state), qubits)
+        state = self._make_local(state, GateWires.from_wires(qubits))
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
-        def products(part: Any) -> Any:
-            moved = permuted(part, state.local, order, self.base).reshape(2, 2 ** len(qubits), -1)
+        def multiply_rows(part: Any) -> Any:
+            moved = permute_qubits(part, state.local, order, self.base).reshape(
+                2, 2 ** len(qubits), -1
+            )
             rows = jax.lax.complex(moved[0], moved[1])
             return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
 
-        return self._sum_of_parts(products, state)
+        return self._sum_over_shards(multiply_rows, state)

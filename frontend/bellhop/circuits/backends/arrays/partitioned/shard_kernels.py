@@ -25,44 +25,44 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
-from bellhop.circuits.backends.arrays.pauli_sums import Word, applied
+from bellhop.circuits.backends.arrays.pauli_sums import PauliTerm, apply_pauli_sum
 
-_BITS = 4
+_BITS_PER_LEVEL = 4
 
 
-def drawn_from_part(uniform: Any, part: Any, devices: DeviceWires) -> tuple[Any, Any]:
+def sample_sharded_state(uniform: Any, shard: Any, devices: DeviceWires) -> tuple[Any, Any]:
     """Draw from a state, by numbers between zero and one, of which each device has all.
 
     Args:
         uniform: one for each shot.
-        part: amplitudes of this device.
+        shard: amplitudes of this device.
         devices: those of the state.
 
     Returns:
         for each shot, the number of the device, and the place in its part.
     """
-    levels = [jnp.sum(part**2, axis=0)]
+    levels = [jnp.sum(shard**2, axis=0)]
     while levels[-1].size > 1:
-        bits = min(_BITS, levels[-1].size.bit_length() - 1)
+        bits = min(_BITS_PER_LEVEL, levels[-1].size.bit_length() - 1)
         # A row for each number of the next level.
         levels[-1] = levels[-1].reshape(-1, 2**bits)
         levels.append(jnp.sum(levels[-1], axis=1))
     of_each = jax.lax.all_gather(levels.pop()[0], devices.axes)
     rows = jnp.broadcast_to(of_each, (len(uniform), len(of_each)))
-    device, rest = _found(uniform * jnp.sum(of_each), rows)
+    device, rest = _find_intervals(uniform * jnp.sum(of_each), rows)
     place = jnp.zeros_like(device)
     for level in reversed(levels):
-        child, rest = _found(rest, level[place])
+        child, rest = _find_intervals(rest, level[place])
         place = level.shape[1] * place + child
-    is_here = device == devices.number()
-    return device, devices.sum(jnp.where(is_here, place, 0))
+    is_here = device == devices.device_index()
+    return device, devices.sum_over_devices(jnp.where(is_here, place, 0))
 
 
-def _found(places: Any, rows: Any) -> tuple[Any, Any]:
+def _find_intervals(positions: Any, rows: Any) -> tuple[Any, Any]:
     """Find places in intervals that lie side by side.
 
     Args:
-        places: one for each row.
+        positions: one for each row.
         rows: how long the intervals are.
 
     Returns:
@@ -71,62 +71,62 @@ def _found(places: Any, rows: Any) -> tuple[Any, Any]:
     ends = jnp.cumsum(rows, axis=1)
     # Of no length is none, nor is there one behind the last where rounding leads there.
     last = rows.shape[1] - 1 - jnp.argmax(rows[:, ::-1] > 0, axis=1)
-    found = jnp.minimum(jnp.sum(places[:, None] >= ends, axis=1), last)
+    found = jnp.minimum(jnp.sum(positions[:, None] >= ends, axis=1), last)
     starts = jnp.take_along_axis(ends - rows, found[:, None], axis=1)[:, 0]
-    return found, jnp.maximum(places - starts, 0)
+    return found, jnp.maximum(positions - starts, 0)
 
 
-def applied_in_front(
-    function: Callable[[Any], Any], part: Any, places: Operand, devices: DeviceWires
+def apply_to_leading_qubits(
+    function: Callable[[Any], Any], shard: Any, positions: Operand, devices: DeviceWires
 ) -> Any:
     """Return the part of this device after a function of it that acts on its first wires.
 
     Args:
         function: takes and returns a part, in which computed places have changed with the first.
-        part: of two axes.
-        places: in the order of the devices' axes and then those of the part; all different.
+        shard: of two axes.
+        positions: in the order of the devices' axes and then those of the part; all different.
         devices: those of the state.
     """
     changes: list[Any] = []
-    for local in range(len(places)):
-        place = places[local]
-        part = _changed(part, local, place, devices)
+    for local in range(len(positions)):
+        place = positions[local]
+        shard = _swap_qubits(shard, local, place, devices)
         changes.append(place)
         # What was in front is there now.
-        places = jnp.where(places == len(devices.axes) + local, place, places)
-    part = function(part)
+        positions = jnp.where(positions == len(devices.axes) + local, place, positions)
+    shard = function(shard)
     for local, place in reversed(list(enumerate(changes))):
-        part = _changed(part, local, place, devices)
-    return part
+        shard = _swap_qubits(shard, local, place, devices)
+    return shard
 
 
-def _changed(part: Any, local: int, place: Operand, devices: DeviceWires) -> Any:
+def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires) -> Any:
     """Return a part where one of its places and a computed place have changed."""
-    k, n_local = len(devices.axes), part.shape[1].bit_length() - 1
+    k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
 
-    def with_device(axis: str) -> Any:
-        def changed(part: Any) -> Any:
+    def swap_with_device(axis: str) -> Any:
+        def swap(part: Any) -> Any:
             halves = part.reshape(len(part), 2**local, 2, -1)
             return jax.lax.all_to_all(halves, axis, 2, 2, tiled=True).reshape(part.shape)
 
-        return changed
+        return swap
 
-    def within(part: Any) -> Any:
+    def swap_locally(part: Any) -> Any:
         index = jax.lax.iota(jnp.uint32, part.shape[1])
         one, other = (
-            (n_local - 1 - there).astype(jnp.uint32) for there in (jnp.int32(local), place - k)
+            (n_local - 1 - there).astype(jnp.uint32) for there in (jnp.int32(local), position - k)
         )
         differ = (index >> one ^ index >> other) & 1
         return part[:, index ^ (differ << one) ^ (differ << other)]
 
-    branches: Sequence[Any] = [*map(with_device, devices.axes), within]
-    return jax.lax.switch(jnp.minimum(place, k), branches, part)
+    branches: Sequence[Any] = [*map(swap_with_device, devices.axes), swap_locally]
+    return jax.lax.switch(jnp.minimum(position, k), branches, shard)
 
 
-def applied_to_part(
-    words: Sequence[Word],
+def apply_words_to_shard(
+    words: Sequence[PauliTerm],
     coefficients: Operand,
-    part: Any,
+    shard: Any,
     order: Sequence[int],
     devices: DeviceWires,
 ) -> Any:
@@ -135,7 +135,7 @@ def applied_to_part(
     Args:
         words: at least one; their coefficients are not used.
         coefficients: real numbers, one for each.
-        part: the real and imaginary parts of amplitudes.
+        shard: the real and imaginary parts of amplitudes.
         order: of the qubits, those of devices first.
         devices: those of the state.
     """
@@ -144,24 +144,24 @@ def applied_to_part(
     here, there = [], []
     for word in words:
         placed = [(place[qubit], letter) for qubit, letter in word.letters]
-        there.append(Word(1, [each for each in placed if each[0] < k]))
-        here.append(Word(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k]))
-    masks = np.array([word.mask("YZ", k) for word in there], np.int32)
-    signs = 1 - 2 * (jax.lax.population_count(devices.number() & masks) & 1)
-    powers = np.array([1 if word.power < 2 else -1 for word in there])
-    shares = coefficients * (signs * powers).astype(part.dtype)
+        there.append(PauliTerm(1, [each for each in placed if each[0] < k]))
+        here.append(PauliTerm(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k]))
+    masks = np.array([word.find_mask("YZ", k) for word in there], np.int32)
+    signs = 1 - 2 * (jax.lax.population_count(devices.device_index() & masks) & 1)
+    powers = np.array([1 if word.phase_power < 2 else -1 for word in there])
+    shares = coefficients * (signs * powers).astype(shard.dtype)
     groups: dict[int, dict[bool, list[int]]] = defaultdict(lambda: {False: [], True: []})
     for number, word in enumerate(there):
-        groups[word.mask("XY", k)][word.power % 2 == 1].append(number)
+        groups[word.find_mask("XY", k)][word.phase_power % 2 == 1].append(number)
 
-    def after_some(some: Sequence[int]) -> Any:
-        return applied([here[number] for number in some], part, shares[np.array(some)])
+    def apply_words(some: Sequence[int]) -> Any:
+        return apply_pauli_sum([here[number] for number in some], shard, shares[np.array(some)])
 
     total: Any = 0
     for flips, (plain, turned) in ((flips, some.values()) for flips, some in groups.items()):
-        after = after_some(plain) if plain else jnp.zeros_like(part)
+        after = apply_words(plain) if plain else jnp.zeros_like(shard)
         if turned:
-            real, imag = after_some(turned)
+            real, imag = apply_words(turned)
             after += jnp.stack([-imag, real])
         if flips:
             moves = [(device, device ^ flips) for device in range(2**k)]

@@ -5,8 +5,8 @@ traced to a circuit whose body is that of one row::
 
     values = quantum_circuit[body={ lambda ; state x:f64[]. let ... } batch=Batch(3, (True,))] x
 
-When the circuit is lowered, ``rows_together`` maps this body over ``x``, but not over the handle of
-the state::
+When the circuit is lowered, ``vectorize_rows`` maps this body over ``x``, but not over the handle
+of the state::
 
     { lambda ; state:u32[2] x:f64[3]. let
         angles = mul 2.0 x
@@ -39,7 +39,7 @@ from bellhop._jax.private import without_mesh
 from bellhop.base.equations import find_dependents, inner_jaxprs, iterate_equations
 from bellhop.base.jaxpr_interpreter import interpret
 from bellhop.base.types import Handle, Operand
-from bellhop.circuits.backends.compiled.differentiable.dynamic_count import reads_the_session
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import has_session_reads
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     MeasureOperands,
     derivative_p,
@@ -48,14 +48,14 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     HANDLE_STRUCT,
     GateOperands,
-    as_rows,
     gates_p,
     is_call,
     is_handle,
+    to_rows,
 )
 
 # The most parameters that are held at once, of all rows together: 64 MiB.
-_NUMBERS_IN_ONE_CALL = 1 << 23
+_MAX_PARAMS_PER_CALL = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,20 @@ class Batch:
     """The rows of a batched circuit.
 
     Attributes:
-        rows: the number of rows.
-        mapped: for each input of the circuit, whether its leading axis is the axis of rows.
+        size: the number of rows.
+        is_mapped: for each input of the circuit, whether its leading axis is the axis of rows.
     """
 
-    rows: int
-    mapped: tuple[bool, ...]
+    size: int
+    is_mapped: tuple[bool, ...]
 
     @property
     def axes(self) -> list[int | None]:
         """The ``in_axes`` of ``jax.vmap`` for the inputs."""
-        return [0 if mapped else None for mapped in self.mapped]
+        return [0 if mapped else None for mapped in self.is_mapped]
 
 
-def batched(
+def merge_batch(
     batch: Batch | None, operands: Sequence[Operand], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
     """Return the batch, and its inputs, that ``vmap`` makes of a circuit (for its batching rule).
@@ -98,7 +98,7 @@ def batched(
             for operand, dim in zip(operands, dims, strict=True)
         ]
         return Batch(size, tuple(dim is not None for dim in dims)), inputs
-    of_batch = list(zip(operands, dims, batch.mapped, strict=True))
+    of_batch = list(zip(operands, dims, batch.is_mapped, strict=True))
     flat = []
     for operand, dim, is_of_rows in of_batch:
         if dim is None and not is_of_rows:
@@ -107,13 +107,13 @@ def batched(
         outer = jnp.expand_dims(operand, 0) if dim is None else jnp.moveaxis(operand, dim, 0)
         both = outer if is_of_rows else jnp.expand_dims(outer, 1)
         rest = both.shape[2:]
-        both = jnp.broadcast_to(both, (size, batch.rows, *rest))
-        flat.append(both.reshape(size * batch.rows, *rest))
+        both = jnp.broadcast_to(both, (size, batch.size, *rest))
+        flat.append(both.reshape(size * batch.size, *rest))
     mapped = tuple(is_of_rows or dim is not None for _, dim, is_of_rows in of_batch)
-    return Batch(size * batch.rows, mapped), flat
+    return Batch(size * batch.size, mapped), flat
 
 
-def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
+def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
     """Tell whether an equation with effects may depend on the row; such rows run one by one.
 
     An equation with effects that does not depend on the row runs once for the batch.
@@ -126,7 +126,7 @@ def has_effects_by_row(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
     return any(eqn.effects for eqn in equations)
 
 
-def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
+def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
     """Tell whether the row decides which gates are applied, or how often, or what is measured.
 
     The outcome of a measurement in the middle is that of all rows, see ``tree``.
@@ -138,7 +138,7 @@ def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
     ]
     # Of gates by other parameters, the handle is that of all rows.
     handles = {var for eqn in on_state for var in eqn.outvars if is_handle(var.aval)}
-    inputs = [False, *batch.mapped]
+    inputs = [False, *batch.is_mapped]
     _, equations = find_dependents(closed.jaxpr, inputs, lambda var: var not in handles)
     if any(is_call(eqn, "mid_measure") for eqn in equations):
         return True
@@ -152,7 +152,7 @@ def _rows_diverge(closed: ClosedJaxpr, batch: Batch) -> bool:
     return any(id(eqn) in inside for eqn in on_state)
 
 
-def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
+def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
     """Return the jaxpr of all rows of a batch; None if the rows cannot run together.
 
     Args:
@@ -160,35 +160,35 @@ def rows_together(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
         batch: the rows.
     """
     # A circuit that reads derivatives from its session needs one of its own for each row.
-    if reads_the_session(closed) or _rows_diverge(closed, batch):
+    if has_session_reads(closed) or _has_diverging_rows(closed, batch):
         return None
     row = functools.partial(_run_row, closed)
 
     def run(handle: Handle, *inputs: Any) -> Any:
         out_axes = [None] + [0] * (len(closed.out_avals) - 1)
         mapped = jax.vmap(row, in_axes=(None, 0, *batch.axes), out_axes=out_axes)
-        return mapped(handle, jnp.arange(batch.rows, dtype=jnp.int32), *inputs)
+        return mapped(handle, jnp.arange(batch.size, dtype=jnp.int32), *inputs)
 
     structs = [
-        jax.ShapeDtypeStruct((batch.rows, *aval.shape) if mapped else aval.shape, aval.dtype)
-        for aval, mapped in zip(closed.in_avals[1:], batch.mapped, strict=True)
+        jax.ShapeDtypeStruct((batch.size, *aval.shape) if mapped else aval.shape, aval.dtype)
+        for aval, mapped in zip(closed.in_avals[1:], batch.is_mapped, strict=True)
     ]
     with without_mesh():
         return jax.make_jaxpr(run)(HANDLE_STRUCT, *structs)
 
 
-def rows_at_once(closed: ClosedJaxpr) -> int:
+def count_rows_per_call(closed: ClosedJaxpr) -> int:
     """Return how many rows may run together, so that their parameters fit into memory."""
     numbers = max(
         (
             measured.params.aval.size + measured.amplitudes.aval.size
             for eqn in closed.jaxpr.eqns
             if eqn.primitive is measure_p
-            for measured in [MeasureOperands.of(eqn)]
+            for measured in [MeasureOperands.from_equation(eqn)]
         ),
         default=0,
     )
-    return max(1, _NUMBERS_IN_ONE_CALL // max(1, numbers))
+    return max(1, _MAX_PARAMS_PER_CALL // max(1, numbers))
 
 
 def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> list[Any]:
@@ -201,18 +201,18 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
         inputs: the inputs of the row.
     """
 
-    def measured(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
-        named = MeasureOperands.named(eqn.params["names"], operands)
+    def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        named = MeasureOperands.from_names(eqn.params["names"], operands)
         # Makes the parameters depend on the row, although they may be the same for all rows.
         # Otherwise ``vmap`` would measure once.
         params = jax.lax.select(row >= 0, named.params, named.params)
-        return bind_equation(eqn, *named._replace(params=params).given().values())
+        return bind_equation(eqn, *named._replace(params=params).to_dict().values())
 
-    rules = {measure_p: measured, derivative_p: measured}
+    rules = {measure_p: bind_measurement, derivative_p: bind_measurement}
     return interpret(closed, rules, handle, *inputs)
 
 
-def _rows_first(
+def _move_rows_first(
     operands: Sequence[Operand], dims: Sequence[int | None], shared: Sequence[int | None]
 ) -> list[Any]:
     """Move the mapped axis of each operand to the front.
@@ -229,15 +229,15 @@ def _rows_first(
     ]
 
 
-def _gates_of_rows(
+def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
     of = GateOperands(*dims)
     shared = of.handle, of.offset, of.n_iterations
-    return gates_p.bind(*_rows_first(operands, dims, shared), **params), None
+    return gates_p.bind(*_move_rows_first(operands, dims, shared), **params), None
 
 
-def _measure_rows(
+def _measure_batch(
     primitive: Primitive,
     operands: Sequence[Any],
     dims: Sequence[int | None],
@@ -245,11 +245,11 @@ def _measure_rows(
     names: Sequence[str],
     **params: Any,
 ) -> tuple[list[Any], list[int | None]]:
-    of = MeasureOperands.named(names, dims)
+    of = MeasureOperands.from_names(names, dims)
     if of.directions is not None:
-        return _along_rows(MeasureOperands.named(names, operands), of, **params)
+        return _directions_batch(MeasureOperands.from_names(names, operands), of, **params)
     shared = of.handle, of.perturbation, of.basis
-    measured = MeasureOperands.named(names, _rows_first(operands, dims, shared))
+    measured = MeasureOperands.from_names(names, _move_rows_first(operands, dims, shared))
     if of.coefficients is not None or of.matrices is not None:
         # Lowering makes one vector of both, so if one of them is mapped, the other must be too.
         rows = measured.params.shape[0]
@@ -266,26 +266,26 @@ def _measure_rows(
     return results, [None] + [0 if value.ndim else None for value in results[1:]]
 
 
-def _along_rows(
+def _directions_batch(
     operands: MeasureOperands, of: MeasureOperands, **params: Any
 ) -> tuple[list[Any], list[int | None]]:
     """Map a derivative over the directions that it has beside its parameters: more rows of them."""
-    assert list(of.given()) == ["directions"]
+    assert list(of.to_dict()) == ["directions"]
     size = operands.directions.shape[of.directions]
-    directions = as_rows(operands.directions, of.directions, size)
+    directions = to_rows(operands.directions, of.directions, size)
     handle, derivative, saved = operands._replace(directions=directions).bind(
         derivative_p, **params
     )
     return [handle, derivative.reshape(size, -1, *derivative.shape[1:]), saved], [None, 0, None]
 
 
-batching.primitive_batchers[gates_p] = _gates_of_rows
+batching.primitive_batchers[gates_p] = _gates_batch
 for _primitive in (measure_p, derivative_p):
-    batching.primitive_batchers[_primitive] = functools.partial(_measure_rows, _primitive)
+    batching.primitive_batchers[_primitive] = functools.partial(_measure_batch, _primitive)
 
 
-def of_rows(aval: Any, batch: Batch | None) -> ShapedArray:
+def add_row_axis(aval: Any, batch: Batch | None) -> ShapedArray:
     """Return the type of a result of the circuit; in a batch, the axis of rows comes first."""
     if batch is None:
         return aval
-    return ShapedArray((batch.rows, *aval.shape), np.dtype(aval.dtype))
+    return ShapedArray((batch.size, *aval.shape), np.dtype(aval.dtype))

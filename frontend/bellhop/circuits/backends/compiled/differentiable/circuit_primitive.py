@@ -42,17 +42,17 @@ from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.eager import check_debug_flags
 from bellhop.circuits.backends.compiled.differentiable.batch import (
     Batch,
-    batched,
-    has_effects_by_row,
-    of_rows,
-    rows_at_once,
-    rows_together,
+    add_row_axis,
+    count_rows_per_call,
+    has_row_dependent_effects,
+    merge_batch,
+    vectorize_rows,
 )
 from bellhop.circuits.backends.compiled.differentiable.engine_support import (
-    engines_obstacle,
-    record_of,
+    choose_record_mode,
+    find_engine_obstacle,
 )
-from bellhop.circuits.backends.compiled.differentiable.outcome_tree import through_tree
+from bellhop.circuits.backends.compiled.differentiable.outcome_tree import run_all_outcomes
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.memory import check_result_fits
@@ -86,7 +86,8 @@ class CircuitBody:
         randomness: what it does about random outcomes.
         derivative_order: how often it was differentiated.  If it was, the runtime records its
             gates.
-        again: None, or a function that returns a jaxpr with the same results.  That one is
+        make_differentiable_jaxpr: None, or a function that returns a jaxpr with the same results.
+            That one is
             differentiated instead of ``closed``, since its derivatives are in forward mode.
     """
 
@@ -97,19 +98,21 @@ class CircuitBody:
     device: DeviceSpec
     randomness: Randomness
     derivative_order: int = 0
-    again: Callable[[], ClosedJaxpr] | None = None
+    make_differentiable_jaxpr: Callable[[], ClosedJaxpr] | None = None
 
     @functools.cached_property
     def obstacle(self) -> str:
         """Why the engine does not run it, and the plugin does; empty where the engine does."""
-        return engines_obstacle(self.closed, self.device, self.derivative_order, self.randomness)
+        return find_engine_obstacle(
+            self.closed, self.device, self.derivative_order, self.randomness
+        )
 
     @property
     def result_avals(self) -> list[Any]:
         """The types of its results."""
         return self.closed.out_avals[1:]
 
-    def with_jaxpr(self, closed: ClosedJaxpr) -> "CircuitBody":
+    def replace_jaxpr(self, closed: ClosedJaxpr) -> "CircuitBody":
         """Return the same circuit with another jaxpr of the same types."""
         return replace(self, closed=closed)
 
@@ -122,16 +125,18 @@ register_droppable(circuit_p)
 
 
 @circuit_p.def_effectful_abstract_eval
-def _aval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
+def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
     if body.randomness.is_drawn:
         effects = effects | {random_effect}
-    return vary_types_like(avals, [of_rows(aval, batch) for aval in body.result_avals]), effects
+    return vary_types_like(
+        avals, [add_row_axis(aval, batch) for aval in body.result_avals]
+    ), effects
 
 
 @circuit_p.def_impl
-def _run_now(*inputs: Any, **params: Any) -> Any:
+def _run_eagerly(*inputs: Any, **params: Any) -> Any:
     # Under ``jax.disable_jit`` too, a circuit is compiled as a whole, and ``jax.debug_nans`` would
     # have the function of a ``jax.jit`` called again: that is this one.
     with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
@@ -157,20 +162,20 @@ def _batch(
     is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES) or (
         body.randomness is Randomness.TREE and not body.obstacle
     )
-    of_batch = batch.mapped if batch else [False] * len(dims)
+    of_batch = batch.is_mapped if batch else [False] * len(dims)
     mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
-    if not is_straight or has_effects_by_row(body.closed, mapped):
+    if not is_straight or has_row_dependent_effects(body.closed, mapped):
         outs, axes = call_one_by_one(circuit_p, operands, dims, body=body, batch=batch)
         _check_results_fit(outs, body)
         return outs, axes
-    all_rows, inputs = batched(batch, operands, dims)
-    if all_rows.rows == 0:
-        outs = [jnp.zeros(of_rows(a, all_rows).shape, a.dtype) for a in body.result_avals]
+    all_rows, inputs = merge_batch(batch, operands, dims)
+    if all_rows.size == 0:
+        outs = [jnp.zeros(add_row_axis(a, all_rows).shape, a.dtype) for a in body.result_avals]
     else:
         outs = circuit_p.bind(*inputs, body=body, batch=all_rows)
     if batch is not None:
-        elements = all_rows.rows // batch.rows
-        outs = [out.reshape(elements, batch.rows, *out.shape[1:]) for out in outs]
+        elements = all_rows.size // batch.size
+        outs = [out.reshape(elements, batch.size, *out.shape[1:]) for out in outs]
     _check_results_fit(outs, body)
     return outs, [0] * len(outs)
 
@@ -193,12 +198,12 @@ def _lower(
         return lower_as_program(ctx, circuit_p, operands, params, f"circuit {body.name}")
     closed, device, randomness = body.closed, body.device, body.randomness
     if batch is not None:
-        together = rows_together(closed, batch)
-        at_once = 1 if together is None else rows_at_once(closed)
-        if together is None or at_once < batch.rows:
+        together = vectorize_rows(closed, batch)
+        at_once = 1 if together is None else count_rows_per_call(closed)
+        if together is None or at_once < batch.size:
             one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
             parts = lambda *inputs: for_each(
-                one, inputs, batch.mapped, batch_size=None if size == 1 else size
+                one, inputs, batch.is_mapped, batch_size=None if size == 1 else size
             )
             return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
         closed = together
@@ -212,10 +217,10 @@ def _lower(
         kwargs=device.kwargs,
         qubits=device.qubits,
         shots=device.shots,
-        record=record_of(closed) if body.derivative_order else 0,
+        record=choose_record_mode(closed) if body.derivative_order else 0,
         tree=randomness.tree(body.derivative_order),
         seeded=is_drawn,
-        rows=0 if batch is None else batch.rows,
+        rows=0 if batch is None else batch.size,
         engine=not body.obstacle,
         backend=f"plugin: {body.obstacle}" if body.obstacle else "engine",
         precision=device.precision,
@@ -228,7 +233,7 @@ def _lower(
     )
     symbol = f"circuit_{body.name}" + "_recorded" * bool(body.derivative_order)
     if randomness.is_summed:
-        closed = through_tree(closed)
+        closed = run_all_outcomes(closed)
     with override_lowering_state(records=bool(body.derivative_order)):
         state, *results = mlir.core_call_lowering(
             inner, state, *operands, name=symbol, call_jaxpr=lower_high_primitives(closed)

@@ -24,13 +24,13 @@ from jax.extend.core import JaxprEqn
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    MeasurementSet,
     MeasureOperands,
-    Measuring,
     Query,
-    is_sweep,
+    is_derivative_product,
     measure_p,
 )
-from bellhop.circuits.backends.compiled.differentiable.score_function import score_of
+from bellhop.circuits.backends.compiled.differentiable.score_function import bind_score
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     BOOL,
     HANDLE,
@@ -41,9 +41,9 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     call,
     gates_p,
     is_call,
-    restarted,
+    restart_run,
 )
-from bellhop.circuits.ir.device_measurements import Measurement, ShotsOfRun
+from bellhop.circuits.ir.device_measurements import Measurement, ShotMembership
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
 from bellhop.circuits.ir.precision import real_type
@@ -145,7 +145,7 @@ class CompiledState(NamedTuple):
         operands = MeasureOperands(
             self.handle, coefficients, matrices, params, amplitudes, perturbation
         )
-        measuring = Measuring(tuple(measurements), device, differentiation)
+        measuring = MeasurementSet(tuple(measurements), device, differentiation)
         return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
 
     def measure_shots(self, device: DeviceSpec) -> list[Any]:
@@ -160,7 +160,7 @@ class CompiledState(NamedTuple):
         nothing = jnp.zeros(0, real_type())
         by_likelihood = Differentiation(LIKELIHOOD_RATIO)
         operands = nothing, nothing, nothing, nothing
-        return self.measure([ShotsOfRun()], device, by_likelihood, *operands)
+        return self.measure([ShotMembership()], device, by_likelihood, *operands)
 
     def score(
         self, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
@@ -173,7 +173,7 @@ class CompiledState(NamedTuple):
             perturbation: real scalar of dynamic-count parameters; None if there are none.
             device: the device that runs the circuit.
         """
-        return score_of(self.handle, params, amplitudes, perturbation, device)
+        return bind_score(self.handle, params, amplitudes, perturbation, device)
 
     def restart(self) -> list[Any]:
         """End an execution.
@@ -182,7 +182,7 @@ class CompiledState(NamedTuple):
             the handle of the next execution's state, whether there is to be a next execution, and
             whether the ended one counts, because all its postselections held.
         """
-        return restarted(self.handle)
+        return restart_run(self.handle)
 
 
 @dataclass(frozen=True)
@@ -213,10 +213,10 @@ class CircuitEquation:
     @property
     def is_sweep(self) -> bool:
         """Whether it multiplies with a derivative of measured values."""
-        return is_sweep(self.eqn)
+        return is_derivative_product(self.eqn)
 
     @property
-    def measuring(self) -> Measuring | None:
+    def measuring(self) -> MeasurementSet | None:
         """What is measured at the end, and how that is differentiated; None if nothing is."""
         return self.eqn.params["measuring"] if self.eqn.primitive is measure_p else None
 
@@ -228,4 +228,4 @@ class CircuitEquation:
     @property
     def operands(self) -> MeasureOperands:
         """The variables that a measurement takes, by name."""
-        return MeasureOperands.of(self.eqn)
+        return MeasureOperands.from_equation(self.eqn)

@@ -30,64 +30,67 @@ from bellhop._jax.jaxprs import dce
 from bellhop._jax.private import hold_weakly_in_caches
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
-from bellhop.circuits.ir.tangents import tangents_of
+from bellhop.circuits.ir.tangents import fill_zero_tangents
 
 Form = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class TwoForms:
+class FallbackFunction:
     """A function of arrays that returns a list of arrays, in two forms.
 
     Attributes:
-        runs: the form that is evaluated.
-        differentiated: has the same results, and derivatives of any order.
-        has: tells whether the first has a derivative, given which of the operands move and the
-            order.
-        moved: which of the operands did so far; those that come with derivatives are not counted.
+        primary: the form that is evaluated.
+        fallback: has the same results, and derivatives of any order.
+        supports_derivative: tells whether the first has a derivative, given which of the operands
+            move and the order.
+        is_perturbed: which of the operands did so far; those that come with derivatives are not
+            counted.
         order: how often these forms are differentiated.
     """
 
-    runs: Form
-    differentiated: Form
-    has: Callable[[Sequence[bool], int], bool]
-    moved: Sequence[bool]
+    primary: Form
+    fallback: Form
+    supports_derivative: Callable[[Sequence[bool], int], bool]
+    is_perturbed: Sequence[bool]
     order: int = 0
 
     def __call__(self, *operands: Operand) -> list[Any]:
         """Return the results, of what may be differentiated."""
-        if not self.has(self.moved, self.order):
-            return self.differentiated(*operands)
-        closed = jax.make_jaxpr(self.runs)(*operands)
+        if not self.supports_derivative(self.is_perturbed, self.order):
+            return self.fallback(*operands)
+        closed = jax.make_jaxpr(self.primary)(*operands)
         # In reverse mode the values are a circuit that nobody reads.
         closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(operands))
         return two_forms_p.bind(*operands, call_jaxpr=closed, forms=self)
 
-    def changed(self, change: Callable[[Form], Form]) -> "TwoForms":
+    def map_forms(self, change: Callable[[Form], Form]) -> "FallbackFunction":
         """Return what is made of both."""
-        changed = change(self.runs), change(self.differentiated)
-        return TwoForms(*changed, self.has, self.moved, self.order)
+        changed = change(self.primary), change(self.fallback)
+        return FallbackFunction(*changed, self.supports_derivative, self.is_perturbed, self.order)
 
-    def differentiate(self, given: Sequence[bool]) -> "TwoForms":
+    def differentiate(self, has_tangent: Sequence[bool]) -> "FallbackFunction":
         """Return the same, whose operands with tangents move."""
-        own = given[: len(self.moved)]
-        moved = list(map(operator.or_, self.moved, own))
-        return replace(self, moved=moved, order=self.order + any(own))
+        own = has_tangent[: len(self.is_perturbed)]
+        moved = list(map(operator.or_, self.is_perturbed, own))
+        return replace(self, is_perturbed=moved, order=self.order + any(own))
 
 
-hold_weakly_in_caches(TwoForms)
+hold_weakly_in_caches(FallbackFunction)
 
 two_forms_p = Primitive("quantum_two_forms")
 two_forms_p.multiple_results = True
 
 
 @two_forms_p.def_impl
-def _evaluate(*operands: Operand, call_jaxpr: ClosedJaxpr, forms: TwoForms) -> list[Any]:
+def _evaluate_primary(
+    *operands: Operand, call_jaxpr: ClosedJaxpr, forms: FallbackFunction
+) -> list[Any]:
     return eval_jaxpr(call_jaxpr.jaxpr, call_jaxpr.consts, *operands)
 
 
 @two_forms_p.def_abstract_eval
-def _avals(*_: Any, call_jaxpr: ClosedJaxpr, forms: TwoForms) -> Sequence[Any]:
+def _abstract_eval(*_: Any, call_jaxpr: ClosedJaxpr, forms: FallbackFunction) -> Sequence[Any]:
     return call_jaxpr.out_avals
 
 
@@ -96,38 +99,38 @@ def _jvp(
     tangents: Sequence[Any],
     *,
     call_jaxpr: ClosedJaxpr,
-    forms: TwoForms,
+    forms: FallbackFunction,
 ) -> tuple[list[Any], list[Any]]:
     results = two_forms_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
     given = [type(tangent) is not ad.Zero for tangent in tangents]
     moved = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
     n = len(primals)
 
-    def at(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
+    def restrict_to_perturbed(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
         """Return what depends on the moving inputs alone, and these."""
 
-        def of_moving(*moving: Operand) -> list[Any]:
+        def call_perturbed(*moving: Operand) -> list[Any]:
             rest = iter(moving)
             every = [next(rest) if yes else x for x, yes in zip(primals, given, strict=True)]
             return list(itertools.compress(form(*every), moved))
 
-        return of_moving, list(itertools.compress(primals, given))
+        return call_perturbed, list(itertools.compress(primals, given))
 
     def push(form: Form) -> Form:
-        def pushed(*operands: Operand) -> list[Any]:
-            return jax.jvp(*at(form, operands[:n]), list(operands[n:]))[1]
+        def push_forward(*operands: Operand) -> list[Any]:
+            return jax.jvp(*restrict_to_perturbed(form, operands[:n]), list(operands[n:]))[1]
 
-        return pushed
+        return push_forward
 
     def pull(form: Form) -> Form:
-        def pulled(*operands: Operand) -> list[Any]:
-            of_moving, moving = at(form, operands[:n])
+        def pull_back(*operands: Operand) -> list[Any]:
+            of_moving, moving = restrict_to_perturbed(form, operands[:n])
             return list(jax.vjp(of_moving, *moving)[1](list(operands[n:])))
 
-        return pulled
+        return pull_back
 
     derived = forms.differentiate(given)
-    pushes, pulls = derived.changed(push), derived.changed(pull)
+    pushes, pulls = derived.map_forms(push), derived.map_forms(pull)
     linear = LinearMap(
         lambda saved, bars: pulls(*saved, *bars),
         lambda saved, dots: pushes(*saved, *dots),
@@ -135,7 +138,7 @@ def _jvp(
         tuple(jax.typeof(x).to_tangent_aval() for x in itertools.compress(results, moved)),
     )
     dots = linear(primals, list(itertools.compress(tangents, given)))
-    return results, tangents_of(results, dots, moved)
+    return results, fill_zero_tangents(results, dots, moved)
 
 
 def _batch(
@@ -144,18 +147,18 @@ def _batch(
     dims: Sequence[Any],
     *,
     call_jaxpr: ClosedJaxpr,
-    forms: TwoForms,
+    forms: FallbackFunction,
 ) -> tuple[list[Any], list[int | None]]:
     if all(dim is None for dim in dims):
         results = two_forms_p.bind(*operands, call_jaxpr=call_jaxpr, forms=forms)
         return results, [None] * len(results)
     of_axis = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
-    results = forms.changed(lambda form: jax.vmap(form, tuple(dims), **of_axis))(*operands)
+    results = forms.map_forms(lambda form: jax.vmap(form, tuple(dims), **of_axis))(*operands)
     return results, [0] * len(results)
 
 
 ad.primitive_jvps[two_forms_p] = _jvp
 batching.fancy_primitive_batchers[two_forms_p] = _batch
 mlir.register_lowering(
-    two_forms_p, mlir.lower_fun(_evaluate, multiple_results=True), cacheable=False
+    two_forms_p, mlir.lower_fun(_evaluate_primary, multiple_results=True), cacheable=False
 )

@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 
 from bellhop.circuits.gates import shift_rules
-from bellhop.circuits.gates.shift_rules import random_directions
+from bellhop.circuits.gates.shift_rules import draw_directions
 from bellhop.circuits.ir.device_measurements import Measurement
 from bellhop.circuits.ir.diff_method import (
     ADJOINT,
     BEST,
-    BY_DIFFERENCES,
-    DIFFERENCES_OF_DIFFERENCES,
+    DIFFERENCE_METHODS,
     LIKELIHOOD_RATIO,
     PARAMETER_SHIFT,
+    SECOND_DIFFERENCE_ERROR,
     SPSA,
 )
 from bellhop.errors import DifferentiableCompileError
 
-_OF_OTHER_NORM = (
+_AMPLITUDES_WITH_SHOTS_ERROR = (
     "the amplitudes of StatePrep are differentiated with shots, which is done by the likelihood of "
     "samples where the runtime's engine runs the circuit: without loops of computed length and "
     "shadow_expval, by diff_method='best'. Use such a circuit, or default.qubit."
 )
-_OF_PLUGIN = (
+_PLUGIN_AMPLITUDES_ERROR = (
     "the amplitudes of StatePrep are differentiated by the adjoint method, which the engine alone "
     "does, and it has engine='plugin'. Use diff_method='best' or 'parameter-shift'."
 )
@@ -41,10 +41,10 @@ class Differentiation:
         dynamic_frequencies: those of all parameters that only the run counts.
         options: of the method.
         obstacle: why there is no derivative; nothing where there is one.
-        by_amplitudes: the same where the amplitudes that the state is prepared from are the last
-            of the parameters; None without such.
+        amplitude_differentiation: the same where the amplitudes that the state is prepared from
+            are the last of the parameters; None without such.
         has_vjp: whether the engine has the VJP of all values, whatever the method of a Jacobian.
-        by_sweep: whether its linear part, or that of its Jacobian, is a ``LinearMap``.
+        single_pass: whether its linear part, or that of its Jacobian, is a ``LinearMap``.
     """
 
     method: str = ADJOINT
@@ -52,11 +52,11 @@ class Differentiation:
     dynamic_frequencies: int = shift_rules.NO_FREQUENCIES
     options: tuple[tuple[str, Any], ...] = ()
     obstacle: str = ""
-    by_amplitudes: "Differentiation | None" = field(default=None, repr=False)
+    amplitude_differentiation: "Differentiation | None" = field(default=None, repr=False)
     has_vjp: bool = False
-    by_sweep: bool = False
+    single_pass: bool = False
 
-    def with_amplitudes(
+    def add_amplitudes(
         self, amplitudes: bytes, method: str, obstacle: str = ""
     ) -> "Differentiation":
         """Return the same, for a circuit whose state is prepared from amplitudes, if there are any.
@@ -74,9 +74,9 @@ class Differentiation:
             frequencies=self.frequencies + amplitudes,
             obstacle=self.obstacle or obstacle,
         )
-        return replace(self, by_amplitudes=by_amplitudes)
+        return replace(self, amplitude_differentiation=by_amplitudes)
 
-    def again(self, measurements: Sequence[Measurement]) -> "Differentiation":
+    def select_rerun_method(self, measurements: Sequence[Measurement]) -> "Differentiation":
         """Return how the derivatives of runs at other parameters are made.
 
         Those of variances are made of their second moments, which no adjoint method gives.
@@ -86,17 +86,20 @@ class Differentiation:
         """
         if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
             return self
-        if obstacle := _obstacle(measurements, _TWICE):
+        if obstacle := _find_obstacle(measurements, _SECOND_REVERSE):
             raise DifferentiableCompileError(obstacle)
-        by_amplitudes = self.by_amplitudes and self.by_amplitudes.again(measurements)
-        return replace(self, method=PARAMETER_SHIFT, by_amplitudes=by_amplitudes)
+        by_amplitudes = (
+            self.amplitude_differentiation
+            and self.amplitude_differentiation.select_rerun_method(measurements)
+        )
+        return replace(self, method=PARAMETER_SHIFT, amplitude_differentiation=by_amplitudes)
 
     @property
     def is_adjoint(self) -> bool:
         """Whether the last derivative is the device's."""
         return self.method in (ADJOINT, LIKELIHOOD_RATIO)
 
-    def basis(self, n_params: int) -> Any:
+    def make_basis(self, n_params: int) -> Any:
         """Return the directions in which a derivative is taken, in place of all parameters.
 
         They are rows of ones and minus ones, drawn here; None without such. What has no derivative,
@@ -105,26 +108,29 @@ class Differentiation:
         if self.method != SPSA:
             return None
         options = dict(self.options)
-        rows = random_directions(n_params, options["num_directions"], options["sampler_rng"])
+        rows = draw_directions(n_params, options["num_directions"], options["sampler_rng"])
         is_shifted = np.frombuffer(self.frequencies, np.uint8) != shift_rules.NO_FREQUENCIES
         return rows if is_shifted.all() else rows * is_shifted
 
-    def rules(self, order: int, directions: int, *, keep: bool) -> shift_rules.ShiftRules:
+    def make_shift_rules(
+        self, static_order: int, dynamic_order: int, *, keep: bool
+    ) -> shift_rules.ShiftRules:
         """Return the rules that differentiate by shifted parameters; what is not shifted has none.
 
         Args:
-            order: how often by the parameters that are counted, or in the directions of a basis.
-            directions: how often by those that only the run counts.
+            static_order: how often by the parameters that are counted, or in the directions of a
+                basis.
+            dynamic_order: how often by those that only the run counts.
             keep: whether the first derivative by the latter is made as well.
 
         Raises:
             DifferentiableCompileError: where a parameter has no rule.
         """
         options = dict(self.options)
-        by_dynamic = directions > 0 or keep
+        by_dynamic = dynamic_order > 0 or keep
         given = options.get("shifts") if self.method == PARAMETER_SHIFT else None
-        if self.method in BY_DIFFERENCES and order + directions > 1:
-            raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
+        if self.method in DIFFERENCE_METHODS and static_order + dynamic_order > 1:
+            raise DifferentiableCompileError(SECOND_DIFFERENCE_ERROR)
         if by_dynamic and (self.method == SPSA or given is not None):
             raise DifferentiableCompileError(
                 "gates stand in a loop whose length the program computes, and their derivative is "
@@ -132,33 +138,37 @@ class Differentiation:
                 "as are known. Use diff_method='best', or bounds that are Python numbers."
             )
         if self.is_adjoint:
-            order, directions = (order - 1, directions) if order else (0, directions - 1)
+            static_order, dynamic_order = (
+                (static_order - 1, dynamic_order) if static_order else (0, dynamic_order - 1)
+            )
         none = shift_rules.NO_FREQUENCIES
-        counted = self.frequencies if order > 0 else bytes([none]) * len(self.frequencies)
-        of_dynamic = self.dynamic_frequencies if directions > 0 or keep else none
-        if self.method in BY_DIFFERENCES:
-            if self.method == SPSA and order > 0:
+        counted = self.frequencies if static_order > 0 else bytes([none]) * len(self.frequencies)
+        of_dynamic = self.dynamic_frequencies if dynamic_order > 0 or keep else none
+        if self.method in DIFFERENCE_METHODS:
+            if self.method == SPSA and static_order > 0:
                 counted = bytes([1]) * options["num_directions"]
-            return shift_rules.finite_differences(counted, of_dynamic, self.difference_terms())
+            return shift_rules.make_difference_rules(
+                counted, of_dynamic, self.compute_difference_terms()
+            )
         if shift_rules.UNKNOWN_FREQUENCIES in (*counted, of_dynamic):
             raise DifferentiableCompileError(
                 "the derivative needs a parameter-shift rule, which a gate in it lacks. "
                 "Use diff_method='finite-diff', or decompose the gate."
             )
-        if given is None or order == 0:
-            return shift_rules.parameter_shift(counted, of_dynamic)
+        if given is None or static_order == 0:
+            return shift_rules.make_parameter_shift_rules(counted, of_dynamic)
         try:
-            return shift_rules.shifted_as_given(counted, given)
+            return shift_rules.make_custom_shift_rules(counted, given)
         except ValueError as error:
             raise DifferentiableCompileError(
                 f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
                 "parameter of a gate that the program computes, with a shift for each frequency."
             ) from None
 
-    def difference_terms(self) -> np.ndarray:
+    def compute_difference_terms(self) -> np.ndarray:
         """Return coefficient and shift of each term of a difference, by a method of these."""
         options = dict(self.options)
-        return shift_rules.difference_terms(
+        return shift_rules.compute_difference_terms(
             options["h"], options["approx_order"], options["strategy"]
         )
 
@@ -180,7 +190,7 @@ class DifferentiationChoice:
     has_adjoint: bool = True
     by_likelihood: bool = False
 
-    def of(
+    def resolve(
         self,
         measurements: Sequence[Measurement],
         frequencies: bytes,
@@ -211,9 +221,11 @@ class DifferentiationChoice:
                 is no way back through it.
         """
         if has_shots and self.by_likelihood:
-            return _by_likelihood(measurements, frequencies, dynamic_frequencies, amplitudes)
-        not_by_engine = self._not_by_engine(in_engine, is_counted, is_replayed)
-        obstacle_of_others = _obstacle(measurements, not_by_engine)
+            return _make_likelihood_differentiation(
+                measurements, frequencies, dynamic_frequencies, amplitudes
+            )
+        not_by_engine = self._explain_engine_limit(in_engine, is_counted, is_replayed)
+        obstacle_of_others = _find_obstacle(measurements, not_by_engine)
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
         if in_engine and is_counted and not is_replayed:
             have_adjoint = all(measurement.engine_has_adjoint for measurement in measurements)
@@ -224,7 +236,7 @@ class DifferentiationChoice:
         if method == BEST:
             method = ADJOINT if has_adjoint and is_cheaper else PARAMETER_SHIFT
         obstacle = ""
-        if method not in (ADJOINT, PARAMETER_SHIFT, *BY_DIFFERENCES):
+        if method not in (ADJOINT, PARAMETER_SHIFT, *DIFFERENCE_METHODS):
             obstacle = (
                 f"it is differentiated, and its diff_method is '{method}'; bellhop supports "
                 "'best', 'adjoint', 'parameter-shift', 'hadamard', 'spsa' and 'finite-diff' on "
@@ -266,16 +278,16 @@ class DifferentiationChoice:
         if has_shots:
             # A shift leaves a state of another norm, of which no samples are drawn.
             is_chosen = self.method in (BEST, PARAMETER_SHIFT)
-            why_not = "" if in_engine and is_counted and is_chosen else _OF_OTHER_NORM
-            return found.with_amplitudes(amplitudes, LIKELIHOOD_RATIO, why_not)
+            why_not = "" if in_engine and is_counted and is_chosen else _AMPLITUDES_WITH_SHOTS_ERROR
+            return found.add_amplitudes(amplitudes, LIKELIHOOD_RATIO, why_not)
         if method == ADJOINT and not in_engine:
             # A plugin's tape begins with the state.
             if self.method == BEST:
-                return found.with_amplitudes(amplitudes, PARAMETER_SHIFT)
-            return found.with_amplitudes(amplitudes, ADJOINT, _OF_PLUGIN)
-        return found.with_amplitudes(amplitudes, method)
+                return found.add_amplitudes(amplitudes, PARAMETER_SHIFT)
+            return found.add_amplitudes(amplitudes, ADJOINT, _PLUGIN_AMPLITUDES_ERROR)
+        return found.add_amplitudes(amplitudes, method)
 
-    def _not_by_engine(
+    def _explain_engine_limit(
         self, in_engine: bool, is_counted: bool, is_replayed: bool
     ) -> tuple[str, str]:
         """Return where the engine's adjoint method is not taken, and what to do instead."""
@@ -293,7 +305,7 @@ class DifferentiationChoice:
         )
 
 
-def _by_likelihood(
+def _make_likelihood_differentiation(
     measurements: Sequence[Measurement],
     frequencies: bytes,
     dynamic_frequencies: int,
@@ -303,14 +315,14 @@ def _by_likelihood(
     found = Differentiation(
         LIKELIHOOD_RATIO, frequencies, dynamic_frequencies, obstacle=obstacle, has_vjp=True
     )
-    return found.with_amplitudes(amplitudes, LIKELIHOOD_RATIO)
+    return found.add_amplitudes(amplitudes, LIKELIHOOD_RATIO)
 
 
 # The same of a derivative of the engine's.
-_TWICE = "twice, where the first is in reverse mode,", "return expval or probs"
+_SECOND_REVERSE = "twice, where the first is in reverse mode,", "return expval or probs"
 
 
-def _obstacle(measurements: Sequence[Measurement], not_by_engine: tuple[str, str]) -> str:
+def _find_obstacle(measurements: Sequence[Measurement], not_by_engine: tuple[str, str]) -> str:
     """Return why measurements have no derivative but by the engine's adjoint method; or nothing."""
     where, instead = not_by_engine
     for measurement in measurements:

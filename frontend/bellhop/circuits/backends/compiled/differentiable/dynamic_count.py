@@ -68,7 +68,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     is_call,
 )
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tangents import symbolic_zero
+from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
@@ -77,17 +77,19 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 
 
 @dataclass(frozen=True)
-class Numbered(ValueTag):
+class DynamicParamsTag(ValueTag):
     """The mark of a perturbation, beside parameters f64[n], the session and the first's number."""
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
         """Return the tangent of the perturbation after the parameters."""
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
-            return symbolic_zero(operands[0])
+            return make_symbolic_zero(operands[0])
         _, params, session, number = operands
-        transpose = functools.partial(_cotangents, ShapedArray((1, params.size), real_type()))
-        linear = LinearMap(transpose, _direction, 2, (ShapedArray((), real_type()),))
+        transpose = functools.partial(
+            _direction_transpose, ShapedArray((1, params.size), real_type())
+        )
+        linear = LinearMap(transpose, _append_to_direction, 2, (ShapedArray((), real_type()),))
         return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
@@ -95,30 +97,30 @@ class Numbered(ValueTag):
         return operands[0]
 
 
-class Remembered(ValueTag):
+class SavedOutcomeTag(ValueTag):
     """The mark of an outcome that the session keeps, beside the session and its number."""
 
 
-_REMEMBERED = Remembered()
+_SAVED_OUTCOME = SavedOutcomeTag()
 
 
-class DynamicCount(NamedTuple):
+class DynamicParams(NamedTuple):
     """The dynamic-count parameters so far, in a circuit that is traced.
 
     Attributes:
-        number: the number of the next one.
+        next_index: the number of the next one.
         perturbation: the perturbation for the vector of all so far.
     """
 
-    number: Any
+    next_index: Any
     perturbation: Any
 
     @classmethod
-    def first(cls) -> "DynamicCount":
+    def make_empty(cls) -> "DynamicParams":
         """Return the object for a circuit that has none yet."""
         return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), real_type()))
 
-    def add(self, session: Handle, params: Any, count: Any) -> "DynamicCount":
+    def add_params(self, session: Handle, params: Any, count: Any) -> "DynamicParams":
         """Return the object after some more parameters, in the order of execution.
 
         Args:
@@ -129,41 +131,43 @@ class DynamicCount(NamedTuple):
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
-        perturbation = tag_value(self.perturbation, params, session, self.number, mark=Numbered())
-        return DynamicCount(self.number + jnp.int32(count), perturbation)
+        perturbation = tag_value(
+            self.perturbation, params, session, self.next_index, mark=DynamicParamsTag()
+        )
+        return DynamicParams(self.next_index + jnp.int32(count), perturbation)
 
-    def remember(
+    def save_outcome(
         self, handle: Handle, session: Any, outcome: Any
-    ) -> tuple["DynamicCount", Any, Any]:
+    ) -> tuple["DynamicParams", Any, Any]:
         """Keep a mid-circuit outcome in the session, where reverse mode finds it again.
 
         Returns:
             the object after it, since the outcome takes a number; the handle; and the outcome.
         """
-        (handle,) = call("remember", [handle, outcome, self.number], HANDLE)
-        outcome = tag_value(outcome, session, self.number, mark=_REMEMBERED)
-        return DynamicCount(self.number + jnp.int32(1), self.perturbation), handle, outcome
+        (handle,) = call("remember", [handle, outcome, self.next_index], HANDLE)
+        outcome = tag_value(outcome, session, self.next_index, mark=_SAVED_OUTCOME)
+        return DynamicParams(self.next_index + jnp.int32(1), self.perturbation), handle, outcome
 
 
-def recalling(closed: ClosedJaxpr) -> ClosedJaxpr:
+def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
 
-    def recalled(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
-        if has_tag(eqn, Remembered):
+    def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
+        if has_tag(eqn, SavedOutcomeTag):
             return call("recall", others, BOOL)
         return bind_equation(eqn, value, *others)
 
-    if not any(has_tag(eqn, Remembered) for eqn in iterate_equations(closed.jaxpr)):
+    if not any(has_tag(eqn, SavedOutcomeTag) for eqn in iterate_equations(closed.jaxpr)):
         return closed
-    return rewrite(closed, {tagged_p: recalled})
+    return rewrite(closed, {tagged_p: recall})
 
 
-def reads_the_session(circuit: ClosedJaxpr) -> bool:
+def has_session_reads(circuit: ClosedJaxpr) -> bool:
     """Tell whether a circuit reads derivatives by dynamic-count parameters from the session."""
     return any(is_call(eqn, "after") for eqn in iterate_equations(circuit.jaxpr))
 
 
-def perturbation_bar(handle: Handle, saved: Any, values_bar: Any) -> Any:
+def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) -> Any:
     """Return cotangents of the perturbation f64[rows].
 
     Args:
@@ -172,26 +176,28 @@ def perturbation_bar(handle: Handle, saved: Any, values_bar: Any) -> Any:
         values_bar: cotangents of values f64[rows, values].
     """
     result = ShapedArray(values_bar.shape[:1], real_type())
-    return call("vjp", [handle, values_bar, saved], result, bits=_whole_bits())[0]
+    return call("vjp", [handle, values_bar, saved], result, bits=_count_exact_bits())[0]
 
 
-def _whole_bits() -> int:
+def _count_exact_bits() -> int:
     """Return up to which power of two all whole numbers are numbers of the program."""
     return int(jnp.finfo(real_type()).nmant) + 1
 
 
-def _direction(place: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
+def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """Return the tangent of the perturbation after some parameters."""
-    session, number = place
+    session, number = cursor
     # An index would be traced for longer than all else here.
-    operands = [session, *(dot.reshape(1, *dot.shape) for dot in dots), number]
-    (after,) = call("direction", operands, ShapedArray((1,), real_type()), bits=_whole_bits())
+    operands = [session, *(dot.reshape(1, *dot.shape) for dot in tangents), number]
+    (after,) = call("direction", operands, ShapedArray((1,), real_type()), bits=_count_exact_bits())
     return [after.reshape(())]
 
 
-def _cotangents(result: ShapedArray, place: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
+def _direction_transpose(
+    result: ShapedArray, cursor: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
     """Return the cotangents of the perturbation before some parameters, and of these."""
-    session, number = place
-    (bar,) = bars
+    session, number = cursor
+    (bar,) = cotangents
     (of_params,) = call("cotangents", [session, bar.reshape(1), number], result)
     return [bar, of_params.reshape(result.shape[1:])]

@@ -13,8 +13,8 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.equations import iterate_equations
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    is_adjoint,
-    plugin_differentiates,
+    can_plugin_differentiate,
+    is_adjoint_equation,
 )
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import Amplitudes, gates_p
 from bellhop.circuits.ir.device_spec import DeviceSpec
@@ -22,7 +22,7 @@ from bellhop.circuits.ir.randomness import Randomness
 from bellhop_runtime import most_qubits_in_engine
 
 
-def engines_obstacle(
+def find_engine_obstacle(
     closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, randomness: Randomness
 ) -> str:
     """Return why the plugin runs a circuit, and not the engine; empty where the engine does.
@@ -40,25 +40,25 @@ def engines_obstacle(
     if not all(m.in_engine for each in measured if each for m in each.measurements):
         return "it measures classical shadows, whose bases differ from shot to shot"
     most = most_qubits_in_engine(device.library, device.factory, device.kwargs)
-    if device.qubits > most and not _is_alone(closed, derivative_order, randomness):
+    if device.qubits > most and not _requires_engine(closed, derivative_order, randomness):
         return f"it has more than {most} qubits"
     return ""
 
 
-def _is_alone(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:
+def _requires_engine(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:
     """Tell whether only the engine has the derivative: through outcomes, amplitudes and scores."""
-    record = record_of(closed) if derivative_order else 0
+    record = choose_record_mode(closed) if derivative_order else 0
     return record == 3 or (record == 2 and randomness is Randomness.TREE)
 
 
-def record_of(closed: ClosedJaxpr) -> int:
+def choose_record_mode(closed: ClosedJaxpr) -> int:
     """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
     equations = list(iterate_equations(closed.jaxpr))
-    adjoint = list(filter(is_adjoint, equations))
+    adjoint = list(filter(is_adjoint_equation, equations))
     if not adjoint:
         return 1
     by_amplitudes = any(
         eqn.primitive is gates_p and eqn.params["amplitudes"] is Amplitudes.DIFFERENTIATED
         for eqn in equations
     )
-    return 2 if not by_amplitudes and all(map(plugin_differentiates, adjoint)) else 3
+    return 2 if not by_amplitudes and all(map(can_plugin_differentiate, adjoint)) else 3

@@ -11,9 +11,9 @@ has the tangent ``value_dot``, where a loop has made that of the perturbation, c
 
     state jacobian saved = quantum_derivative[Expval(Z) order=1] state [] [] params perturbation
     state steps = quantum_call[operation=steps] state
-    perturbation_dot = bellhop_linear_map session number perturbation_dot angles_dot
+    perturbation_tangent = bellhop_linear_map session number perturbation_tangent angles_dot
     value_dot = dot_general jacobian params_dot                                  f64[1, n]
-    more_dot = bellhop_linear_map state steps saved [[perturbation_dot]]
+    more_dot = bellhop_linear_map state steps saved [[perturbation_tangent]]
     value_dot = add value_dot more_dot
 
 There is no highest order, for three reasons:
@@ -28,7 +28,8 @@ There is no highest order, for three reasons:
   with the coefficient's tangent.
 
 A variance is not linear in the state, but the second moment is.  So ``quantum_derivative``
-of a variance gives the derivative of ``E[A**2]``, and ``_moved_values`` applies the chain rule.
+of a variance gives the derivative of ``E[A**2]``, and ``_compute_value_tangents`` applies the
+chain rule.
 
 With the adjoint method the measurement has the Jacobian too, and the circuit does not run again.
 
@@ -50,12 +51,12 @@ from jax.interpreters import ad
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.backends.compiled.differentiable.measurement_jvp import MeasurementJvp
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    Measuring,
+    MeasurementSet,
     Query,
     derivative_p,
     measure_p,
 )
-from bellhop.circuits.backends.compiled.differentiable.observable_derivatives import Change
+from bellhop.circuits.backends.compiled.differentiable.observable_derivatives import ValueChange
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     HANDLE,
     INTEGER,
@@ -64,17 +65,17 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     call,
     gates_p,
 )
-from bellhop.circuits.ir.diff_method import DIFFERENCES_OF_DIFFERENCES
+from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.tangents import symbolic_zero
+from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import override_trace_state, trace_state
 
 # The number under which the session keeps the derivative that the adjoint method gives.
-_BY_ADJOINT_METHOD = np.int32(0)
+_SAVED_BY_ADJOINT = np.int32(0)
 
 
-def undifferentiable_gates(obstacle: str) -> AbstractContextManager[None]:
+def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
     """Make derivatives by gate parameters an error inside of the ``with`` block.
 
     Args:
@@ -95,7 +96,7 @@ def _gates_jvp(
     # The tangents of parameters reach the measurement through its operand ``params``, not through
     # the handle of the state.
     handle = gates_p.bind(*primals, obstacle=obstacle, **static)
-    return handle, symbolic_zero(handle)
+    return handle, make_symbolic_zero(handle)
 
 
 ad.primitive_jvps[gates_p] = _gates_jvp
@@ -106,82 +107,88 @@ def _measure_jvp(
     tangents: Sequence[Any],
     *,
     names: Any,
-    measuring: Measuring,
+    measuring: MeasurementSet,
     query: Query,
 ) -> Any:
     """Differentiate the measurements at the end of a circuit, and their Jacobian where asked."""
-    of = MeasurementJvp.of if query is Query.VALUES else MeasurementJvp.again
-    jvp = of(names, primals, tangents, measuring.with_means())
+    of = (
+        MeasurementJvp.from_operands
+        if query is Query.VALUES
+        else MeasurementJvp.from_derivative_operands
+    )
+    jvp = of(names, primals, tangents, measuring.add_variance_means())
     if query is Query.VALUES:
         handle, results, dots = _values_jvp(jvp, measuring)
-    elif jvp.is_by_sweep:
-        handle, *results = jvp.measure(measuring, query)
-        dots = jvp.along(measuring)
+    elif jvp.is_single_pass:
+        handle, *results = jvp.bind_measurement(measuring, query)
+        dots = jvp.compute_second_tangents(measuring)
     else:
         handle, results, dots = _jacobian_jvp(jvp, measuring)
-    return [handle, *results], [symbolic_zero(handle), *dots]
+    return [handle, *results], [make_symbolic_zero(handle), *dots]
 
 
-def _values_jvp(jvp: MeasurementJvp, measuring: Measuring) -> tuple[Any, list[Any], list[Any]]:
+def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, list[Any], list[Any]]:
     """Return the handle, the values of measurements, and the tangents of these."""
     differentiation = jvp.measuring.differentiation
-    if jvp.moves and differentiation.obstacle:
+    if jvp.has_tangents and differentiation.obstacle:
         raise DifferentiableCompileError(differentiation.obstacle)
-    if jvp.is_by_sweep:
-        handle, *values = jvp.measure(measuring, Query.VALUES)
-        return handle, values, jvp.by_sweep(measuring)
-    if jvp.moves_by_gates and differentiation.is_adjoint:
-        handle, *values, jacobian = jvp.measure(measuring, Query.JACOBIAN)
-        handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
+    if jvp.is_single_pass:
+        handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
+        return handle, values, jvp.compute_single_pass_tangents(measuring)
+    if jvp.has_gate_tangents and differentiation.is_adjoint:
+        handle, *values, jacobian = jvp.bind_measurement(measuring, Query.JACOBIAN)
+        handle, dots = _compute_tangents_by_adjoint(handle, jvp, values, jacobian)
         return handle, values, dots
-    handle, *values = jvp.measure(measuring, Query.VALUES)
-    if not jvp.moves:
-        return handle, values, list(map(symbolic_zero, values))
-    handle, dots = _moved_by_derivative(handle, jvp, values)
+    handle, *values = jvp.bind_measurement(measuring, Query.VALUES)
+    if not jvp.has_tangents:
+        return handle, values, list(map(make_symbolic_zero, values))
+    handle, dots = _compute_tangents_by_rerun(handle, jvp, values)
     return handle, values, dots
 
 
-def _jacobian_jvp(jvp: MeasurementJvp, measuring: Measuring) -> tuple[Any, list[Any], list[Any]]:
+def _jacobian_jvp(
+    jvp: MeasurementJvp, measuring: MeasurementSet
+) -> tuple[Any, list[Any], list[Any]]:
     """Return the same of values and their Jacobian, each of which the device gave."""
-    handle, *values, jacobian = jvp.measure(measuring, Query.JACOBIAN)
-    handle, dots = _moved_by_adjoint_method(handle, jvp, values, jacobian)
-    handle, dot = _moved(handle, jvp, 1)
-    dot = jvp.without_amplitudes(dot, 1)
-    if measuring.means().measurements:
-        handle, dot = _with_jacobians_of_variances(handle, jvp, dot)
-    return handle, [*values, jvp.without_amplitudes(jacobian, 1)], [*dots, dot]
+    handle, *values, jacobian = jvp.bind_measurement(measuring, Query.JACOBIAN)
+    handle, dots = _compute_tangents_by_adjoint(handle, jvp, values, jacobian)
+    handle, dot = _compute_derivative_tangent(handle, jvp, 1)
+    dot = jvp.drop_amplitudes(dot, 1)
+    if measuring.to_variance_means().measurements:
+        handle, dot = _correct_variance_jacobians(handle, jvp, dot)
+    return handle, [*values, jvp.drop_amplitudes(jacobian, 1)], [*dots, dot]
 
 
-def _moved_by_derivative(
+def _compute_tangents_by_rerun(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values, by a derivative that runs the gates again."""
-    if not jvp.moves_by_gates:
-        return _moved_values(handle, jvp, values, None)
-    measuring, keep = jvp.measuring, jvp.perturbation_dot is not None
-    basis = measuring.differentiation.basis(jvp.all_params)
-    handle, jacobian, saved = jvp.derivative(handle, measuring, 1, keep=keep, basis=basis)
+    if not jvp.has_gate_tangents:
+        return _compute_value_tangents(handle, jvp, values, None)
+    measuring, keep = jvp.measuring, jvp.perturbation_tangent is not None
+    basis = measuring.differentiation.make_basis(jvp.n_all_params)
+    handle, jacobian, saved = jvp.bind_derivative(handle, measuring, 1, keep=keep, basis=basis)
     if basis is not None:
         jacobian = jacobian @ basis / len(basis)
-    return _moved_values(handle, jvp, values, jacobian, saved if keep else None)
+    return _compute_value_tangents(handle, jvp, values, jacobian, saved if keep else None)
 
 
-def _moved_by_adjoint_method(
+def _compute_tangents_by_adjoint(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values, of which the device gave the Jacobian."""
     # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
-    own = jvp.measuring.of(jvp.measuring.measurements[: len(values)])
-    by_data = jvp.with_tangents_of("coefficients", "matrices")
-    by_gates = jvp.with_tangents_of("params", "amplitudes", "perturbation")._replace(measuring=own)
-    handle, dots = _moved_values(handle, by_gates, values, jacobian, _BY_ADJOINT_METHOD)
-    if by_data.moves:
-        handle, more = _moved_values(handle, by_data, values, None)
+    own = jvp.measuring.replace_measurements(jvp.measuring.measurements[: len(values)])
+    by_data = jvp.keep_tangents("coefficients", "matrices")
+    by_gates = jvp.keep_tangents("params", "amplitudes", "perturbation")._replace(measuring=own)
+    handle, dots = _compute_value_tangents(handle, by_gates, values, jacobian, _SAVED_BY_ADJOINT)
+    if by_data.has_tangents:
+        handle, more = _compute_value_tangents(handle, by_data, values, None)
         dots = list(map(operator.add, dots, more))
     return handle, dots
 
 
-def _moved_values(
+def _compute_value_tangents(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = None
 ) -> tuple[Any, list[Any]]:
     """Return the handle and the tangents of values.
@@ -193,13 +200,13 @@ def _moved_values(
         jacobian: by the parameters, if they have a tangent; that of a variance is of its moment.
         saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
-    handle, dot = _moved(handle, jvp, 0, jacobian, saved)
-    dots = jvp.measuring.results(dot)
+    handle, dot = _compute_derivative_tangent(handle, jvp, 0, jacobian, saved)
+    dots = jvp.measuring.unflatten_results(dot)
     n = len(values)
-    means = jvp.measuring.of(jvp.measuring.measurements[n:])
+    means = jvp.measuring.replace_measurements(jvp.measuring.measurements[n:])
     if means.measurements:
-        handle, mean, _ = jvp.derivative(handle, means, 0)
-        for number, square in enumerate(jvp.measuring.squares()):
+        handle, mean, _ = jvp.bind_derivative(handle, means, 0)
+        for number, square in enumerate(jvp.measuring.find_variance_means()):
             if square >= 0:
                 dots[number] -= 2 * mean[square - n] * dots[square]
     return handle, dots[:n]
@@ -210,40 +217,40 @@ def _derivative_jvp(
     tangents: Sequence[Any],
     *,
     names: Any,
-    measuring: Measuring,
+    measuring: MeasurementSet,
     order: int,
     keep: bool,
 ) -> Any:
-    jvp = MeasurementJvp.again(names, primals, tangents, measuring)
-    if jvp.primals.basis is not None and jvp.moves:
+    jvp = MeasurementJvp.from_derivative_operands(names, primals, tangents, measuring)
+    if jvp.primals.basis is not None and jvp.has_tangents:
         # Derivatives along a basis are finite differences.
-        raise DifferentiableCompileError(DIFFERENCES_OF_DIFFERENCES)
-    handle, derivative, saved = jvp.derivative(
+        raise DifferentiableCompileError(SECOND_DIFFERENCE_ERROR)
+    handle, derivative, saved = jvp.bind_derivative(
         jvp.primals.handle, jvp.measuring, order, keep=keep, saved=jvp.primals.saved
     )
-    handle, dot = _moved(handle, jvp, order)
-    derivative, dot = (jvp.without_amplitudes(each, order) for each in (derivative, dot))
-    return [handle, derivative, saved], [symbolic_zero(handle), dot, symbolic_zero(saved)]
+    handle, dot = _compute_derivative_tangent(handle, jvp, order)
+    derivative, dot = (jvp.drop_amplitudes(each, order) for each in (derivative, dot))
+    return [handle, derivative, saved], [make_symbolic_zero(handle), dot, make_symbolic_zero(saved)]
 
 
-def _with_jacobians_of_variances(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
+def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
     """Return the handle and the tangent of a Jacobian, of which ``dot`` has that of moments."""
-    of_means = jvp._replace(measuring=jvp.measuring.means())
-    handle, mean, _ = jvp.derivative(handle, of_means.measuring, 0)
-    handle, slope, _ = jvp.derivative(handle, of_means.measuring, 1)
-    handle, mean_dot = _moved(handle, of_means, 0, slope)
-    handle, slope_dot = _moved(handle, of_means, 1)
-    slope, slope_dot = (jvp.without_amplitudes(each, 1) for each in (slope, slope_dot))
+    of_means = jvp._replace(measuring=jvp.measuring.to_variance_means())
+    handle, mean, _ = jvp.bind_derivative(handle, of_means.measuring, 0)
+    handle, slope, _ = jvp.bind_derivative(handle, of_means.measuring, 1)
+    handle, mean_dot = _compute_derivative_tangent(handle, of_means, 0, slope)
+    handle, slope_dot = _compute_derivative_tangent(handle, of_means, 1)
+    slope, slope_dot = (jvp.drop_amplitudes(each, 1) for each in (slope, slope_dot))
     of_squares = mean_dot[:, None] * slope + mean[:, None] * slope_dot
-    ends = list(itertools.accumulate(jvp.measuring.sizes()))
+    ends = list(itertools.accumulate(jvp.measuring.list_sizes()))
     n = len(ends) - len(mean)
-    for number, square in enumerate(jvp.measuring.squares()):
+    for number, square in enumerate(jvp.measuring.find_variance_means()):
         if square >= 0:
             dot = dot.at[ends[number] - 1].add(-2 * of_squares[square - n])
     return handle, dot[: ends[n - 1]]
 
 
-def _moved(
+def _compute_derivative_tangent(
     handle: Handle, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
 ) -> tuple[Any, Any]:
     """Return the handle and the tangent of a derivative, along directions if it has such.
@@ -257,26 +264,30 @@ def _moved(
     """
     measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
     rows = () if directions is None else directions.shape[:1]
-    dot: Any = jnp.zeros(measuring.derivative(rows, jvp.all_params, order).shape, real_type())
-    if jvp.params_dot is not None:
+    dot: Any = jnp.zeros(
+        measuring.make_derivative_aval(rows, jvp.n_all_params, order).shape, real_type()
+    )
+    if jvp.params_tangent is not None:
         if more is None:
-            handle, more, _ = jvp.derivative(handle, measuring, order + 1)
-        dot += more @ jvp.params_dot
-    if jvp.perturbation_dot is not None:
+            handle, more, _ = jvp.bind_derivative(handle, measuring, order + 1)
+        dot += more @ jvp.params_tangent
+    if jvp.perturbation_tangent is not None:
         if directions is None:
             handle, steps = call("steps", [handle], HANDLE, INTEGER)
-        another = _with_another(directions, jvp.perturbation_dot)
-        dot += jvp.along_perturbations(handle, another, order, steps=steps, saved=saved).reshape(
-            dot.shape
+        another = _append_direction(directions, jvp.perturbation_tangent)
+        dot += jvp.differentiate_along_directions(
+            handle, another, order, steps=steps, saved=saved
+        ).reshape(dot.shape)
+    if (directions_dot := jvp.tangents_by_name.get("directions")) is not None:
+        each = _insert_direction_tangents(directions, directions_dot)
+        moved = jvp.differentiate_along_directions(
+            handle, each, order, steps=steps, saved=jvp.primals.saved
         )
-    if (directions_dot := jvp.given.get("directions")) is not None:
-        each = _with_tangent(directions, directions_dot)
-        moved = jvp.along_perturbations(handle, each, order, steps=steps, saved=jvp.primals.saved)
         dot += jnp.sum(moved.reshape(-1, *dot.shape), axis=0)
-    changes, terms = jvp.changes()
+    changes, terms = jvp.find_data_changes()
     if changes:
-        handle, of_terms, _ = terms.derivative(handle, terms.measuring, order)
-        dot = _moved_by_data(dot, changes, of_terms, measuring, axis=len(rows))
+        handle, of_terms, _ = terms.bind_derivative(handle, terms.measuring, order)
+        dot = _add_data_tangents(dot, changes, of_terms, measuring, axis=len(rows))
     return handle, dot
 
 
@@ -284,8 +295,8 @@ ad.primitive_jvps[measure_p] = _measure_jvp
 ad.primitive_jvps[derivative_p] = _derivative_jvp
 
 
-def _moved_by_data(
-    dot: Any, changes: Sequence[Change], of_terms: Any, measuring: Measuring, *, axis: int
+def _add_data_tangents(
+    dot: Any, changes: Sequence[ValueChange], of_terms: Any, measuring: MeasurementSet, *, axis: int
 ) -> Any:
     """Add to a tangent what it gets from the tangents of coefficients and matrices.
 
@@ -296,26 +307,26 @@ def _moved_by_data(
         measuring: what is measured.
         axis: the axis of values.
     """
-    ends = list(itertools.accumulate(measuring.sizes()))
+    ends = list(itertools.accumulate(measuring.list_sizes()))
     first = 0
     for change in changes:
         last = first + len(change.measurements)
         terms = jax.lax.slice_in_dim(of_terms, first, last, axis=axis)
         # An expectation value is one number.
-        place = (slice(None),) * axis + (ends[change.of] - 1,)
+        place = (slice(None),) * axis + (ends[change.measurement_index] - 1,)
         dot = dot.at[place].add(jnp.tensordot(change.weights, terms, axes=([0], [axis])))
         first = last
     return dot
 
 
-def _with_tangent(directions: Any, directions_dot: Any) -> Any:
+def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
     """Return, for each k, all rows of directions with the k-th direction as its tangent."""
     rows, order = directions.shape
     is_replaced = np.eye(order, dtype=bool)[:, None, :]
     return jnp.where(is_replaced, directions_dot, directions).reshape(order * rows, order)
 
 
-def _with_another(directions: Any, direction: Any) -> Any:
+def _append_direction(directions: Any, direction: Any) -> Any:
     """Return the rows of directions with an additional direction at the end of each."""
     if directions is None:
         return jnp.reshape(direction, (1, 1))

@@ -51,14 +51,14 @@ class Query(enum.Enum):
         VALUES: an array for each measurement.
         JACOBIAN: these, and f64[values, p] by the adjoint method.
         VJP: f64[p] alone, the cotangents of ``params``; by the engine.
-        ALONG: f64[2 * values, p] alone, for each of some expectation values its derivative and, of
-            that, the derivative along ``params_dot``; by the engine.
+        JACOBIAN_JVP: f64[2 * values, p] alone, for each of some expectation values its derivative
+            and, of that, the derivative along ``params_dot``; by the engine.
     """
 
     VALUES = 0
     JACOBIAN = 1
     VJP = 2
-    ALONG = 3
+    JACOBIAN_JVP = 3
 
 
 class MeasureOperands(NamedTuple):
@@ -73,7 +73,7 @@ class MeasureOperands(NamedTuple):
             parameters.
         perturbation: of dynamic-count parameters, f64[]; None where there are none.
         cotangents: of a VJP, f64[values].
-        params_dot: of a derivative along it, f64[p].
+        params_tangent: of a derivative along it, f64[p].
         basis: of a derivative, f64[q, p]: the directions that stand for the parameters.
         directions: of a derivative, f64[rows, k]: tangents of the perturbation.
         steps: of one with directions, i32[]: the number of gates and projections before it.
@@ -88,38 +88,38 @@ class MeasureOperands(NamedTuple):
     amplitudes: Any
     perturbation: Any = None
     cotangents: Any = None
-    params_dot: Any = None
+    params_tangent: Any = None
     basis: Any = None
     directions: Any = None
     steps: Any = None
     saved: Any = None
 
     @classmethod
-    def named(cls, names: Sequence[str], values: Sequence[Any]) -> "MeasureOperands":
+    def from_names(cls, names: Sequence[str], values: Sequence[Any]) -> "MeasureOperands":
         """Return the operands of an equation, or what belongs to each, by their names."""
         return cls(**dict(zip(names, values, strict=True)))
 
     @classmethod
-    def of(cls, eqn: JaxprEqn) -> "MeasureOperands":
+    def from_equation(cls, eqn: JaxprEqn) -> "MeasureOperands":
         """Return the variables that an equation takes."""
-        return cls.named(eqn.params["names"], eqn.invars)
+        return cls.from_names(eqn.params["names"], eqn.invars)
 
-    def given(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return those that there are, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def with_values(self, values: Sequence[Any]) -> "MeasureOperands":
         """Return operands with other values in place of those that there are, in their order."""
-        return self.named(tuple(self.given()), values)
+        return self.from_names(tuple(self.to_dict()), values)
 
     def bind(self, primitive: Primitive, **static: Any) -> list[Any]:
         """Bind one of the primitives here."""
-        given = self.given()
+        given = self.to_dict()
         return primitive.bind(*given.values(), names=tuple(given), **static)
 
 
 @dataclass(frozen=True)
-class Measuring:
+class MeasurementSet:
     """What is measured, and how it is differentiated."""
 
     measurements: tuple[Measurement, ...]
@@ -131,21 +131,21 @@ class Measuring:
         """Whether it is the score of what was drawn, and nothing else."""
         return self.measurements == (Score(),)
 
-    def of(self, measurements: Sequence[Measurement]) -> "Measuring":
+    def replace_measurements(self, measurements: Sequence[Measurement]) -> "MeasurementSet":
         """Return the same with other measurements."""
         return replace(self, measurements=tuple(measurements))
 
-    def run_again(self) -> "Measuring":
+    def prepare_rerun(self) -> "MeasurementSet":
         """Return the same as derivatives of runs at other parameters are made of it."""
-        method = self.differentiation.again(self.measurements)
+        method = self.differentiation.select_rerun_method(self.measurements)
         return replace(self, differentiation=method)
 
-    def by_sweep(self) -> "Measuring":
+    def use_single_pass(self) -> "MeasurementSet":
         """Return the same, whose linear part is one sweep of the engine's."""
-        return replace(self, differentiation=replace(self.differentiation, by_sweep=True))
+        return replace(self, differentiation=replace(self.differentiation, single_pass=True))
 
     @property
-    def are_means(self) -> bool:
+    def has_only_expvals(self) -> bool:
         """Whether it is expectation values, and nothing else."""
         return all(isinstance(measurement, Expval) for measurement in self.measurements)
 
@@ -155,30 +155,34 @@ class Measuring:
         return any(
             factor.is_matrix and len(factor.wires) > MOST_MATRIX_WIRES
             for measurement in self.measurements
-            for term, _ in measurement.observable()
+            for term, _ in measurement.list_terms()
             for factor in term
         )
 
-    def means(self) -> "Measuring":
+    def to_variance_means(self) -> "MeasurementSet":
         """Return the same with the expectation value for each variance."""
-        return self.of([mean for m in self.measurements if (mean := m.mean()) is not None])
+        return self.replace_measurements(
+            [mean for m in self.measurements if (mean := m.to_expval()) is not None]
+        )
 
-    def with_means(self) -> "Measuring":
+    def add_variance_means(self) -> "MeasurementSet":
         """Return the same with the means of variances as well, which come last."""
-        return self.of([*self.measurements, *self.means().measurements])
+        return self.replace_measurements(
+            [*self.measurements, *self.to_variance_means().measurements]
+        )
 
-    def sizes(self) -> list[int]:
+    def list_sizes(self) -> list[int]:
         """Return how many real numbers each measurement gives."""
-        return [measurement.n_values(self.device) for measurement in self.measurements]
+        return [measurement.count_values(self.device) for measurement in self.measurements]
 
-    def derivative(self, rows: Sequence[int], n_params: int, order: int) -> ShapedArray:
+    def make_derivative_aval(self, rows: Sequence[int], n_params: int, order: int) -> ShapedArray:
         """Return the type of the derivative of some order, of each of some rows."""
-        return ShapedArray((*rows, sum(self.sizes()), *[n_params] * order), real_type())
+        return ShapedArray((*rows, sum(self.list_sizes()), *[n_params] * order), real_type())
 
-    def results(self, numbers: Any) -> list[Any]:
+    def unflatten_results(self, numbers: Any) -> list[Any]:
         """Return the results of the measurements, of their real numbers in one vector."""
-        parts = jnp.split(numbers, np.cumsum(self.sizes())[:-1])
-        results = [measurement.result(self.device) for measurement in self.measurements]
+        parts = jnp.split(numbers, np.cumsum(self.list_sizes())[:-1])
+        results = [measurement.result_aval(self.device) for measurement in self.measurements]
         return [
             (part[::2] + 1j * part[1::2]).astype(result.dtype)
             if np.issubdtype(result.dtype, np.complexfloating)
@@ -186,35 +190,42 @@ class Measuring:
             for part, result in zip(parts, results, strict=True)
         ]
 
-    def squares(self) -> list[int]:
+    def find_variance_means(self) -> list[int]:
         """Return for each variance which measurement is its mean, and -1 for the others.
 
         The means come last, in their order, or are not among the measurements.
         """
-        variances = [m.mean() is not None for m in self.measurements]
+        variances = [m.to_expval() is not None for m in self.measurements]
         means = iter(range(len(variances) - sum(variances), len(variances)))
         return [next(means) if is_variance else -1 for is_variance in variances]
 
 
 @measure_p.def_abstract_eval
-def _measure_avals(*avals: Aval, names: Any, measuring: Measuring, query: Query) -> list[Any]:
-    params = MeasureOperands.named(names, avals).params
+def _measure_abstract_eval(
+    *avals: Aval, names: Any, measuring: MeasurementSet, query: Query
+) -> list[Any]:
+    params = MeasureOperands.from_names(names, avals).params
     if query is Query.VJP:
         return [HANDLE, ShapedArray(params.shape, real_type())]
     *rows, n_params = params.shape
-    if query is Query.ALONG:
-        return [HANDLE, ShapedArray((*rows, 2 * sum(measuring.sizes()), n_params), real_type())]
-    results = [measurement.result(measuring.device) for measurement in measuring.measurements]
+    if query is Query.JACOBIAN_JVP:
+        return [
+            HANDLE,
+            ShapedArray((*rows, 2 * sum(measuring.list_sizes()), n_params), real_type()),
+        ]
+    results = [measurement.result_aval(measuring.device) for measurement in measuring.measurements]
     values = [ShapedArray((*rows, *each.shape), each.dtype) for each in results]
-    jacobian = [measuring.derivative(rows, n_params, 1)] if query is Query.JACOBIAN else []
+    jacobian = (
+        [measuring.make_derivative_aval(rows, n_params, 1)] if query is Query.JACOBIAN else []
+    )
     return [HANDLE, *values, *jacobian]
 
 
 @derivative_p.def_abstract_eval
-def _derivative_avals(
-    *avals: Aval, names: Any, measuring: Measuring, order: int, keep: bool
+def _derivative_abstract_eval(
+    *avals: Aval, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[ShapedArray]:
-    of = MeasureOperands.named(names, avals)
+    of = MeasureOperands.from_names(names, avals)
     *rows, n_params = of.params.shape
     k = 0
     if of.directions is not None:
@@ -223,17 +234,22 @@ def _derivative_avals(
         n_params = of.basis.shape[0]
     if of.saved is None:
         # Whatever has no rule is an error where it is differentiated.
-        measuring.differentiation.rules(order, k, keep=keep)
-    return [HANDLE, measuring.derivative(rows, n_params, order), INTEGER]
+        measuring.differentiation.make_shift_rules(order, k, keep=keep)
+    return [HANDLE, measuring.make_derivative_aval(rows, n_params, order), INTEGER]
 
 
-def _measure_lower(ctx: Any, *operands: Any, names: Any, measuring: Measuring, query: Query) -> Any:
+def _measure_lower(
+    ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, query: Query
+) -> Any:
     allow_bellhop_dialects(ctx)
-    of, types = MeasureOperands.named(names, operands), [ir_type(ctx, a) for a in ctx.avals_out[1:]]
+    of, types = (
+        MeasureOperands.from_names(names, operands),
+        [ir_type(ctx, a) for a in ctx.avals_out[1:]],
+    )
     if measuring.is_score:
         return _score_lower(of.handle, types, has_gradient=query is Query.JACOBIAN)
-    data, code = data_and_code(of.coefficients, of.matrices, measuring.measurements)
-    vector = [each for each in (of.cotangents, of.params_dot) if each is not None]
+    data, code = encode_measurements(of.coefficients, of.matrices, measuring.measurements)
+    vector = [each for each in (of.cotangents, of.params_tangent) if each is not None]
     return quantum.measure([of.handle, data, *vector], types, code=code, jacobian=query.value)
 
 
@@ -248,9 +264,9 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
 
 
 def _derivative_lower(
-    ctx: Any, *operands: Any, names: Any, measuring: Measuring, order: int, keep: bool
+    ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
-    of = MeasureOperands.named(names, operands)
+    of = MeasureOperands.from_names(names, operands)
     result = ir_type(ctx, ctx.avals_out[1])
     if of.saved is not None:
         matrix = ir.RankedTensorType(of.directions.type)
@@ -258,19 +274,19 @@ def _derivative_lower(
         along = [of.handle, stablehlo.reshape(column, of.directions), of.saved]
         return [of.handle, *quantum.jvp(along, [result]), of.saved]
     n_params = ir.RankedTensorType(of.params.type).shape[-1]
-    basis = _or_constant(of.basis, np.zeros((0, n_params), real_type()))
-    directions = _or_constant(of.directions, np.zeros((1, 0), real_type()))
-    steps = _or_constant(of.steps, np.int32(_ALL_STEPS))
+    basis = _default_to_constant(of.basis, np.zeros((0, n_params), real_type()))
+    directions = _default_to_constant(of.directions, np.zeros((1, 0), real_type()))
+    steps = _default_to_constant(of.steps, np.int32(_ALL_STEPS))
     k = ir.RankedTensorType(directions.type).shape[1]
-    rules = measuring.differentiation.rules(order, k, keep=keep)
-    of_parameters = mlir.ir_constant(_without_copies(rules.of_parameters))
-    data, code = data_and_code(of.coefficients, of.matrices, measuring.measurements)
+    rules = measuring.differentiation.make_shift_rules(order, k, keep=keep)
+    of_parameters = mlir.ir_constant(_compress_repeated(rules.rule_indices))
+    data, code = encode_measurements(of.coefficients, of.matrices, measuring.measurements)
     state, saved, derivative = quantum.derivative(
         [of.handle, data, of.params, of_parameters, basis, steps, directions],
         [result],
         code=code,
-        sizes=measuring.sizes(),
-        squares=measuring.squares(),
+        sizes=measuring.list_sizes(),
+        squares=measuring.find_variance_means(),
         **rules.attributes(),
         order=order,
         adjoint=measuring.differentiation.is_adjoint,
@@ -279,22 +295,22 @@ def _derivative_lower(
     return [state, derivative, saved]
 
 
-def _or_constant(operand: Any, value: Any) -> Any:
+def _default_to_constant(operand: Any, value: Any) -> Any:
     return mlir.ir_constant(value) if operand is None else operand
 
 
-def _without_copies(numbers: np.ndarray) -> np.ndarray:
+def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
     """Return the same array; one number that is repeated is written to a program once."""
     is_one = numbers.size > 0 and np.all(numbers == numbers[0])
     return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
 
 
-def data_and_code(
+def encode_measurements(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
     """Return the data and code of measurements as the runtime takes them."""
     *rows, first_matrix = ir.RankedTensorType(coefficients.type).shape
-    code = [number for measurement in measurements for number in measurement.code(first_matrix)]
+    code = [number for measurement in measurements for number in measurement.encode(first_matrix)]
     return stablehlo.concatenate([coefficients, matrices], len(rows)), code
 
 
@@ -303,16 +319,18 @@ for _primitive, _lower in ((measure_p, _measure_lower), (derivative_p, _derivati
     mlir.register_lowering(_primitive, _lower, cacheable=False)
 
 
-def is_adjoint(eqn: JaxprEqn) -> bool:
+def is_adjoint_equation(eqn: JaxprEqn) -> bool:
     """Tell whether an equation goes back through the gates of a circuit."""
     return eqn.primitive is measure_p and eqn.params["query"] is not Query.VALUES
 
 
-def is_sweep(eqn: JaxprEqn) -> bool:
+def is_derivative_product(eqn: JaxprEqn) -> bool:
     """Tell whether an equation is a product with a derivative of what is measured."""
-    return eqn.primitive is measure_p and eqn.params["query"] in (Query.VJP, Query.ALONG)
+    return eqn.primitive is measure_p and eqn.params["query"] in (Query.VJP, Query.JACOBIAN_JVP)
 
 
-def plugin_differentiates(eqn: JaxprEqn) -> bool:
+def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
     """Tell whether a plugin has the derivative of such an equation, too."""
-    return not is_sweep(eqn) and all(m.has_adjoint for m in eqn.params["measuring"].measurements)
+    return not is_derivative_product(eqn) and all(
+        m.has_adjoint for m in eqn.params["measuring"].measurements
+    )

@@ -17,68 +17,72 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
     MOST_MATRIX_WIRES,
 )
 from bellhop.circuits.ir.device_measurements import Expval, Measurement, Var
-from bellhop.circuits.ir.observable_encoding import FactorOnQubits, Product
+from bellhop.circuits.ir.observable_encoding import Product, QubitFactor
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.measure.pauli_words import matrix_of_word, words_of_length
+from bellhop.circuits.measure.pauli_words import compute_word_matrix, iterate_words
 from bellhop.errors import DifferentiableCompileError
 
 
-class Change(NamedTuple):
+class ValueChange(NamedTuple):
     """The change of a measurement's value: a weighted sum of other values.
 
     That of a variance is the change of its second moment, and a sum of such.
 
     Attributes:
-        of: the number of the measurement.
+        measurement_index: the number of the measurement.
         measurements: what is to be measured for it.
         weights: what these values are multiplied with ``[len(measurements)]``.
         coefficients: of these measurements, which come after those of the others before it.
     """
 
-    of: int
+    measurement_index: int
     measurements: tuple[Measurement, ...]
     weights: Any
     coefficients: Any = ()
 
 
-def changes_by_data(
+def iterate_data_changes(
     measurements: Sequence[Measurement],
     coefficients: Operand,
-    coefficients_dot: Any | None,
-    matrices_dot: Any | None,
-) -> Iterator[Change]:
+    coefficients_tangent: Any | None,
+    matrices_tangent: Any | None,
+) -> Iterator[ValueChange]:
     """Yield the changes of values: one or two for each that changes.
 
     Args:
         measurements: what is measured.
         coefficients: of linear combinations, a vector.
-        coefficients_dot: its tangent, where there is one.
-        matrices_dot: the tangent of the data of matrices, where there is one.
+        coefficients_tangent: its tangent, where there is one.
+        matrices_tangent: the tangent of the data of matrices, where there is one.
 
     Raises:
         DifferentiableCompileError: for matrices on many wires.
     """
     n = coefficients.shape[0]
     for number, measurement in enumerate(measurements):
-        for terms, weights in _terms(measurement, coefficients, coefficients_dot, matrices_dot):
+        for terms, weights in _iterate_derivative_terms(
+            measurement, coefficients, coefficients_tangent, matrices_tangent
+        ):
             if isinstance(measurement, Var):
-                change = _of_second_moment(number, measurement, terms, weights, coefficients, n)
+                change = _make_second_moment_change(
+                    number, measurement, terms, weights, coefficients, n
+                )
                 n += change.coefficients.shape[0]
                 yield change
             else:
-                yield Change(number, tuple(Expval(terms=(term,)) for term in terms), weights)
+                yield ValueChange(number, tuple(Expval(terms=(term,)) for term in terms), weights)
 
 
-def _of_second_moment(
-    number: int,
+def _make_second_moment_change(
+    index: int,
     variance: Var,
     terms: Sequence[Product],
     weights: Any,
     coefficients: Operand,
     first: int,
-) -> Change:
+) -> ValueChange:
     """Return the change of a second moment along terms; its coefficients begin at ``first``."""
-    observable = variance.observable()
+    observable = variance.list_terms()
     own = jnp.stack(
         [jnp.ones((), real_type()) if at is None else coefficients[at] for _, at in observable]
     )
@@ -86,57 +90,57 @@ def _of_second_moment(
     around = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
     products = [term for term, _ in observable]
     moved = tuple(
-        Var(terms=(*products, term), coefficients=first + row * around.shape[1])
+        Var(terms=(*products, term), first_coefficient=first + row * around.shape[1])
         for row in range(2)
         for term in terms
     )
-    return Change(number, moved, jnp.concatenate([weights, -weights]) / 2, around.ravel())
+    return ValueChange(index, moved, jnp.concatenate([weights, -weights]) / 2, around.ravel())
 
 
-def _terms(
+def _iterate_derivative_terms(
     measurement: Measurement,
     coefficients: Operand,
-    coefficients_dot: Any | None,
-    matrices_dot: Any | None,
+    coefficients_tangent: Any | None,
+    matrices_tangent: Any | None,
 ) -> Iterator[tuple[Sequence[Product], Any]]:
     """Yield terms of the derivative of an observable, and their coefficients."""
-    observable = measurement.observable()
+    observable = measurement.list_terms()
     scaled = [(term, slot) for term, slot in observable if slot is not None]
-    if scaled and coefficients_dot is not None:
+    if scaled and coefficients_tangent is not None:
         terms, slots = zip(*scaled, strict=True)
         # Those of an observable follow one another.
-        yield terms, coefficients_dot[slots[0] : slots[0] + len(slots)]
-    if matrices_dot is None:
+        yield terms, coefficients_tangent[slots[0] : slots[0] + len(slots)]
+    if matrices_tangent is None:
         return
     words: list[Product] = []
     weights: list[Any] = []
     for term, slot in observable:
         coefficient = 1.0 if slot is None else coefficients[slot]
-        for word, weight in _in_pauli_words(term, matrices_dot):
+        for word, weight in _iterate_pauli_words(term, matrices_tangent):
             words.append(word)
             weights.append(coefficient * weight)
     if words:
         yield words, jnp.stack(weights)
 
 
-def _in_pauli_words(term: Product, matrices_dot: Any) -> Iterator[tuple[Product, Any]]:
+def _iterate_pauli_words(term: Product, matrices_tangent: Any) -> Iterator[tuple[Product, Any]]:
     """Write the change of a term's matrices in Pauli words; yield these and their weights."""
     for position, factor in enumerate(term):
         if not factor.is_matrix:
             continue
-        wires, start = factor.wires, factor.start
+        wires, start = factor.wires, factor.matrix_offset
         if len(wires) > MOST_MATRIX_WIRES:
             raise DifferentiableCompileError(
                 f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
                 f"which is done up to {MOST_MATRIX_WIRES}. Write it as a sum of Pauli words."
             )
         size = 4 ** len(wires)
-        entries = matrices_dot[start : start + 2 * size].reshape(size, 2)
+        entries = matrices_tangent[start : start + 2 * size].reshape(size, 2)
         others = term[:position] + term[position + 1 :]
-        for word in words_of_length(len(wires)):
-            matrix = matrix_of_word(word)
+        for word in iterate_words(len(wires)):
+            matrix = compute_word_matrix(word)
             # The trace of the product with a matrix whose entries are real, imaginary, ...
             products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
             weight = jnp.sum(products * entries) / 2 ** len(wires)
-            paulis = (FactorOnQubits(name, (wire,)) for name, wire in zip(word, wires, strict=True))
+            paulis = (QubitFactor(name, (wire,)) for name, wire in zip(word, wires, strict=True))
             yield (*others, *paulis), weight

@@ -11,7 +11,7 @@ one run, ``once``, is ::
         state value = quantum_measure[Expval(Z)] state [] [] [x angle]
       in (state, value) }
 
-``through_tree(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Where it
+``run_all_outcomes(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Where it
 says ``once``, it has the equations of one run::
 
     state value _ = while[
@@ -29,7 +29,7 @@ too; the sum of this is what the other sums are divided by.
 
 The number of runs is not known when the program is traced, so residuals of all runs would have no
 static shape.  Therefore each run computes its own Jacobian, which has one
-(``run_with_derivative``).  The Jacobians are summed as values are.
+(``add_jacobian``).  The Jacobians are summed as values are.
 """
 
 import itertools
@@ -46,18 +46,18 @@ from bellhop._jax.jaxprs import bind_equation
 from bellhop.base.equations import iterate_equations
 from bellhop.base.jaxpr_interpreter import interpret_with
 from bellhop.base.types import Handle, to_structs
-from bellhop.circuits.backends.compiled.differentiable.dynamic_count import recalling
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import read_saved_outcomes
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import derivative_p
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     HANDLE,
     call,
     gates_p,
+    has_handle_operand,
     is_call,
     is_handle,
-    restarted,
-    takes_handle,
+    restart_run,
 )
-from bellhop.circuits.ir.tangents import split
+from bellhop.circuits.ir.tangents import split_last_axis
 from bellhop.control_flow.rematerialized_effects import (
     remove_duplicate_effects,
     repeated_effects_error,
@@ -66,13 +66,13 @@ from bellhop.control_flow.while_loop_vjp import enable_while_transpose
 from bellhop.tracing.dce import eliminate_dead_code
 
 
-def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
+def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
     """Return the jaxpr of all runs, from the jaxpr of one run; its results are their sums."""
 
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
         handle, sums, _ = state
         handle, *values = eval_jaxpr(once.jaxpr, once.consts, handle, *inputs)
-        handle, more, _ = restarted(handle)
+        handle, more, _ = restart_run(handle)
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Handle, *inputs: Any) -> list[Any]:
@@ -87,7 +87,7 @@ def through_tree(once: ClosedJaxpr) -> ClosedJaxpr:
     return jax.make_jaxpr(runs)(*to_structs(once.in_avals))
 
 
-def run_with_derivative(
+def add_jacobian(
     known: ClosedJaxpr,
     linear: ClosedJaxpr,
     n_out: int,
@@ -118,12 +118,12 @@ def run_with_derivative(
     keep = [False] * n_residuals + [True] * n_tangents
     # DCE keeps equations with effects and all that they depend on, which may be gates.  So the
     # effects go first; the first part has them already.
-    linear = remove_duplicate_effects(recalling(linear), known, where)
+    linear = remove_duplicate_effects(read_saved_outcomes(linear), known, where)
     linear, are_used = eliminate_dead_code(linear, [True] * len(linear.out_avals), keep)
     equations = list(iterate_equations(linear.jaxpr))
     if any(eqn.primitive is gates_p or is_call(eqn, "mid_measure") for eqn in equations):
         raise repeated_effects_error(where)
-    reads_session = any(map(takes_handle, equations))
+    reads_session = any(map(has_handle_operand, equations))
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
@@ -142,25 +142,25 @@ def run_with_derivative(
         zeros = [jnp.zeros(x.shape) for x in likes for _ in range(2 if _is_complex(x) else 1)]
         sizes = [sum(x.size for x in side) for side in (zeros, values)]
 
-        def derivatives(*residuals: Any) -> list[Any]:
-            def of_parts(parts: Sequence[Any]) -> list[Any]:
-                wholes = _joined(parts, likes)
+        def compute_derivatives(*residuals: Any) -> list[Any]:
+            def evaluate_parts(parts: Sequence[Any]) -> list[Any]:
+                wholes = _join_complex(parts, likes)
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
 
             if forward or sizes[0] <= sizes[1]:
-                return _by_columns(of_parts, zeros)
-            return _by_rows(of_parts, zeros, linear.out_avals, where)
+                return _compute_jacobian_forward(evaluate_parts, zeros)
+            return _compute_jacobian_reverse(evaluate_parts, zeros, linear.out_avals, where)
 
         if not reads_session:
-            return [handle, *values, *derivatives(*residuals)]
-        found, reads = _with_all_that_is_read(derivatives, residuals)
+            return [handle, *values, *compute_derivatives(*residuals)]
+        found, reads = _collect_session_reads(compute_derivatives, residuals)
         (handle,) = call("after", [handle, *reads], HANDLE)
         return [handle, *values, *found]
 
     return jax.make_jaxpr(run)(*to_structs(known.in_avals))
 
 
-def _with_all_that_is_read(
+def _collect_session_reads(
     function: Callable[..., list[Any]], inputs: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a function, and all values that it reads from sessions.
@@ -172,14 +172,16 @@ def _with_all_that_is_read(
 
     def read(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         results = bind_equation(eqn, *operands)
-        if takes_handle(eqn):
+        if has_handle_operand(eqn):
             reads.extend(results)
         return results
 
     return interpret_with(jax.make_jaxpr(function)(*inputs), lambda _: read, *inputs), reads
 
 
-def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -> list[Any]:
+def _compute_jacobian_forward(
+    function: Callable[..., Sequence[Any]], inputs: Sequence[Any]
+) -> list[Any]:
     """Return the Jacobians of a linear function, by forward mode.
 
     Args:
@@ -187,12 +189,12 @@ def _by_columns(function: Callable[..., Sequence[Any]], inputs: Sequence[Any]) -
         inputs: real arrays of the shapes and types that it takes.
     """
     shapes = [x.shape for x in inputs]
-    tangents = split(jnp.eye(sum(map(math.prod, shapes))), shapes)
+    tangents = split_last_axis(jnp.eye(sum(map(math.prod, shapes))), shapes)
     found = jax.vmap(function, out_axes=-1)(tangents)
-    return [part for of_output in found for part in split(of_output, shapes)]
+    return [part for of_output in found for part in split_last_axis(of_output, shapes)]
 
 
-def _by_rows(
+def _compute_jacobian_reverse(
     function: Callable[..., Sequence[Any]],
     inputs: Sequence[Any],
     results: Sequence[Any],
@@ -208,7 +210,7 @@ def _by_rows(
     """
     shapes = [aval.shape for aval in results]
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
-    rows = split(jnp.eye(ends[-1]), shapes)
+    rows = split_last_axis(jnp.eye(ends[-1]), shapes)
     cotangents = [row.astype(aval.dtype) for row, aval in zip(rows, results, strict=True)]
     with enable_while_transpose(where):
         transpose = jax.linear_transpose(function, inputs)
@@ -220,11 +222,9 @@ def _by_rows(
     ]
 
 
-def apply_derivative(
-    derivatives: Sequence[Any], tangents: Sequence[Any], n_values: int
-) -> list[Any]:
-    """Return the tangents of values: the Jacobians of ``run_with_derivative`` times tangents."""
-    parts = [part for tangent in tangents for part in _parts(tangent)]
+def apply_jacobian(derivatives: Sequence[Any], tangents: Sequence[Any], n_values: int) -> list[Any]:
+    """Return the tangents of values: the Jacobians of ``add_jacobian`` times tangents."""
+    parts = [part for tangent in tangents for part in _split_complex(tangent)]
     by_value = [derivatives[i * len(parts) : (i + 1) * len(parts)] for i in range(n_values)]
     return [
         sum(jnp.tensordot(d, part, jnp.ndim(part)) for d, part in zip(row, parts, strict=True))
@@ -232,12 +232,12 @@ def apply_derivative(
     ]
 
 
-def _parts(tangent: Any) -> list[Any]:
+def _split_complex(tangent: Any) -> list[Any]:
     """Return the array, if it is real, or else its real part and its imaginary part."""
     return [jnp.real(tangent), jnp.imag(tangent)] if _is_complex(tangent) else [tangent]
 
 
-def _joined(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+def _join_complex(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
     rest = iter(parts)
     wholes = [next(rest) + 1j * next(rest) if _is_complex(x) else next(rest) for x in like]
     return [whole.astype(x.dtype) for whole, x in zip(wholes, like, strict=True)]

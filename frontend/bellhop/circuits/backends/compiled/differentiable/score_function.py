@@ -15,7 +15,7 @@ is zero, and has the JVP ::
         state [] [] params [] perturbation
     score_dot = dot_general gradient params_dot
     state steps = quantum_call[operation=steps] state
-    more_dot = bellhop_linear_map state ... [[perturbation_dot]]
+    more_dot = bellhop_linear_map state ... [[perturbation_tangent]]
     score_dot = add score_dot more_dot
 
 Of a circuit that postselects only some runs count.  These are distributed as ``p / P``, where ``P``
@@ -35,37 +35,37 @@ from bellhop.base.equations import iterate_equations
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
+    MeasurementSet,
     MeasureOperands,
-    Measuring,
     Query,
     measure_p,
 )
 from bellhop.circuits.ir.device_measurements import Score
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import LIKELIHOOD_RATIO
-from bellhop.circuits.ir.likelihood_ratio import zero_over
+from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.tangents import undifferentiable
+from bellhop.circuits.ir.tangents import forbid_derivative
 
-TWICE = (
+SECOND_DERIVATIVE_ERROR = (
     "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
     "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
 )
-OF_SAMPLES = (
+SAMPLES_ERROR = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
     "before them, by which only means over shots have a derivative. Return expval, var or probs."
 )
-_ONE_SHOT = (
+_SINGLE_SHOT_ERROR = (
     "it postselects, is differentiated, and has a group of one shot; the derivative of a mean is a "
     "covariance, which two shots and more have. Give it more shots."
 )
 
 _DIFFERENTIATION = Differentiation(LIKELIHOOD_RATIO)
-_DIFFERENTIATION = replace(_DIFFERENTIATION, by_amplitudes=_DIFFERENTIATION)
+_DIFFERENTIATION = replace(_DIFFERENTIATION, amplitude_differentiation=_DIFFERENTIATION)
 
 
-def score_of(
+def bind_score(
     handle: Handle, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
 ) -> list[Any]:
     """Return the handle of a state, and the score of all that its run has drawn.
@@ -79,7 +79,7 @@ def score_of(
     """
     nothing = jnp.zeros(0, real_type())
     operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)
-    measuring = Measuring((Score(),), device, _DIFFERENTIATION)
+    measuring = MeasurementSet((Score(),), device, _DIFFERENTIATION)
     return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
 
 
@@ -91,7 +91,7 @@ def has_score(circuit: ClosedJaxpr) -> bool:
     )
 
 
-def scored(
+def forbid_unscored_derivatives(
     statistics: Sequence[Statistic], score: Any, fewest: int | None = None
 ) -> list[Statistic]:
     """Return the statistics of a run; those without a mean have no derivative by what was drawn.
@@ -102,17 +102,19 @@ def scored(
         fewest: the shots of the smallest group, where runs that fail do not count.
     """
 
-    def changed(statistic: Statistic) -> Statistic:
-        obstacle = OF_SAMPLES if statistic.is_of_shots else _ONE_SHOT if fewest == 1 else None
+    def guard_statistic(statistic: Statistic) -> Statistic:
+        obstacle = (
+            SAMPLES_ERROR if statistic.is_per_shot else _SINGLE_SHOT_ERROR if fewest == 1 else None
+        )
         if obstacle is None:
             return statistic
-        change = lambda value: undifferentiable(value, obstacle, by=score)
-        return statistic.changed(change)
+        change = lambda value: forbid_derivative(value, obstacle, by=score)
+        return statistic.map_values(change)
 
-    return list(map(changed, statistics))
+    return list(map(guard_statistic, statistics))
 
 
-def derived_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> list[Any]:
+def compute_score_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> list[Any]:
     """Return means over groups of shots, with the derivative of how likely the shots were.
 
     Args:
@@ -124,14 +126,14 @@ def derived_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> 
     *sums, scores = sums
     half = len(sums) // 2
 
-    def mean(total: Any, product: Any) -> Any:
+    def compute_mean(total: Any, product: Any) -> Any:
         column = (-1, *[1] * (total.ndim - 1))
         count = jnp.reshape(counts, column)
         average = total / count
         if not is_conditioned:
-            return average + zero_over(product, count, TWICE)
+            return average + make_zero_with_ratio_tangent(product, count, SECOND_DERIVATIVE_ERROR)
         centred = product - jax.lax.stop_gradient(average) * jnp.reshape(scores, column)
         # Of a single shot that was saved there is no covariance: NaN.
-        return average + zero_over(centred, count - 1, TWICE)
+        return average + make_zero_with_ratio_tangent(centred, count - 1, SECOND_DERIVATIVE_ERROR)
 
-    return list(map(mean, sums[:half], sums[half:]))
+    return list(map(compute_mean, sums[:half], sums[half:]))

@@ -32,53 +32,53 @@ from bellhop._jax.jaxprs import jvp_jaxpr, partial_eval_jaxpr_nounits
 from bellhop.base.jaxpr_interpreter import interpret, rewrite
 from bellhop.base.types import Operand, to_structs
 from bellhop.callbacks.linear_map import linear_map_p
-from bellhop.circuits.backends.compiled.differentiable.dynamic_count import reads_the_session
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import has_session_reads
 from bellhop.circuits.backends.compiled.differentiable.outcome_tree import (
-    apply_derivative,
-    run_with_derivative,
+    add_jacobian,
+    apply_jacobian,
 )
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose, has_dynamic_loop
 from bellhop.mesh.explicit_mesh import leave_mesh
 
 
-class Linearized(NamedTuple):
+class LinearizedJaxpr(NamedTuple):
     """A jaxpr from handle and inputs to handle and values, split by what is known.
 
     Attributes:
         known: takes handle and inputs; returns handle, values and residuals.
         linear: takes residuals and tangents; returns the tangents of values.
         n_residuals: how many residuals there are.
-        moved: for each value, whether it has a tangent.
+        out_perturbed: for each value, whether it has a tangent.
     """
 
     known: ClosedJaxpr
     linear: ClosedJaxpr
     n_residuals: int
-    moved: tuple[bool, ...]
+    out_perturbed: tuple[bool, ...]
 
     @classmethod
-    def of(cls, closed: ClosedJaxpr, given: Sequence[bool]) -> "Linearized":
+    def from_jaxpr(cls, closed: ClosedJaxpr, in_perturbed: Sequence[bool]) -> "LinearizedJaxpr":
         """Linearize.
 
         Args:
             closed: from handle and inputs to handle and values.
-            given: for each input, whether it has a tangent.
+            in_perturbed: for each input, whether it has a tangent.
         """
         with leave_mesh(()):
-            jvp, moved = jvp_jaxpr(closed, [False, *given], instantiate=False)
+            jvp, moved = jvp_jaxpr(closed, [False, *in_perturbed], instantiate=False)
             if not any(moved[1:]):
                 # JAX leaves loops with effects, and all they do, among the linear equations.
-                tangents = itertools.compress(closed.in_avals[1:], given)
+                tangents = itertools.compress(closed.in_avals[1:], in_perturbed)
                 nothing = jax.make_jaxpr(lambda *_: [])(*to_structs(tangents))
                 return cls(closed, nothing, 0, tuple(moved[1:]))
             known, linear, _, residuals = partial_eval_jaxpr_nounits(
                 jvp,
-                [False] * (1 + len(given)) + [True] * sum(given),
+                [False] * (1 + len(in_perturbed)) + [True] * sum(in_perturbed),
                 instantiate=[False] * len(closed.out_avals) + [True] * sum(moved),
             )
         return cls(known, linear, len(residuals), tuple(moved[1:]))
 
-    def with_residuals(
+    def make_residual_jaxpr(
         self, where: str, *, is_summed: bool = False, is_mapped: bool = False
     ) -> tuple[ClosedJaxpr, Callable[..., Sequence[Any]], Callable[[], ClosedJaxpr] | None]:
         """Return the jaxpr of the values and of what their tangents need.
@@ -96,22 +96,24 @@ class Linearized(NamedTuple):
         """
         known, linear, n_residuals, moved = self
         if is_mapped:
-            linear = rewrite(linear, {cond_p: _selected})
+            linear = rewrite(linear, {cond_p: _select_branch})
         if not linear.out_avals or not (is_summed or has_dynamic_loop(linear)):
 
-            def tangents_by(residuals: Sequence[Any], tangents: Sequence[Any]) -> Sequence[Any]:
+            def evaluate_tangents(
+                residuals: Sequence[Any], tangents: Sequence[Any]
+            ) -> Sequence[Any]:
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
 
-            return known, tangents_by, None
+            return known, evaluate_tangents, None
         # Runs that are summed have residuals of their own, and in loops of dynamic length residuals
         # have no static shape. So a run itself computes its derivative, and returns that.
         n_out, n_tangents = len(known.out_avals) - n_residuals, len(linear.in_avals) - n_residuals
-        derived = functools.partial(run_with_derivative, known, linear, n_out, n_tangents, where)
+        derived = functools.partial(add_jacobian, known, linear, n_out, n_tangents, where)
         closed = derived()
-        again = functools.partial(derived, forward=True) if reads_the_session(closed) else None
-        return closed, functools.partial(apply_derivative, n_values=sum(moved)), again
+        again = functools.partial(derived, forward=True) if has_session_reads(closed) else None
+        return closed, functools.partial(apply_jacobian, n_values=sum(moved)), again
 
-    def transposed(self, where: str) -> ClosedJaxpr:
+    def make_vjp_jaxpr(self, where: str) -> ClosedJaxpr:
         """Return what takes handle, inputs and cotangents, and returns those of the inputs.
 
         Args:
@@ -119,26 +121,26 @@ class Linearized(NamedTuple):
         """
         linear = self.linear
 
-        def pulled_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
-            def along(*tangents: Any) -> Any:
+        def pull_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
+            def push_forward(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
             likes = to_structs(linear.in_avals[self.n_residuals :])
             with enable_while_transpose(where):
-                return jax.linear_transpose(along, *likes)(list(bars))
+                return jax.linear_transpose(push_forward, *likes)(list(bars))
 
-        return self._ended_by(pulled_back, linear.out_avals)
+        return self._append_function(pull_back, linear.out_avals)
 
-    def pushed_forward(self) -> ClosedJaxpr:
+    def make_jvp_jaxpr(self) -> ClosedJaxpr:
         """Return what takes handle, inputs and tangents, and returns handle and tangents."""
-        rules = {linear_map_p: _evaluated}
+        rules = {linear_map_p: _evaluate_linear_map}
 
-        def pushed(residuals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        def push_forward(residuals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             return interpret(self.linear, rules, *residuals, *tangents)
 
-        return self._ended_by(pushed, self.linear.in_avals[self.n_residuals :])
+        return self._append_function(push_forward, self.linear.in_avals[self.n_residuals :])
 
-    def _ended_by(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
+    def _append_function(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
         """Return what takes handle, inputs and others, and returns handle and what an end does.
 
         Args:
@@ -155,12 +157,12 @@ class Linearized(NamedTuple):
         return jax.make_jaxpr(run)(*to_structs([*known.in_avals, *avals]))
 
 
-def _evaluated(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+def _evaluate_linear_map(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
     linear = eqn.params["linear"]
     return linear.evaluate(*linear.split(operands))
 
 
-def _selected(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
+def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
     """Compute all branches of a conditional in linear equations, and select.
 
     JAX cannot transpose what ``vmap`` makes of a conditional on a residual: it stops gradients by

@@ -34,7 +34,7 @@ from bellhop_mlir.dialects.gate import Gate, encode_gates
 # The offsets of parameters without a derivative, and of those that are the last of all, in
 # runtime/contract.toml.
 NOT_DIFFERENTIABLE = -1
-_LAST = -2
+_LAST_OFFSET = -2
 
 HANDLE = ShapedArray((2,), np.dtype(np.uint32))
 HANDLE_STRUCT = jax.ShapeDtypeStruct(HANDLE.shape, HANDLE.dtype)
@@ -90,7 +90,7 @@ def _gates_lower(
     allow_bellhop_dialects(ctx)
     state, params, offset, wires, n_iterations = GateOperands(*operands)
     if amplitudes is Amplitudes.DIFFERENTIATED:
-        offset = mlir.ir_constant(np.int32(_LAST))
+        offset = mlir.ir_constant(np.int32(_LAST_OFFSET))
     if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
@@ -114,7 +114,7 @@ def call(
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 
 
-def restarted(handle: Handle) -> list[Any]:
+def restart_run(handle: Handle) -> list[Any]:
     """End a run; return the handle of the next, whether there is to be one, and if this counts."""
     return call("restart", [handle], HANDLE, BOOL, BOOL)
 
@@ -129,12 +129,12 @@ def is_handle(aval: Any) -> bool:
     return aval.shape == HANDLE.shape and aval.dtype == HANDLE.dtype
 
 
-def takes_handle(eqn: JaxprEqn) -> bool:
+def has_handle_operand(eqn: JaxprEqn) -> bool:
     """Tell whether an equation reads from the session of a circuit."""
     return any(is_handle(atom.aval) for atom in eqn.invars)
 
 
-def as_rows(operand: Any, dim: int | None, size: int) -> Any:
+def to_rows(operand: Any, dim: int | None, size: int) -> Any:
     """Return the rows of an operand for all elements of a mapped axis, one after another.
 
     Args:
@@ -167,7 +167,7 @@ def _call_batch(
     both = list(zip(operands, dims, strict=True))
     assert all(dim is None or _is_real(operand) for operand, dim in both)
     size = next(operand.shape[dim] for operand, dim in both if dim is not None)
-    rows = [as_rows(x, dim, size) if _is_real(x) else x for x, dim in both]
+    rows = [to_rows(x, dim, size) if _is_real(x) else x for x, dim in both]
     of_all = [ShapedArray((size * each.shape[0], *each.shape[1:]), each.dtype) for each in results]
     found = _call_p.bind(*rows, results=tuple(of_all), **static)
     split = [x.reshape(size, *each.shape) for x, each in zip(found, results, strict=True)]

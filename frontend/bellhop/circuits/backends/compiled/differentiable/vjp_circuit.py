@@ -21,25 +21,27 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
-    is_sweep,
+    is_derivative_product,
     measure_p,
 )
 from bellhop.tracing.dce import eliminate_dead_code
 
 
-def ended_by_sweeps(product: ClosedJaxpr) -> ClosedJaxpr | None:
+def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     """Return a circuit with its sweeps in their places; None where it has none.
 
     Args:
         product: from handle and others to handle and results, which are computed of sweeps.
     """
     jaxpr = product.jaxpr
-    sweeps = {eqn.invars[0]: eqn for eqn in jaxpr.eqns if is_sweep(eqn)}
+    sweeps = {eqn.invars[0]: eqn for eqn in jaxpr.eqns if is_derivative_product(eqn)}
     if not sweeps:
         return None
-    measured = [eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p and not is_sweep(eqn)]
+    measured = [
+        eqn for eqn in jaxpr.eqns if eqn.primitive is measure_p and not is_derivative_product(eqn)
+    ]
 
-    def with_measured(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
+    def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
         places = {}  # of handles after a measurement, those after what stands in its place
         moved = {}
         for eqn in measured:
@@ -49,29 +51,35 @@ def ended_by_sweeps(product: ClosedJaxpr) -> ClosedJaxpr | None:
             if sweep is not None:
                 moved[sweep.outvars[0]] = handle
             places[after] = handle if sweep is None else sweep.outvars[0]
-        eqns = [_renamed(eqn, places, moved) for eqn in jaxpr.eqns]
-        outvars = [_found(places, var) for var in jaxpr.outvars]
-        closed = ClosedJaxpr(jaxpr.replace(eqns=_in_order(eqns), outvars=outvars), product.consts)
+        eqns = [_rename_variables(eqn, places, moved) for eqn in jaxpr.eqns]
+        outvars = [_resolve_variable(places, var) for var in jaxpr.outvars]
+        closed = ClosedJaxpr(
+            jaxpr.replace(eqns=_sort_equations(eqns), outvars=outvars), product.consts
+        )
         return eliminate_dead_code(closed, [True] * len(outvars), [True] * len(closed.in_avals))[0]
 
-    needed = {eqn.outvars[0] for eqn in with_measured(()).jaxpr.eqns if not is_sweep(eqn)}
+    needed = {
+        eqn.outvars[0] for eqn in rebuild_jaxpr(()).jaxpr.eqns if not is_derivative_product(eqn)
+    }
     kept = [eqn for eqn in measured if eqn.outvars[0] in needed]
-    return with_measured(kept)
+    return rebuild_jaxpr(kept)
 
 
-def _renamed(eqn: JaxprEqn, places: Mapping[Any, Any], moved: Mapping[Any, Any]) -> JaxprEqn:
-    first = moved.get(eqn.outvars[0]) if is_sweep(eqn) else None
-    invars = [_found(places, var) for var in eqn.invars]
+def _rename_variables(
+    eqn: JaxprEqn, substitutions: Mapping[Any, Any], product_handles: Mapping[Any, Any]
+) -> JaxprEqn:
+    first = product_handles.get(eqn.outvars[0]) if is_derivative_product(eqn) else None
+    invars = [_resolve_variable(substitutions, var) for var in eqn.invars]
     return eqn.replace(invars=invars if first is None else [first, *invars[1:]])
 
 
-def _found(places: Mapping[Any, Any], var: Any) -> Any:
-    while not isinstance(var, Literal) and var in places:
-        var = places[var]
+def _resolve_variable(substitutions: Mapping[Any, Any], var: Any) -> Any:
+    while not isinstance(var, Literal) and var in substitutions:
+        var = substitutions[var]
     return var
 
 
-def _in_order(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
+def _sort_equations(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
     """Return equations so that each stands behind what it takes, else in their order."""
     made = {var: eqn for eqn in eqns for var in eqn.outvars}
     ordered: dict[int, JaxprEqn] = {}

@@ -25,9 +25,9 @@ from jax.extend.core import Jaxpr, JaxprEqn
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop.base.equations import find_dependents, has_tangent, iterate_equations
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
-from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import TwoForms
+from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import FallbackFunction
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
-from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcomes_in_loops
+from bellhop.circuits.backends.compiled.outcomes.shot_grouping import has_outcomes_in_dynamic_loops
 from bellhop.circuits.gates.nonunitary import may_change_norm
 from bellhop.circuits.gates.shift_rules import UNKNOWN_FREQUENCIES
 from bellhop.circuits.ir.device_measurements import Expval, Probs, Var
@@ -41,7 +41,7 @@ from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.wires import WireMap
 
 
-def missing_derivatives(traced: TracedCall) -> str:
+def find_missing_derivative(traced: TracedCall) -> str:
     """Return why the engine has not all derivatives of a circuit; nothing where it has.
 
     Args:
@@ -50,31 +50,31 @@ def missing_derivatives(traced: TracedCall) -> str:
     circuit = traced.closed.jaxpr
     if traced.randomness.draws_for_each_shot:
         # In loops of computed length only the engine has outcomes.
-        is_alone = has_outcomes_in_loops(circuit)
+        is_alone = has_outcomes_in_dynamic_loops(circuit)
         return "" if is_alone else "it has shots that are runs of their own"
-    reasons = (_missing(eqn, circuit) for eqn in iterate_equations(circuit))
+    reasons = (_find_missing_in_equation(eqn, circuit) for eqn in iterate_equations(circuit))
     return next(filter(None, reasons), "")
 
 
-def _missing(eqn: JaxprEqn, circuit: Jaxpr) -> str:
+def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
-        is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_computed=True)
+        is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_traced=True)
         return "" if is_whole else "it has a matrix that is computed or not unitary"
     measuring = of_circuit.measuring
     if measuring is None:
         return ""
     if measuring.differentiation.method == LIKELIHOOD_RATIO:
-        return _missing_of_shots(eqn)
+        return _find_missing_with_shots(eqn)
     if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
         return "it returns a state, or what is made of one"
-    is_computed = _moving(eqn, circuit, [True] * len(circuit.invars)).matrices
+    is_computed = _find_perturbed_operands(eqn, circuit, [True] * len(circuit.invars)).matrices
     return "it measures a matrix that is computed" if is_computed else ""
 
 
-def _missing_of_shots(eqn: JaxprEqn) -> str:
+def _find_missing_with_shots(eqn: JaxprEqn) -> str:
     if not all(each.in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
     # The session of a circuit keeps such derivatives of one measurement alone.
@@ -83,31 +83,31 @@ def _missing_of_shots(eqn: JaxprEqn) -> str:
     return ""
 
 
-def _moving(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> Any:
+def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> Any:
     """Return which operands of a measurement move with inputs of a circuit."""
     operands = CircuitEquation(eqn).operands
     debug_info = circuit.debug_info._replace(result_paths=None)
-    asked = circuit.replace(outvars=list(operands.given().values()), debug_info=debug_info)
+    asked = circuit.replace(outvars=list(operands.to_dict().values()), debug_info=debug_info)
     return operands.with_values(find_dependents(asked, inputs, has_tangent)[0])
 
 
-def _has(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     """Tell whether the runtime has the derivative of some order by inputs of a circuit."""
     _, equations = find_dependents(circuit, inputs, has_tangent)
-    return not any(_lacks(eqn, circuit, inputs, order) for eqn in equations)
+    return not any(_lacks_derivative(eqn, circuit, inputs, order) for eqn in equations)
 
 
-def _lacks(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
     of_circuit = CircuitEquation(eqn)
     if of_circuit.is_gates:
         return bool(eqn.params["obstacle"])
     measuring = of_circuit.measuring
     if measuring is None:
         return False
-    moving = _moving(eqn, circuit, inputs)
+    moving = _find_perturbed_operands(eqn, circuit, inputs)
     first = last = measuring.differentiation
     if moving.amplitudes:
-        last = first.by_amplitudes
+        last = first.amplitude_differentiation
     is_first_only = any(each.obstacle for each in measuring.measurements)
     return bool(
         last.obstacle
@@ -126,9 +126,9 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     """
     call = circuit.call
     played = call.function
-    if circuit.closed.effects or not _is_exact(circuit):
+    if circuit.closed.effects or not _needs_program_derivatives(circuit):
         return circuit.run()
-    constants = played.constants()
+    constants = played.get_constants()
     operands = [*constants, *call.inputs]
     places = {id(operand): place for place, operand in enumerate(operands)}
     if any(isinstance(c, Tracer) and id(c) not in places for c in circuit.closed.consts):
@@ -137,7 +137,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     tree: Any = None
     dtypes: list[Any] = []
 
-    def in_runtime(*given: Any) -> list[Any]:
+    def run_in_runtime(*given: Any) -> list[Any]:
         nonlocal tree, dtypes
         at = lambda const: given[places[id(const)]] if id(const) in places else const
         results = circuit.run(list(map(at, circuit.closed.consts)), given[len(constants) :])
@@ -145,33 +145,35 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         dtypes = [leaf.dtype for leaf in leaves]
         return leaves
 
-    def in_program(*given: Any) -> list[Any]:
-        from bellhop.circuits.backends.arrays.run_qnode import run_traced
+    def run_in_program(*given: Any) -> list[Any]:
+        from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         obstacle = "the runtime has not all of its derivatives"
         same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
-        with played.with_constants(given[: len(constants)]):
-            results = run_traced(same, device, wires)
+        with played.override_constants(given[: len(constants)]):
+            results = run_on_arrays(same, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
     # The rule may be asked for when nothing of this call is under way any more.
     context = contextvars.copy_context()
-    in_context = lambda *given: context.copy().run(in_program, *given)
+    in_context = lambda *given: context.copy().run(run_in_program, *given)
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
-    def has(moved: Sequence[bool], order: int) -> bool:
+    def supports_derivative(moved: Sequence[bool], order: int) -> bool:
         of_constants = [
             id(const) in places and moved[places[id(const)]] for const in circuit.closed.consts
         ]
         inputs = [*of_constants, False, False, *moved[len(constants) :]]
-        return _has(circuit_of_all, inputs, order)
+        return _has_derivative(circuit_of_all, inputs, order)
 
-    leaves = TwoForms(in_runtime, in_context, has, [False] * len(operands))(*operands)
+    leaves = FallbackFunction(
+        run_in_runtime, in_context, supports_derivative, [False] * len(operands)
+    )(*operands)
     return jax.tree.unflatten(tree, leaves)
 
 
-def _is_exact(circuit: TracedCall) -> bool:
+def _needs_program_derivatives(circuit: TracedCall) -> bool:
     """Tell whether derivatives are to be exact, and the engine has not all of them."""
     method = circuit.call.config.diff_method
     if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
@@ -179,8 +181,8 @@ def _is_exact(circuit: TracedCall) -> bool:
     if method == PARAMETER_SHIFT:
         # What of a state has no shift rule, its user is told.
         return any(
-            _missing(eqn, circuit.closed.jaxpr)
+            _find_missing_in_equation(eqn, circuit.closed.jaxpr)
             for eqn in iterate_equations(circuit.closed.jaxpr)
             if CircuitEquation(eqn).is_gates
         )
-    return method in (BEST, ADJOINT) and bool(missing_derivatives(circuit))
+    return method in (BEST, ADJOINT) and bool(find_missing_derivative(circuit))

@@ -7,15 +7,15 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, traps_of
-from bellhop.circuits.ir.precision import bits_of_states
+from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, find_plugin_defects
+from bellhop.circuits.ir.precision import get_state_bits
 from bellhop.errors import CompileError
 
 if TYPE_CHECKING:
     import pennylane as qml
 
 
-def device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
+def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
     """Return what the runtime needs to open a PennyLane device that is a compiled plugin.
 
     Raises:
@@ -33,7 +33,7 @@ def device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
         qubits,
         shots=0,
         engine=device.name.startswith("lightning."),
-        precision=bits_of_states(device),
+        precision=get_state_bits(device),
     )
 
 
@@ -42,7 +42,7 @@ def check_version(name: str) -> None:
     """Refuse a device whose plugin is of an untested version."""
     if not name.startswith("lightning."):
         return
-    package = _lightning_package(name)
+    package = _find_lightning_package(name)
     version = importlib.metadata.version(package)
     # Each package of Lightning's has the interface of the version that it is of.
     if not is_supported("pennylane-lightning", version):
@@ -53,7 +53,7 @@ def check_version(name: str) -> None:
         )
 
 
-def _lightning_package(name: str) -> str:
+def _find_lightning_package(name: str) -> str:
     """Return the distribution with a Lightning device; each but lightning.qubit has its own."""
     package = f"pennylane-lightning-{name.partition('.')[2]}"
     try:
@@ -92,7 +92,7 @@ def check_options(device: qml.devices.Device, where: str) -> None:
             )
 
 
-def check_runs(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
+def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
     """Refuse a circuit with measurements that a device gets wrong.
 
     Args:
@@ -104,7 +104,7 @@ def check_runs(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
     Raises:
         CompileError: names the QNode and what to do.
     """
-    traps = traps_of(name)
+    traps = find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
             f"{where}: it measures in the middle of the circuit without shots, and {name} does not "

@@ -19,10 +19,13 @@ from bellhop.circuits.backends.compiled.differentiable.differentiation_choice im
     DifferentiationChoice,
 )
 from bellhop.circuits.backends.compiled.lowering.derivatives_in_program import (
-    missing_derivatives,
+    find_missing_derivative,
     run_differentiable,
 )
-from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_options, device_spec
+from bellhop.circuits.backends.compiled.lowering.plugin_devices import (
+    check_options,
+    make_device_spec,
+)
 from bellhop.circuits.backends.compiled.lowering.traced_call import trace_for_runtime
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.device_spec import GateSet
@@ -51,21 +54,21 @@ def run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap)
     Returns:
         the measurements' values, in the structure that the quantum function returned.
     """
-    obstacle = _obstacle(call)
+    obstacle = _find_engine_obstacle(call)
     if not obstacle:
         call.config.read_diff_options()
-        gates = GateSet(_lightning(), keeps_matrices=True, applies_matrices=True)
-        spec = replace(device_spec(_lightning(), len(wires)), name="default.qubit")
+        gates = GateSet(_get_lightning_device(), keeps_matrices=True, can_apply_matrices=True)
+        spec = replace(make_device_spec(_get_lightning_device(), len(wires)), name="default.qubit")
         circuit = trace_for_runtime(call, device, wires, gates, spec, _CHOICE)
-        obstacle = missing_derivatives(circuit)
+        obstacle = find_missing_derivative(circuit)
         if not obstacle:
             return circuit.run()
-    from bellhop.circuits.backends.arrays.run_qnode import run_traced
+    from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
-    return run_traced(replace(call, obstacle=obstacle), device, wires)
+    return run_on_arrays(replace(call, obstacle=obstacle), device, wires)
 
 
-def _obstacle(call: Circuit) -> str:
+def _find_engine_obstacle(call: Circuit) -> str:
     """Return why the engine does not run a circuit, whatever that is; empty where it may."""
     method = call.config.diff_method
     if method not in _METHODS or (method == ADJOINT and call.shots.total):
@@ -76,7 +79,7 @@ def _obstacle(call: Circuit) -> str:
 
 
 @functools.cache
-def _lightning() -> Any:
+def _get_lightning_device() -> Any:
     """Return the device whose gates are the engine's, and whose library stands behind it."""
     return qml.device("lightning.qubit")
 
@@ -90,7 +93,7 @@ def run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
         wires: its wires.
     """
     check_options(device, call.where)
-    spec = device_spec(device, len(wires))
+    spec = make_device_spec(device, len(wires))
     # Samples are drawn of what has the norm one.
     whole = GateSet(device, keeps_matrices=not call.shots.total)
     return run_differentiable(trace_for_runtime(call, device, wires, whole, spec), device, wires)

@@ -21,38 +21,40 @@ from bellhop.circuits.backends.compiled.differentiable.compiled_state import Com
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import (
     DifferentiationChoice,
 )
-from bellhop.circuits.backends.compiled.differentiable.score_function import scored
-from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_runs
+from bellhop.circuits.backends.compiled.differentiable.score_function import (
+    forbid_unscored_derivatives,
+)
+from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_plugin_limits
 from bellhop.circuits.backends.compiled.outcomes.deferral import (
     Deferral,
     DeferringPlayer,
-    may_be_deferred,
+    can_be_deferred,
     needs_outcomes,
 )
 from bellhop.circuits.backends.compiled.outcomes.sampled_execution import (
-    as_drawn_run,
-    one_by_one,
-    with_constants_as_inputs,
+    convert_constants_to_inputs,
+    loop_over_shots,
+    make_sampled_execution,
 )
-from bellhop.circuits.backends.compiled.outcomes.shot_grouping import is_worth_sharing
+from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_share_runs
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE, Circuit
 from bellhop.circuits.ir.config import Shots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
-from bellhop.circuits.ir.measurement_types import is_of_amplitudes
-from bellhop.circuits.ir.postselection import may_differ, possible
+from bellhop.circuits.ir.measurement_types import is_state_sized
+from bellhop.circuits.ir.postselection import can_runs_differ, mask_impossible
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.results import Results
-from bellhop.circuits.ir.seeds import offer_seed_of
+from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.vectorize.vectorize import vectorized
+from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.measure.device_values import DeviceValues
 from bellhop.circuits.measure.measurement_registry import (
     measure_results,
 )
-from bellhop.circuits.passes.operation_transforms import rewriting
+from bellhop.circuits.passes.operation_transforms import make_rewrite
 from bellhop.mesh.explicit_mesh import leave_mesh
 
 
@@ -96,17 +98,17 @@ class TracedCall:
 
         def run(row: Any) -> Any:
             operands = [*consts, *([row] if has_rows else []), *inputs]
-            return self._finish(linearize_rule.bind(self._body, operands))
+            return self._finish_results(linearize_rule.bind_circuit(self._circuit_body, operands))
 
         differ = self.method is not None
-        return self.rows.run(run, lambda all_: self.results.of_all_rows(all_, differ=differ))
+        return self.rows.map_rows(run, lambda all_: self.results.finish_rows(all_, differ=differ))
 
     @functools.cached_property
-    def _body(self) -> CircuitBody:
+    def _circuit_body(self) -> CircuitBody:
         config = self.call.config
         return CircuitBody(
-            with_constants_as_inputs(
-                self.closed, leaves_out=0 if self.rows.size is not None else 1
+            convert_constants_to_inputs(
+                self.closed, n_dropped=0 if self.rows.size is not None else 1
             ),
             config.name,
             config.where,
@@ -115,13 +117,13 @@ class TracedCall:
             self.randomness,
         )
 
-    def _finish(self, values: Sequence[Any]) -> Any:
+    def _finish_results(self, values: Sequence[Any]) -> Any:
         """Return the results in their structure."""
         total = is_accepted = None
         if self.postselects:
             first, *values = values
             if self.method == TREE:
-                total = possible(first)
+                total = mask_impossible(first)
             else:
                 is_accepted = first
         return self.results.finish(values, total=total, is_accepted=is_accepted)
@@ -152,31 +154,31 @@ def trace_for_runtime(
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
-    tracer = _RunTracer(call, wires, gates, spec, by, Rows(where))
+    tracer = _CircuitTracer(call, wires, gates, spec, by, Rows(where))
     with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
-        has_rows = any(statistic.is_of_shots for statistic in once.results.statistics)
-        if once.method == SHARED and not is_worth_sharing(
+        has_rows = any(statistic.is_per_shot for statistic in once.results.statistics)
+        if once.method == SHARED and not should_share_runs(
             once.closed, once.device, has_rows=has_rows
         ):
             once = tracer.trace(inputs, defers=False, shares=False)
         method = once.method
         # Only now: measurements that are deferred are none.
-        check_runs(
+        check_plugin_limits(
             spec.name,
             where,
             is_tree=method == TREE,
             n_groups=0 if method == ONE_SHOT else len(shots.copies),
         )
-        closed, randomness = vectorized(once.closed), once.randomness
+        closed, randomness = vectorize_jaxpr(once.closed), once.randomness
         postselects = once.postselects and method != TREE
         if postselects and not config.drops_shots:
-            randomness = Randomness.ANEW if may_differ(closed) else Randomness.CONDITIONED
+            randomness = Randomness.ANEW if can_runs_differ(closed) else Randomness.CONDITIONED
         if method == ONE_SHOT or postselects:
-            closed = as_drawn_run(closed, where, until_accepted=postselects)
+            closed = make_sampled_execution(closed, where, until_accepted=postselects)
         if method == ONE_SHOT:
-            closed = one_by_one(
+            closed = loop_over_shots(
                 closed,
                 once.results.statistics,
                 shots.copies,
@@ -185,12 +187,12 @@ def trace_for_runtime(
                 has_score=once.has_score,
             )
     if randomness not in (Randomness.NONE, Randomness.TREE):
-        offer_seed_of(device)
+        offer_device_seed(device)
     return replace(once, closed=closed, randomness=randomness)
 
 
 @dataclass(frozen=True)
-class _RunTracer:
+class _CircuitTracer:
     """Traces one run of the circuit of a call."""
 
     call: Circuit
@@ -221,22 +223,24 @@ class _RunTracer:
                 self.wires,
                 call.where,
                 self.differentiation,
-                self.rows.at(row),
+                self.rows.get_row(row),
             )
             player, deferral = None, Deferral(deferred)
-            function = call.function.traced(call.where, inputs, circuit)
-            if defers and may_be_deferred(function.closed.jaxpr):
-                player = DeferringPlayer(rewriting(call.config), deferral=deferral)
-            leaves, tree = call.function.play(circuit, inputs, player)
-            if not deferral.holds_for(leaves):
+            function = call.function.get_traced(call.where, inputs, circuit)
+            if defers and can_be_deferred(function.closed.jaxpr):
+                player = DeferringPlayer(make_rewrite(call.config), deferral=deferral)
+            leaves, tree = call.function.apply_to_circuit(circuit, inputs, player)
+            if not deferral.can_defer(leaves):
                 return []
-            method = call.chosen_method(circuit, leaves)
-            if method == ONE_SHOT and shares and circuit.may_share_runs():
+            method = call.choose_mcm_method(circuit, leaves)
+            if method == ONE_SHOT and shares and circuit.can_share_runs():
                 method = SHARED
             circuit.method = method
-            circuit.device = replace(self.device, shots=1 if circuit.runs_alone else shots.total)
-            circuit.groups = (1,) if circuit.runs_alone else shots.copies
-            weights, scores, statistics = self._measured(circuit, leaves)
+            circuit.device = replace(
+                self.device, shots=1 if circuit.has_run_per_shot else shots.total
+            )
+            circuit.groups = (1,) if circuit.has_run_per_shot else shots.copies
+            weights, scores, statistics = self._measure(circuit, leaves)
             results = Results(statistics, tree, shots, circuit.precision, call.where)
             with_closed = functools.partial(
                 TracedCall,
@@ -247,9 +251,9 @@ class _RunTracer:
                 postselects=circuit.postselects,
                 has_score=bool(scores),
                 results=results,
-                randomness=_randomness(method, shots),
+                randomness=_choose_randomness(method, shots),
             )
-            return [circuit.gates.bound().handle, *weights, *scores, *results.values()]
+            return [circuit.gates.flush().handle, *weights, *scores, *results.take_values()]
 
         handle = CompiledState.handle_struct()
         closed = jax.make_jaxpr(call.name_in_errors(run))(handle, *inputs)
@@ -261,7 +265,7 @@ class _RunTracer:
                 return with_closed(closed)
         return self.trace(inputs, defers=False, shares=shares)
 
-    def _measured(
+    def _measure(
         self, circuit: RuntimeCircuit, leaves: Sequence[Any]
     ) -> tuple[list[Any], list[Any], Sequence[Statistic]]:
         """Measure a circuit at its end.
@@ -273,22 +277,24 @@ class _RunTracer:
         shots = self.call.shots
         if shots.total:
             weights = list[Any]()
-            statistics = circuit.of_its_shots(measure_results(leaves, circuit))
+            statistics = circuit.mask_other_shots(measure_results(leaves, circuit))
         else:
             exact = DeviceValues(circuit, is_tree=circuit.method == TREE)
             statistics = measure_results(leaves, circuit, exact)
             weights = exact.weights
             if self.device.precision == 32:
                 both = zip(statistics, leaves, strict=True)
-                statistics = [s.in_single() if is_of_amplitudes(leaf) else s for s, leaf in both]
-        scores = circuit.score() if circuit.runs_alone else []
+                statistics = [
+                    s.to_single_precision() if is_state_sized(leaf) else s for s, leaf in both
+                ]
+        scores = circuit.compute_score() if circuit.has_run_per_shot else []
         for score in scores:
             fewest = min(shots.copies) if circuit.postselects else None
-            statistics = scored(statistics, score, fewest)
+            statistics = forbid_unscored_derivatives(statistics, score, fewest)
         return weights, scores, statistics
 
 
-def _randomness(method: str | None, shots: Shots) -> Randomness:
+def _choose_randomness(method: str | None, shots: Shots) -> Randomness:
     if method == TREE:
         return Randomness.TREE
     if method == SHARED:

@@ -41,19 +41,19 @@ from bellhop.circuits.ir.device_measurements import (
     Samples,
     Var,
 )
-from bellhop.circuits.ir.gate_jaxpr import has_gates, has_other_effects, operations_of, outcome_p
+from bellhop.circuits.ir.gate_jaxpr import get_operations, has_gates, has_other_effects, outcome_p
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 
 # Each combination of the outcomes that decide a conditional has controlled gates of its own.
-_MOST_OUTCOMES = 4
+_MAX_OUTCOMES = 4
 
 # What makes finite numbers, with finite derivatives, of finite ones.  In a branch there may be no
 # other: it is computed whatever the outcome.
 # fmt: off
-_FINITE = frozenset((
+_FINITE_PRIMITIVES = frozenset((
     "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "concatenate", "cond",
     "convert_element_type", "copy", "cos", "dot_general", "dynamic_slice", "eq", "gather", "ge",
     "gt", "imag", "iota", "jit", "le", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "pack",
@@ -64,7 +64,7 @@ _FINITE = frozenset((
 # fmt: on
 
 
-class _Deferred(ValueTag):
+class _DeferredTag(ValueTag):
     """The mark of a deferred measurement's outcome, of which nothing may be computed in the end."""
 
 
@@ -83,7 +83,7 @@ class Deferral:
     outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     fails: bool = False
 
-    def holds_for(self, leaves: Sequence[Any]) -> bool:
+    def can_defer(self, leaves: Sequence[Any]) -> bool:
         """Tell whether a circuit with these results needs no outcome, as far as gates say.
 
         What is no measurement at its end, only a run with outcomes has: numbers are those of one.
@@ -92,18 +92,18 @@ class Deferral:
         return not self.fails and (not self.outcomes or all(map(is_at_end, leaves)))
 
 
-def _only_controlling(op: qml.operation.Operator) -> set[Any]:
+def _find_control_wires(op: qml.operation.Operator) -> set[Any]:
     """Return the wires of an operator on which it does no more than to be controlled."""
     if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
-        return _only_controlling(op.base)
+        return _find_control_wires(op.base)
     if isinstance(op, qml.ops.CompositeOp):
-        changed = [set(part.wires) - _only_controlling(part) for part in op.operands]
+        changed = [set(part.wires) - _find_control_wires(part) for part in op.operands]
         return set(op.wires).difference(*changed)
     # Operators that are no operations have no controls.
     return set(getattr(op, "control_wires", ()))
 
 
-def _has_form_controlled_by(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
+def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
     """Tell whether an operation can be controlled by wires: no channel is, none acts on them."""
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
     return is_apart and not isinstance(op, qml.operation.Channel)
@@ -123,7 +123,7 @@ class DeferringPlayer(Player):
         """Apply operations, which may be controlled by deferred wires only."""
         deferral = self.deferral
         for op in operations if deferral.outcomes else ():
-            controls = _only_controlling(op)
+            controls = _find_control_wires(op)
             deferral.fails |= any(
                 is_dynamic(wire)
                 or (self.circuit.wires(wire) in deferral.outcomes and wire not in controls)
@@ -141,7 +141,7 @@ class DeferringPlayer(Player):
         """Note that a wire is measured; return an outcome of which nothing is computed."""
         del postselect, site
         deferral = self.deferral
-        outcome = tag_value(jnp.asarray(False), mark=_Deferred())
+        outcome = tag_value(jnp.asarray(False), mark=_DeferredTag())
         if is_dynamic(label) or self.circuit.wires(label) in deferral.outcomes or reset:
             deferral.fails = True
         else:
@@ -154,7 +154,7 @@ class DeferringPlayer(Player):
         deferral = self.deferral
         measured = list(deferral.outcomes.values())
         used = find_deciding_inputs(index, [outcome for _, outcome in measured])
-        deferral.fails |= len(used) > _MOST_OUTCOMES
+        deferral.fails |= len(used) > _MAX_OUTCOMES
         if not used or deferral.fails:
             return super().branch(index, branches)
         wires = [measured[place][0] for place in used]
@@ -163,12 +163,14 @@ class DeferringPlayer(Player):
         assert numbers is not None
         results: Any = ()
 
-        def checked(operations: Sequence[Any]) -> Sequence[Any]:
-            deferral.fails |= not all(_has_form_controlled_by(wires, op) for op in operations)
+        def check_controllable(operations: Sequence[Any]) -> Sequence[Any]:
+            deferral.fails |= not all(_can_be_controlled(wires, op) for op in operations)
             return () if deferral.fails else operations
 
         for values, number in zip(every, numbers, strict=True):
-            controlled = self.controlled(wires, list(map(bool, values))).changed(checked)
+            controlled = self.add_controls(wires, list(map(bool, values))).prepend_change(
+                check_controllable
+            )
             results = branches[int(number)](controlled)
             deferral.fails |= bool(jax.tree.leaves(results))
         return results
@@ -185,13 +187,13 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
         return False
     equations = list(iterate_equations(closed.jaxpr))
     measured = [CircuitEquation(eqn).measurements for eqn in equations]
-    return any(has_tag(eqn, _Deferred) for eqn in equations) or any(
-        set(qubits) & _disturbed(measurement, qubits)
+    return any(has_tag(eqn, _DeferredTag) for eqn in equations) or any(
+        set(qubits) & _find_disturbed_qubits(measurement, qubits)
         for measurement in itertools.chain.from_iterable(measured)
     )
 
 
-def _disturbed(measurement: Measurement, qubits: Collection[int]) -> set[int]:
+def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
     """Return the qubits of which a measurement is not the same before and after they are measured.
 
     Args:
@@ -204,21 +206,21 @@ def _disturbed(measurement: Measurement, qubits: Collection[int]) -> set[int]:
     return set() if isinstance(measurement, Probs | Samples | Frequencies) else set(qubits)
 
 
-def _outcomes_of(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+def _iterate_outcomes(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     """Yield the mid-circuit measurements of a jaxpr with gates, and of the jaxprs in it."""
     for eqn in filter(has_gates, jaxpr.eqns):
         if eqn.primitive is outcome_p:
             yield eqn
         for inner in inner_jaxprs(eqn):
-            yield from _outcomes_of(inner)
+            yield from _iterate_outcomes(inner)
 
 
-def may_be_deferred(jaxpr: Jaxpr) -> bool:
+def can_be_deferred(jaxpr: Jaxpr) -> bool:
     """Tell whether a jaxpr with gates has measurements, and they may be deferred.
 
     What branches compute must do no harm where they are not taken.
     """
-    measured = list(_outcomes_of(jaxpr))
+    measured = list(_iterate_outcomes(jaxpr))
     is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
     return bool(measured) and (
         # One in a part may be made several times, or not.
@@ -226,9 +228,9 @@ def may_be_deferred(jaxpr: Jaxpr) -> bool:
         and all(map(is_plain, measured))
         and not any(map(has_other_effects, jaxpr.eqns))
         and all(
-            inner.primitive.name in _FINITE
+            inner.primitive.name in _FINITE_PRIMITIVES
             and inner.params.get("length", 0) is not None
-            and not any(map(Allocations.is_allocation, operations_of(inner)))
+            and not any(map(Allocations.is_allocation, get_operations(inner)))
             for eqn in iterate_equations(jaxpr)
             if eqn.primitive is cond_p
             for branch in inner_jaxprs(eqn)

@@ -9,7 +9,7 @@ gives its part of each mean, so that the sum over the runs is the mean::
 
 and of samples those of its shots, with zeros in place of the others::
 
-    state is_here = quantum_measure[ShotsOfRun()] state [] [] []
+    state is_here = quantum_measure[ShotMembership()] state [] [] []
     sample = select_n is_here 0 m
 
 Frequencies are such parts as they are.  Their derivative is by how likely it was what a shot has
@@ -21,9 +21,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bellhop.circuits.backends.compiled.differentiable.score_function import OF_SAMPLES
+from bellhop.circuits.backends.compiled.differentiable.score_function import SAMPLES_ERROR
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.tangents import undifferentiable
+from bellhop.circuits.ir.tangents import forbid_derivative
 
 
 def mask_other_shots(statistics: Sequence[Statistic], shares: Any, is_here: Any) -> list[Statistic]:
@@ -42,8 +42,9 @@ def mask_other_shots(statistics: Sequence[Statistic], shares: Any, is_here: Any)
     def mask(values: Any) -> Any:
         rows = is_here.reshape(-1, *[1] * (values.ndim - 1))
         own = jnp.where(rows == 1, values, jnp.zeros_like(values))
-        return undifferentiable(own, OF_SAMPLES, by=shares)
+        return forbid_derivative(own, SAMPLES_ERROR, by=shares)
 
     return [
-        statistic.changed(mask) if statistic.is_of_shots else statistic for statistic in statistics
+        statistic.map_values(mask) if statistic.is_per_shot else statistic
+        for statistic in statistics
     ]

@@ -11,28 +11,28 @@ import numpy as np
 import pennylane as qml
 
 from bellhop.circuits.ir.answers import Answers
-from bellhop.circuits.ir.device_measurements import Samples, SnapshotMeans, Snapshots
+from bellhop.circuits.ir.device_measurements import Samples, ShadowMeans, ShadowSnapshots
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.seeds import random_key
-from bellhop.circuits.measure.shadows import to_bases
+from bellhop.circuits.ir.seeds import make_random_key
+from bellhop.circuits.measure.shadows import make_basis_rotations
 
 
-def sample_one_shot_shadow(answers: Answers, what: Snapshots) -> Any:
+def sample_one_shot_shadow(answers: Answers, what: ShadowSnapshots) -> Any:
     """Sample a classical shadow in an execution of one shot, and undo the rotation of its bases.
 
     Args:
         answers: draws the sample, when all gates of the circuit have been applied.
-        what: the wires, and the Pauli words for ``SnapshotMeans``.
+        what: the wires, and the Pauli words for ``ShadowMeans``.
 
     Returns:
-        array ``[1, 2, wires]`` of bits and bases; for ``SnapshotMeans`` the values ``[1, words]``.
+        array ``[1, 2, wires]`` of bits and bases; for ``ShadowMeans`` the values ``[1, words]``.
     """
-    bases = jax.random.randint(random_key(), (1, len(what.wires)), 0, 3)
-    rotations = to_bases(bases[0], [answers.wires.labels[wire] for wire in what.wires])
+    bases = jax.random.randint(make_random_key(), (1, len(what.wires)), 0, 3)
+    rotations = make_basis_rotations(bases[0], [answers.wires.labels[wire] for wire in what.wires])
     answers.apply(rotations)
     [sample] = answers.sample([Samples()])
     answers.apply([qml.adjoint(gate, lazy=False) for gate in reversed(rotations)])
     bits = sample[:, np.array(what.wires, int)].astype(int)
-    if isinstance(what, SnapshotMeans):
-        return what.values_of_words(bits, bases).astype(real_type())
+    if isinstance(what, ShadowMeans):
+        return what.compute_word_values(bits, bases).astype(real_type())
     return jnp.stack([bits, bases], axis=1).astype(np.uint8)

@@ -26,20 +26,20 @@ from jax.interpreters import ad, mlir
 from bellhop._jax.jaxprs import dce
 from bellhop.base.types import Handle, Operand, to_structs
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
-from bellhop.circuits.backends.compiled.differentiable.score_function import derived_means
-from bellhop.circuits.backends.compiled.differentiable.split_linear import Linearized
-from bellhop.circuits.ir.device_measurements import group_of_shot
+from bellhop.circuits.backends.compiled.differentiable.score_function import compute_score_means
+from bellhop.circuits.backends.compiled.differentiable.split_linear import LinearizedJaxpr
+from bellhop.circuits.ir.device_measurements import find_shot_groups
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.ir.tangents import symbolic_zero, tangents_of
+from bellhop.circuits.ir.tangents import fill_zero_tangents, make_symbolic_zero
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
 
 # drawn_run: handle, inputs... -> handle, values...; until it is kept: handle, whether the last run
 #   was kept bool[], values...
-_drawn_run_p = Primitive("quantum_drawn_run")
-_drawn_run_p.multiple_results = True
+_sampled_execution_p = Primitive("quantum_drawn_run")
+_sampled_execution_p.multiple_results = True
 
 
-def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> ClosedJaxpr:
+def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> ClosedJaxpr:
     """Return the jaxpr of a run that can be differentiated.
 
     Args:
@@ -58,33 +58,33 @@ def as_drawn_run(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> Clos
     is_handle = [True, *(False for _ in once.in_avals[1:])]
     used, takes = dce(once, [True] * len(once.out_avals), is_handle)
     # Nor may an equation hold what the quantum function closes over: these are operands too.
-    closed = with_constants_as_inputs(used)
+    closed = convert_constants_to_inputs(used)
 
     def run(*operands: Any) -> list[Any]:
         handle, *taken = itertools.compress(operands, takes)
-        return _drawn_run_p.bind(
+        return _sampled_execution_p.bind(
             handle, *used.consts, *taken, once=closed, where=where, until_accepted=until_accepted
         )
 
     return jax.make_jaxpr(run)(*to_structs(once.in_avals))
 
 
-def with_constants_as_inputs(closed: ClosedJaxpr, *, leaves_out: int = 0) -> ClosedJaxpr:
+def convert_constants_to_inputs(closed: ClosedJaxpr, *, n_dropped: int = 0) -> ClosedJaxpr:
     """Return a circuit whose constants are inputs, right behind the handle.
 
     Args:
         closed: from handle and inputs to handle and values.
-        leaves_out: how many of the first inputs it has no longer, since it does not use them.
+        n_dropped: how many of the first inputs it has no longer, since it does not use them.
     """
     jaxpr = closed.jaxpr
     handle, *inputs = jaxpr.invars
-    inputs = inputs[leaves_out:]
+    inputs = inputs[n_dropped:]
     names = jaxpr.debug_info._replace(arg_names=None)
     invars = [handle, *jaxpr.constvars, *inputs]
     return ClosedJaxpr(jaxpr.replace(constvars=[], invars=invars, debug_info=names), ())
 
 
-def one_by_one(
+def loop_over_shots(
     closed: ClosedJaxpr,
     statistics: Sequence[Statistic],
     groups: Sequence[int],
@@ -105,7 +105,7 @@ def one_by_one(
         has_score: whether it has a score.
     """
     of_shots = [
-        statistic.is_of_shots for statistic in statistics for _ in jax.tree.leaves(statistic.values)
+        statistic.is_per_shot for statistic in statistics for _ in jax.tree.leaves(statistic.values)
     ]
     sizes = np.array(groups)
 
@@ -135,13 +135,13 @@ def one_by_one(
             if not yes
         ]
         zeros += [*zeros, jnp.zeros(len(sizes))] if has_score else []
-        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), group_of_shot(groups))
+        (handle, sums), stacked = jax.lax.scan(step, (handle, zeros), find_shot_groups(groups))
         kept, n_accepted = [], sizes
         if postselects:
             kept = [stacked.pop(0)]
-            n_accepted = jnp.zeros(len(sizes)).at[group_of_shot(groups)].add(kept[0])
+            n_accepted = jnp.zeros(len(sizes)).at[find_shot_groups(groups)].add(kept[0])
         if has_score:
-            means = iter(derived_means(sums, n_accepted, is_conditioned=postselects))
+            means = iter(compute_score_means(sums, n_accepted, is_conditioned=postselects))
         else:
             means = iter(sum_ / n_accepted.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
         samples = iter(stacked)
@@ -150,14 +150,16 @@ def one_by_one(
     return jax.make_jaxpr(loop)(CompiledState.handle_struct(), *inputs)
 
 
-@_drawn_run_p.def_effectful_abstract_eval
-def _avals(*_: Any, once: ClosedJaxpr, until_accepted: bool, **__: Any) -> tuple[list[Any], Any]:
+@_sampled_execution_p.def_effectful_abstract_eval
+def _abstract_eval(
+    *_: Any, once: ClosedJaxpr, until_accepted: bool, **__: Any
+) -> tuple[list[Any], Any]:
     handle, *values = once.out_avals
     is_accepted = [ShapedArray((), np.dtype(bool))] if until_accepted else []
     return [handle, *is_accepted, *values], once.effects
 
 
-def _run(*operands: Any, once: ClosedJaxpr, until_accepted: bool, **_: Any) -> list[Any]:
+def _evaluate(*operands: Any, once: ClosedJaxpr, until_accepted: bool, **_: Any) -> list[Any]:
     if until_accepted:
         return run_until_accepted(once, *operands)
     return list(eval_jaxpr(once.jaxpr, once.consts, *operands))
@@ -172,18 +174,24 @@ def _jvp(
     until_accepted: bool,
 ) -> tuple[list[Any], list[Any]]:
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents[1:]]
-    linearized = Linearized.of(once, nonzero)
-    closed, evaluate, _ = linearized.with_residuals(where)
-    outs = _drawn_run_p.bind(*primals, once=closed, where=where, until_accepted=until_accepted)
-    n_first, n_values = 1 + until_accepted, len(linearized.moved)
+    linearized = LinearizedJaxpr.from_jaxpr(once, nonzero)
+    closed, evaluate, _ = linearized.make_residual_jaxpr(where)
+    outs = _sampled_execution_p.bind(
+        *primals, once=closed, where=where, until_accepted=until_accepted
+    )
+    n_first, n_values = 1 + until_accepted, len(linearized.out_perturbed)
     results, residuals = outs[: n_first + n_values], outs[n_first + n_values :]
     given = [tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes]
-    dots = tangents_of(results[n_first:], evaluate(residuals, given), linearized.moved)
-    return results, [*map(symbolic_zero, results[:n_first]), *dots]
+    dots = fill_zero_tangents(
+        results[n_first:], evaluate(residuals, given), linearized.out_perturbed
+    )
+    return results, [*map(make_symbolic_zero, results[:n_first]), *dots]
 
 
-ad.primitive_jvps[_drawn_run_p] = _jvp
-mlir.register_lowering(_drawn_run_p, mlir.lower_fun(_run, multiple_results=True), cacheable=False)
+ad.primitive_jvps[_sampled_execution_p] = _jvp
+mlir.register_lowering(
+    _sampled_execution_p, mlir.lower_fun(_evaluate, multiple_results=True), cacheable=False
+)
 
 
 def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[Any]:

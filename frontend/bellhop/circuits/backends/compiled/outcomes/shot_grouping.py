@@ -10,19 +10,19 @@ from jax.extend.core.primitives import while_p
 
 from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
-from bellhop.circuits.backends.compiled.differentiable.engine_support import engines_obstacle
+from bellhop.circuits.backends.compiled.differentiable.engine_support import find_engine_obstacle
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.randomness import Randomness
 
 # Rows of samples that all runs together may write: 2**14 shots with other outcomes each.
-_MOST_ROWS = 1 << 28
+_MAX_ROWS = 1 << 28
 # A derivative has a sweep back for each value of a shared run, or one for each shot with a run of
 # its own, which takes longer.
-_SWEEPS_FOR_A_SHOT = 4
+_PASSES_PER_SHOT = 4
 
 
-def is_worth_sharing(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
+def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
     """Tell whether shots may share runs, and do better so.
 
     Args:
@@ -31,32 +31,32 @@ def is_worth_sharing(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool)
         has_rows: whether some of its results have a row for each shot.
     """
     # Python sees each run.
-    if closed.effects or engines_obstacle(closed, device, 0, Randomness.SHARED):
+    if closed.effects or find_engine_obstacle(closed, device, 0, Randomness.SHARED):
         return False
     measured = [each for eqn in closed.jaxpr.eqns for each in CircuitEquation(eqn).measurements]
     means = [each for each in measured if isinstance(each, Frequencies) and not each.obstacle]
-    most_runs = _most_runs(closed.jaxpr, device.shots)
-    n_sweeps = most_runs * sum(mean.n_values(device) for mean in means)
-    has_few = n_sweeps <= _SWEEPS_FOR_A_SHOT * device.shots
-    return has_few and not (has_rows and device.shots * most_runs > _MOST_ROWS)
+    most_runs = _count_max_runs(closed.jaxpr, device.shots)
+    n_sweeps = most_runs * sum(mean.count_values(device) for mean in means)
+    has_few = n_sweeps <= _PASSES_PER_SHOT * device.shots
+    return has_few and not (has_rows and device.shots * most_runs > _MAX_ROWS)
 
 
-def _most_runs(circuit: Jaxpr, shots: int) -> int:
+def _count_max_runs(circuit: Jaxpr, shots: int) -> int:
     """Return how many runs with other outcomes each there may be."""
-    n_outcomes = _most_outcomes(circuit)
+    n_outcomes = _count_max_outcomes(circuit)
     return shots if n_outcomes >= shots.bit_length() else min(shots, 1 << int(n_outcomes))
 
 
-def has_outcomes_in_loops(circuit: Jaxpr) -> bool:
+def has_outcomes_in_dynamic_loops(circuit: Jaxpr) -> bool:
     """Tell whether a circuit measures in the middle in a loop whose length the program computes."""
-    return _most_outcomes(circuit) == math.inf
+    return _count_max_outcomes(circuit) == math.inf
 
 
-def _most_outcomes(jaxpr: Jaxpr) -> float:
+def _count_max_outcomes(jaxpr: Jaxpr) -> float:
     """Return how many outcomes in the middle there may be, infinity where only a run knows."""
     total = 0.0
     for eqn in jaxpr.eqns:
-        inside = sum(map(_most_outcomes, inner_jaxprs(eqn)))
+        inside = sum(map(_count_max_outcomes, inner_jaxprs(eqn)))
         if inside:
             times = math.inf if eqn.primitive is while_p else eqn.params.get("length", 1)
             total += times * inside

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.precision import real_type
-from bellhop.circuits.ir.vectorize.stack_scalars import pack
+from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import WireMap
 from bellhop_mlir.dialects.gate import Gate, shift_slots
 
 
-class Derivative(enum.Enum):
+class DerivativeKind(enum.Enum):
     """What a circuit's derivative by the run-time parameters of gates is.
 
     Values:
@@ -29,7 +29,7 @@ class Derivative(enum.Enum):
 
 
 @dataclass
-class GateRun:
+class GateSequence:
     """A straight run of gates: the static table, and what is known at run time.
 
     Attributes:
@@ -39,7 +39,7 @@ class GateRun:
         frequencies: the bits of the frequencies of each (see ``shift_rules``).
     """
 
-    derivative: Derivative = Derivative.BY_PARAMETERS
+    derivative: DerivativeKind = DerivativeKind.BY_PARAMETERS
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
     frequencies: bytearray = field(default_factory=bytearray)
@@ -47,7 +47,7 @@ class GateRun:
     _params: dict[int, Any] = field(default_factory=dict)
     _wires: list[Any] = field(default_factory=list)
 
-    def take(self, values: Any, frequencies: int) -> range:
+    def append_params(self, values: Any, frequencies: int) -> range:
         """Append parameters, a scalar or an array, and return their slots."""
         slots = range(self.n_params, self.n_params + values.size)
         self._params[slots.start] = values
@@ -70,39 +70,39 @@ class GateRun:
         self.frequencies += bytes([frequencies]) * size
         return slots
 
-    def take_all(self, values: Any, frequencies: bytes | bytearray) -> None:
+    def append_param_vector(self, values: Any, frequencies: bytes | bytearray) -> None:
         """Append a vector of parameters, with the bits of the frequencies of each."""
         if values.size:
             self._params[self.n_params] = values
         self.n_params += len(frequencies)
         self.frequencies += frequencies
 
-    def params_vector(self) -> Any:
+    def stack_params(self) -> Any:
         """Return the run-time parameters as one vector, or the amplitudes of a state."""
         if not self._params:
             return jnp.zeros(0, real_type())
         pieces: list[Any] = []
         for ndim, group in itertools.groupby(self._params.values(), lambda value: value.ndim):
             values = list(group)
-            pieces += [pack(values)] if ndim == 0 else map(jnp.ravel, values)
+            pieces += [stack_scalars(values)] if ndim == 0 else map(jnp.ravel, values)
         return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
 
-    def value(self, slot: int) -> Any:
+    def get_param(self, slot: int) -> Any:
         """Return the parameter of a gate that has only one."""
         return self._params[slot]
 
-    def without_gates(self) -> "GateRun":
+    def copy_empty(self) -> "GateSequence":
         """Return a run with the same wires, and nothing in it."""
-        return GateRun(self.derivative, _wires=self._wires)
+        return GateSequence(self.derivative, _wires=self._wires)
 
-    def extend(self, run: "GateRun") -> None:
+    def extend(self, other: "GateSequence") -> None:
         """Append another run."""
         before = self.n_params
-        self._params |= {before + slot: values for slot, values in run._params.items()}
-        self.n_params += run.n_params
-        self.frequencies += run.frequencies
-        wires = {-1 - index: self.take_wire(wire) for index, wire in enumerate(run._wires)}
-        for gate in run.gates:
+        self._params |= {before + slot: values for slot, values in other._params.items()}
+        self.n_params += other.n_params
+        self.frequencies += other.frequencies
+        wires = {-1 - index: self.append_wire(wire) for index, wire in enumerate(other._wires)}
+        for gate in other.gates:
             moved = replace(gate, slots=shift_slots(gate.slots, before))
             if wires:
                 moved = replace(
@@ -112,13 +112,17 @@ class GateRun:
                 )
             self.gates.append(moved)
 
-    def copy(self, gate: Gate, run: "GateRun") -> None:
+    def copy_gate(self, gate: Gate, source: "GateSequence") -> None:
         """Append a gate of another run, with its parameters, on wires as this run has them."""
         if isinstance(gate.slots, range):
             first = gate.slots.start
             if first >= 0:
-                slots_of_array = self.take(run._params[first], run.frequencies[first])
-                self.frequencies[slots_of_array.start :] = run.frequencies[first : gate.slots.stop]
+                slots_of_array = self.append_params(
+                    source._params[first], source.frequencies[first]
+                )
+                self.frequencies[slots_of_array.start :] = source.frequencies[
+                    first : gate.slots.stop
+                ]
                 gate = replace(gate, slots=slots_of_array)
             self.gates.append(gate)
             return
@@ -126,16 +130,16 @@ class GateRun:
         for slot in gate.slots:
             if slot < 0:
                 slots.append(slot)
-            elif slot in run._params:
-                slots += self.take(run._params[slot], run.frequencies[slot])
+            elif slot in source._params:
+                slots += self.append_params(source._params[slot], source.frequencies[slot])
         self.gates.append(replace(gate, slots=tuple(slots)))
 
-    def rotate(self, gate: Gate, angle: Operand, frequencies: int) -> None:
+    def append_rotation(self, gate: Gate, angle: Operand, frequencies: int) -> None:
         """Append a rotation like a gate, by a scalar."""
-        slots = tuple(self.take(angle, frequencies))
+        slots = tuple(self.append_params(angle, frequencies))
         self.gates.append(replace(gate, slots=slots, constants=(), adjoint=False))
 
-    def take_wire(self, wire: Wire) -> int:
+    def append_wire(self, wire: Wire) -> int:
         """Append a wire that the program computes; return its index as gates refer to it."""
         for index, other in enumerate(self._wires):
             if other is wire:
@@ -143,7 +147,7 @@ class GateRun:
         self._wires.append(wire)
         return -len(self._wires)
 
-    def wires_vector(self) -> Any:
+    def stack_wires(self) -> Any:
         """Return the wires that the program computes as one int32 vector."""
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
@@ -158,26 +162,28 @@ def as_numbers(amplitudes: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class RepeatedRun:
+class RepeatedSequence:
     """A run of gates once for each iteration of a loop, by parameters of its own.
 
     Attributes:
-        run: the gates of an iteration.
+        sequence: the gates of an iteration.
         params: of all iterations, one after another ``[n_iterations * run.n_params]``.
         wires: those that the program computes, likewise.
         n_iterations: how many there are.
     """
 
-    run: GateRun
+    sequence: GateSequence
     params: Any
     wires: Any
     n_iterations: int
 
     @staticmethod
-    def once(run: GateRun) -> "RepeatedRun":
+    def from_sequence(sequence: GateSequence) -> "RepeatedSequence":
         """Return a run that is no loop."""
-        return RepeatedRun(run, run.params_vector(), run.wires_vector(), 1)
+        return RepeatedSequence(sequence, sequence.stack_params(), sequence.stack_wires(), 1)
 
-    def without_values(self) -> "RepeatedRun":
+    def drop_values(self) -> "RepeatedSequence":
         """Return the same gates, without what is traced."""
-        return replace(self, run=replace(self.run, _params={}, _wires=[]), params=None, wires=None)
+        return replace(
+            self, sequence=replace(self.sequence, _params={}, _wires=[]), params=None, wires=None
+        )

@@ -10,23 +10,23 @@ import numpy as np
 import pennylane as qml
 
 from bellhop._jax.jaxprs import PROGRAM_TRACER
-from bellhop.circuits.backends.compiled.record.gate_sequence import Derivative, GateRun
+from bellhop.circuits.backends.compiled.record.gate_sequence import DerivativeKind, GateSequence
 from bellhop.circuits.gates.decompositions import (
-    NOTHING_TO_APPLY,
-    embedded,
-    end_well,
-    in_form,
-    not_applied,
-    parts_of,
-    phase_of_controls,
-    split,
+    IGNORED_OPERATIONS,
+    add_modifiers,
+    can_decompose_fully,
+    convert_embedding,
+    decompose,
+    decompose_controlled_phase,
+    strip_modifiers,
+    unsupported_operation_error,
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
-from bellhop.circuits.gates.nonunitary import only_unitary
+from bellhop.circuits.gates.nonunitary import mask_nonunitary
 from bellhop.circuits.gates.shift_rules import (
     FREQUENCY_ONE,
     UNKNOWN_FREQUENCIES,
-    frequencies,
+    find_frequencies,
 )
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
@@ -36,11 +36,11 @@ from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.gate import Gate, array_slots
 
-_NOT_RECORDED = ("QubitUnitary", "StatePrep", "BasisState")
-_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
+_UNRECORDED_GATES = ("QubitUnitary", "StatePrep", "BasisState")
+_GATES_WITH_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
 # Wires are given by these, mostly, and angles by the others.
-_INTEGERS = frozenset((int,))
-_NUMBERS = frozenset((float, int, np.float64))
+_INTEGER_TYPES = frozenset((int,))
+_NUMBER_TYPES = frozenset((float, int, np.float64))
 _FEWEST_WIRES_OF_DIAGONAL = 4
 # A table of gates holds smaller states, as text.
 _FEWEST_AMPLITUDES_OF_OPERAND = 512
@@ -69,7 +69,7 @@ class GateList:
         *,
         rows: TracedRow,
         is_first: bool,
-        sites: Callable[[Any], str],
+        find_site: Callable[[Any], str],
         by_differences: bool,
         in_engine: bool,
     ) -> None:
@@ -78,21 +78,23 @@ class GateList:
         self._where = where
         self._rows = rows
         self._is_first = is_first
-        self._sites = sites
+        self._find_site = find_site
         self._by_differences = by_differences
         self._in_engine = in_engine
         self._real = real_type()
         # What the user wrote, of which parts are added.
-        self._written: Any = None
+        self._user_operation: Any = None
         # What was found out of operations, by what decides it.
-        self._kinds: dict[Any, Derivative] = {}
+        self._derivative_kinds: dict[Any, DerivativeKind] = {}
         self._known_qubits: dict[tuple[int, ...], tuple[int, ...]] = {}
         # Control flow stands between them.
-        self.runs: list[GateRun | qml.operation.Operator] = []
+        self.sequences: list[GateSequence | qml.operation.Operator] = []
 
     def is_straight(self, most: int) -> bool:
         """Tell whether these are at most so many gates, with no control flow between them."""
-        counts = [len(run.gates) if isinstance(run, GateRun) else most + 1 for run in self.runs]
+        counts = [
+            len(run.gates) if isinstance(run, GateSequence) else most + 1 for run in self.sequences
+        ]
         return sum(counts) <= most
 
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
@@ -102,51 +104,61 @@ class GateList:
             CompileError: for what the device does not apply and PennyLane does not decompose.
         """
         if depth == 0:
-            self._written = op
+            self._user_operation = op
         wires = op.wires.labels
-        kind = _kind(op, len(wires), depth)
-        known = self._kinds.get(kind)
+        kind = _find_gate_key(op, len(wires), depth)
+        known = self._derivative_kinds.get(kind)
         if known is not None:
             self._append(op, wires, False, (), known)
             return
-        is_nothing, given = isinstance(op, NOTHING_TO_APPLY), op
+        is_nothing, given = isinstance(op, IGNORED_OPERATIONS), op
         if is_nothing and not any(map(is_dynamic, wires)):
             return
         if is_control_flow(op):
-            self.runs.append(op)
+            self.sequences.append(op)
             return
-        applies_matrices = self._gate_set.applies_matrices
-        check_is_gate(op, self._where, is_part=depth > 0, applies_matrices=applies_matrices)
-        op = embedded(self._rows.of(op))
-        base, adjoint, controls = split(op, self._gate_set)
+        applies_matrices = self._gate_set.can_apply_matrices
+        check_is_gate(op, self._where, is_part=depth > 0, can_apply_matrices=applies_matrices)
+        op = convert_embedding(self._rows.select_row(op))
+        base, adjoint, controls = strip_modifiers(op, self._gate_set)
         if base.name == "DiagonalQubitUnitary" or (
             base.name == "QubitUnitary" and not self._gate_set.keeps_matrices
         ):
-            base = only_unitary(base)
-        applies = self._gate_set.applies(base.name, adjoint=adjoint, controlled=bool(controls))
-        if applies and base.name not in _COMPLEX_DATA and any(map(_is_complex, base.data)):
-            base = self._of_complex_numbers(base)
+            base = mask_nonunitary(base)
+        applies = self._gate_set.can_apply(base.name, adjoint=adjoint, controlled=bool(controls))
+        if (
+            applies
+            and base.name not in _GATES_WITH_COMPLEX_DATA
+            and any(map(_is_complex, base.data))
+        ):
+            base = self._convert_complex_gate(base)
         if base.name == "DiagonalQubitUnitary" and self._applies_phases(base):
             self._append_diagonal(base, adjoint, controls)
             return
         is_traced = any(map(is_dynamic, base.data)) or _is_operand(base)
-        if base.name == "StatePrep" and not (self._is_first and not self.runs):
+        if base.name == "StatePrep" and not (self._is_first and not self.sequences):
             applies = False
-        derivative = Derivative.BY_PARAMETERS
+        derivative = DerivativeKind.BY_PARAMETERS
         if is_traced and applies:
-            derivative = self._derivative(base, bool(controls))
-        has_derivative = derivative is not Derivative.NONE
-        if applies and ((has_derivative and self._can_record(base)) or self._is_whole(base)):
+            derivative = self._find_derivative_kind(base, bool(controls))
+        has_derivative = derivative is not DerivativeKind.NONE
+        if applies and (
+            (has_derivative and self._can_record(base)) or self._can_apply_undifferentiated(base)
+        ):
             if kind is not None and base is given and not (adjoint or controls or is_nothing):
-                self._kinds[kind] = derivative
+                self._derivative_kinds[kind] = derivative
             self._append(base, base.wires.labels, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
-            for part in phase_of_controls(base, adjoint, controls):
+            for part in decompose_controlled_phase(base, adjoint, controls):
                 self.add(part, depth + 1)
             return
-        parts = parts_of(base, depth)
-        if applies and parts is not None and not end_well(parts, depth + 1, self._gate_set):
+        parts = decompose(base, depth)
+        if (
+            applies
+            and parts is not None
+            and not can_decompose_fully(parts, depth + 1, self._gate_set)
+        ):
             parts = None
         if parts is not None:
             self._check_idle_wires(base, parts, depth)
@@ -154,13 +166,13 @@ class GateList:
         elif applies:
             self._append(base, base.wires.labels, adjoint, controls, derivative)
         else:
-            raise not_applied(op, self._where, self._written.name)
+            raise unsupported_operation_error(op, self._where, self._user_operation.name)
 
-    def _of_complex_numbers(self, gate: qml.operation.Operator) -> qml.operation.Operator:
+    def _convert_complex_gate(self, gate: qml.operation.Operator) -> qml.operation.Operator:
         """Return the matrix of a gate that is no rotation, where PennyLane applies that."""
-        if not self._gate_set.applies_matrices:
+        if not self._gate_set.can_apply_matrices:
             raise CompileError(
-                f"{self._where}: {self._written.name} is given a complex number, and the "
+                f"{self._where}: {self._user_operation.name} is given a complex number, and the "
                 f"parameters of {gate.name} are real. Give jnp.real(x) where it is."
             )
         # A global phase may stand on no wire.
@@ -176,34 +188,34 @@ class GateList:
         depth: int,
     ) -> None:
         counts = Counter(map(id, parts))
-        pieces: dict[int, list[GateRun | Any]] = {}
+        pieces: dict[int, list[GateSequence | Any]] = {}
         for part in reversed(parts) if adjoint else parts:
             if counts[id(part)] == 1:
-                self.add(in_form(part, adjoint, controls), depth)
+                self.add(add_modifiers(part, adjoint, controls), depth)
                 continue
             # As often as there are steps, in a Trotter product.
             if id(part) not in pieces:
                 once = copy.copy(self)
-                once._is_first, once.runs = False, []
-                once.add(in_form(part, adjoint, controls), depth)
-                pieces[id(part)] = once.runs
+                once._is_first, once.sequences = False, []
+                once.add(add_modifiers(part, adjoint, controls), depth)
+                pieces[id(part)] = once.sequences
             for run in pieces[id(part)]:
-                self._join(run)
+                self._append_sequence(run)
 
-    def _join(self, run: GateRun | Any) -> None:
+    def _append_sequence(self, sequence: GateSequence | Any) -> None:
         """Append a run of gates, or control flow, again."""
-        if isinstance(run, GateRun):
-            self._run(run.derivative).extend(run)
+        if isinstance(sequence, GateSequence):
+            self._get_sequence(sequence.derivative).extend(sequence)
         else:
-            self.runs.append(run)
+            self.sequences.append(sequence)
 
-    def _run(self, derivative: Derivative) -> GateRun:
+    def _get_sequence(self, derivative: DerivativeKind) -> GateSequence:
         """Return the run that gates are appended to."""
         # A run of its own, so that only a derivative by these parameters is refused.
-        run = self.runs[-1] if self.runs else None
-        if not isinstance(run, GateRun) or run.derivative is not derivative:
-            run = GateRun(derivative)
-            self.runs.append(run)
+        run = self.sequences[-1] if self.sequences else None
+        if not isinstance(run, GateSequence) or run.derivative is not derivative:
+            run = GateSequence(derivative)
+            self.sequences.append(run)
         return run
 
     def _check_idle_wires(
@@ -223,25 +235,28 @@ class GateList:
         Even with constant parameters Lightning stops at a gate of several (Rot), or of none
         that it differentiates by; matrices and bits are not recorded.
         """
-        is_recorded = self._gate_set.differentiates(base.name)
-        return not base.data or base.name in _NOT_RECORDED or is_recorded
+        is_recorded = self._gate_set.can_differentiate(base.name)
+        return not base.data or base.name in _UNRECORDED_GATES or is_recorded
 
-    def _derivative(self, base: qml.operation.Operator, is_controlled: bool) -> Derivative:
+    def _find_derivative_kind(
+        self, base: qml.operation.Operator, is_controlled: bool
+    ) -> DerivativeKind:
         if base.name == "StatePrep":
-            return Derivative.BY_AMPLITUDES
+            return DerivativeKind.BY_AMPLITUDES
         # Bits have no derivative, and zero is what the runtime makes of it.
         if self._by_differences or base.name == "BasisState":
-            return Derivative.BY_PARAMETERS
+            return DerivativeKind.BY_PARAMETERS
         if self._gate_set.has_adjoint:
-            has_one = self._gate_set.differentiates(base.name)
+            has_one = self._gate_set.can_differentiate(base.name)
         else:
             # Shifts are all that there is, and what has no rule may be made of what has one.
             has_one = (
-                frequencies(base.__class__, len(base.wires), is_controlled) != UNKNOWN_FREQUENCIES
+                find_frequencies(base.__class__, len(base.wires), is_controlled)
+                != UNKNOWN_FREQUENCIES
             )
-        return Derivative.BY_PARAMETERS if has_one else Derivative.NONE
+        return DerivativeKind.BY_PARAMETERS if has_one else DerivativeKind.NONE
 
-    def _is_whole(self, base: qml.operation.Operator) -> bool:
+    def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
         """Tell whether an operation is applied as it is, though without a derivative.
 
         Its decomposition would be slower, less exact, and no more differentiable.
@@ -255,14 +270,14 @@ class GateList:
         wires: tuple[Any, ...],
         adjoint: bool,
         controls: Sequence[tuple[Any, Any]],
-        derivative: Derivative,
+        derivative: DerivativeKind,
     ) -> None:
-        run = self._run(derivative)
+        run = self._get_sequence(derivative)
         slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
         if base.data:
-            bits = frequencies(base.__class__, len(wires), bool(controls))
-            slots, constants = _parameters(base, run, bits, self._real)
+            bits = find_frequencies(base.__class__, len(wires), bool(controls))
+            slots, constants = _encode_parameters(base, run, bits, self._real)
         self._append_gate(base, wires, adjoint, controls, slots, constants)
 
     def _append_gate(
@@ -275,15 +290,16 @@ class GateList:
         constants: tuple[float, ...],
     ) -> None:
         """Append a gate whose parameters the last run has taken."""
-        run = self.runs[-1]
-        assert isinstance(run, GateRun)
-        qubits = self._qubits((*wires, *(wire for wire, _ in controls)), run)
+        run = self.sequences[-1]
+        assert isinstance(run, GateSequence)
+        qubits = self._find_qubits((*wires, *(wire for wire, _ in controls)), run)
         gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
         can_fail = min(gate_wires + control_wires, default=0) < 0
         can_fail |= base.name == "BasisState" and max(slots) >= 0
         run.gates.append(
             Gate(
-                name=_name(base) + (f"@{self._sites(self._written)}" if can_fail else ""),
+                name=_get_gate_name(base)
+                + (f"@{self._find_site(self._user_operation)}" if can_fail else ""),
                 wires=gate_wires,
                 slots=slots,
                 constants=constants,
@@ -310,33 +326,33 @@ class GateList:
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
         phases = jnp.angle(entries) if is_traced else np.angle(entries)
-        run = self._run(Derivative.BY_PARAMETERS)
+        run = self._get_sequence(DerivativeKind.BY_PARAMETERS)
         if is_traced:
-            slots, constants = run.take(phases.astype(self._real), FREQUENCY_ONE), ()
+            slots, constants = run.append_params(phases.astype(self._real), FREQUENCY_ONE), ()
         else:
             slots, constants = array_slots(-1, phases.size), tuple(phases.tolist())
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
-    def _qubits(self, wires: tuple[Any, ...], run: GateRun) -> tuple[int, ...]:
+    def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
         """Return the qubits of a gate, or what stands for those that the program computes."""
-        if not _INTEGERS.issuperset(map(type, wires)):
-            return self._new_qubits(wires, run)
+        if not _INTEGER_TYPES.issuperset(map(type, wires)):
+            return self._resolve_qubits(wires, sequence)
         if wires not in self._known_qubits:
-            self._known_qubits[wires] = self._new_qubits(wires, run)
+            self._known_qubits[wires] = self._resolve_qubits(wires, sequence)
         return self._known_qubits[wires]
 
-    def _new_qubits(self, wires: Sequence[Any], run: GateRun) -> tuple[int, ...]:
-        found = [self._wires.qubit(wire) for wire in wires]
+    def _resolve_qubits(self, wires: Sequence[Any], sequence: GateSequence) -> tuple[int, ...]:
+        found = [self._wires.find_static_qubit(wire) for wire in wires]
         if len({*found} - {None}) < len(found) - found.count(None):
             # What is wrong with a computed wire, the run says.
             found = [None if is_dynamic(wire) else self._wires(wire) for wire in wires]
         return tuple(
-            run.take_wire(self._wires.dynamic(wire)) if qubit is None else qubit
+            sequence.append_wire(self._wires.get_dynamic_qubit(wire)) if qubit is None else qubit
             for wire, qubit in zip(wires, found, strict=True)
         )
 
 
-def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
+def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
     """Return what decides how an operation of numbers is applied; None for one of more.
 
     Circuits have many gates, of few kinds, and to find that out takes longer than all else.
@@ -347,25 +363,27 @@ def _kind(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
             if value.ndim:
                 return None
             types.append(value.dtype)
-        elif type(value) in _NUMBERS:
+        elif type(value) in _NUMBER_TYPES:
             types.append(None)
         else:
             return None
     return type(op), op.name, n_wires, depth > 0, tuple(types)
 
 
-def _parameters(
-    op: qml.operation.Operator, run: GateRun, bits: int, real: np.dtype
+def _encode_parameters(
+    op: qml.operation.Operator, sequence: GateSequence, bits: int, real: np.dtype
 ) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
-    is_complex = op.name in _COMPLEX_DATA
+    is_complex = op.name in _GATES_WITH_COMPLEX_DATA
     for value in op.data:
         if op.name == "StatePrep" and (is_dynamic(value) or _is_operand(op)):
-            return run.take_amplitudes(_amplitudes(value, real), bits), ()
+            return sequence.take_amplitudes(_amplitudes(value, real), bits), ()
         if is_dynamic(value):
-            taken = run.take(_doubles(value, real, is_complex=is_complex), bits)
+            taken = sequence.append_params(
+                _to_real_numbers(value, real, is_complex=is_complex), bits
+            )
             if is_complex:
                 return taken, ()
             slots += taken
@@ -397,14 +415,14 @@ def _is_complex(value: Any) -> bool:
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 
-def _doubles(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
+def _to_real_numbers(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
     """Return the real numbers that a traced parameter is made of."""
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
     return value if value.dtype == real else value.astype(real)
 
 
-def _name(op: qml.operation.Operator) -> str:
+def _get_gate_name(op: qml.operation.Operator) -> str:
     if isinstance(op, qml.PauliRot):
         return f"PauliRot:{op.hyperparameters['pauli_word']}"
     return op.name

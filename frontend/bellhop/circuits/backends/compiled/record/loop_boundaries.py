@@ -17,13 +17,13 @@ from jax.extend.core import JaxprEqn
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
-from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun
+from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence
 from bellhop.circuits.backends.compiled.record.merging import AdjacentGate, Angle
 from bellhop.control_flow.trace_body import TracedStep
 from bellhop_mlir.dialects.gate import Gate, array_slots
 
 
-class _Meeting(NamedTuple):
+class _MergeablePair(NamedTuple):
     """Two gates with constant parameters that merge where iterations meet.
 
     Attributes:
@@ -39,7 +39,7 @@ class _Meeting(NamedTuple):
     inverse: list[AdjacentGate]
 
 
-def _boundary(
+def _iterate_boundary_pairs(
     first: Sequence[AdjacentGate], last: Sequence[AdjacentGate]
 ) -> Iterator[tuple[AdjacentGate, AdjacentGate]]:
     """Yield the gates that meet where a loop begins its next iteration.
@@ -48,13 +48,13 @@ def _boundary(
         first: the gates that its body begins with.
         last: those that it ends with, in order; they may be the same.
     """
-    for front in _without_others_before(first):
-        for back in _without_others_before(last[::-1]):
-            if front is not back and front.acts_as(back):
+    for front in _iterate_first_gates(first):
+        for back in _iterate_first_gates(last[::-1]):
+            if front is not back and front.is_same_kind(back):
                 yield front, back
 
 
-def _without_others_before(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGate]:
+def _iterate_first_gates(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGate]:
     """Yield the gates that no other comes before on any of their wires."""
     touched: set[int] = set()
     for gate in chain:
@@ -66,31 +66,31 @@ def _without_others_before(chain: Sequence[AdjacentGate]) -> Iterator[AdjacentGa
         touched |= gate.wires
 
 
-def _constants_meet(front: AdjacentGate, back: AdjacentGate) -> _Meeting | None:
+def _merge_constants(front: AdjacentGate, back: AdjacentGate) -> _MergeablePair | None:
     if front.constants is None or back.constants is None:
         return None
-    if back.undoes(front):
-        return _Meeting(front, back, [], [back])
-    if not back.turns_with(front):
+    if back.is_inverse(front):
+        return _MergeablePair(front, back, [], [back])
+    if not back.is_same_rotation(front):
         return None
-    inverse = front.turned_by(Angle(-front.angle.constant))
-    return _Meeting(front, back, back.turned_by(front.angle + back.angle), inverse)
+    inverse = front.make_rotation(Angle(-front.angle.constant))
+    return _MergeablePair(front, back, back.make_rotation(front.angle + back.angle), inverse)
 
 
 @dataclass
-class Ends:
+class LoopEnds:
     """Gates with constant parameters that come around a loop, each list in order."""
 
     before: list[Gate] = field(default_factory=list)
     after: list[Gate] = field(default_factory=list)
 
-    def add(self, meeting: _Meeting) -> None:
+    def add_pair(self, pair: _MergeablePair) -> None:
         """Take a gate out of the loop."""
-        self.before.append(meeting.front.gate)
-        self.after[:0] = [gate.gate for gate in meeting.inverse]
+        self.before.append(pair.front.gate)
+        self.after[:0] = [gate.gate for gate in pair.inverse]
 
 
-def merge_ends(step: TracedStep, place: int) -> tuple[TracedStep, Ends]:
+def merge_loop_ends(step: TracedStep, place: int) -> tuple[TracedStep, LoopEnds]:
     """Merge the gates with constant parameters at the ends of a loop's body.
 
     Args:
@@ -100,7 +100,7 @@ def merge_ends(step: TracedStep, place: int) -> tuple[TracedStep, Ends]:
     Returns:
         the iteration without them, and what comes around the loop.
     """
-    jaxpr, ends = step.closed.jaxpr, Ends()
+    jaxpr, ends = step.closed.jaxpr, LoopEnds()
     start, end = jaxpr.invars[place], jaxpr.outvars[place]
     straight = [eqn for eqn in jaxpr.eqns if CircuitEquation(eqn).is_gates_once]
     first = next((eqn for eqn in straight if eqn.invars[0] is start), None)
@@ -109,26 +109,26 @@ def merge_ends(step: TracedStep, place: int) -> tuple[TracedStep, Ends]:
         return step, ends
     runs = {id(eqn): list(map(AdjacentGate, eqn.params["gates"])) for eqn in (first, last)}
     while True:
-        pairs = _boundary(runs[id(first)], runs[id(last)])
-        meeting = next(filter(None, (_constants_meet(*pair) for pair in pairs)), None)
+        pairs = _iterate_boundary_pairs(runs[id(first)], runs[id(last)])
+        meeting = next(filter(None, (_merge_constants(*pair) for pair in pairs)), None)
         if meeting is None:
             break
-        ends.add(meeting)
-        runs[id(last)] = _with(runs[id(last)], meeting.back, meeting.merged)
-        runs[id(first)] = _with(runs[id(first)], meeting.front, [])
+        ends.add_pair(meeting)
+        runs[id(last)] = _replace_gate(runs[id(last)], meeting.back, meeting.merged)
+        runs[id(first)] = _replace_gate(runs[id(first)], meeting.front, [])
     if not ends.before:
         return step, ends
 
-    def without(eqn: JaxprEqn) -> Any:
+    def remove_merged(eqn: JaxprEqn) -> Any:
         if id(eqn) not in runs:
             return eqn
         gates = tuple(gate.gate for gate in runs[id(eqn)])
         return eqn.replace(params={**eqn.params, "gates": gates})
 
-    return step.with_equations(list(map(without, jaxpr.eqns))), ends
+    return step.with_equations(list(map(remove_merged, jaxpr.eqns))), ends
 
 
-def _with(
+def _replace_gate(
     gates: Sequence[AdjacentGate], old: AdjacentGate, new: Sequence[AdjacentGate]
 ) -> list[AdjacentGate]:
     """Return gates with others in the place of one."""
@@ -141,78 +141,80 @@ class MergedLoop:
 
     Attributes:
         before: runs of one gate.
-        run: the gates of an iteration.
+        sequence: the gates of an iteration.
         params: the parameters of all iterations ``[iterations, run.n_params]``.
         after: runs of one gate.
     """
 
-    before: list[GateRun]
-    run: GateRun
+    before: list[GateSequence]
+    sequence: GateSequence
     params: Any
-    after: list[GateRun]
+    after: list[GateSequence]
 
 
-def merge_iterations(run: GateRun, params: Operand) -> MergedLoop:
+def merge_iterations(sequence: GateSequence, params: Operand) -> MergedLoop:
     """Merge gates where the iterations of a loop meet that is nothing but gates.
 
     Args:
-        run: the gates of an iteration; wires that the program computes are in a vector of their
-            own.
+        sequence: the gates of an iteration; wires that the program computes are in a vector of
+            their own.
         params: the parameters of all iterations ``[iterations, run.n_params]``, of two iterations
             or more.
     """
-    loop = _GateLoop(run, params)
-    while loop.merge_once():
+    loop = _GateLoop(sequence, params)
+    while loop.merge_next():
         pass
-    return loop.result()
+    return loop.build_result()
 
 
 class _GateLoop:
-    def __init__(self, run: GateRun, params: Operand) -> None:
-        self._run = run
+    def __init__(self, sequence: GateSequence, params: Operand) -> None:
+        self._sequence = sequence
         self._params = params
-        self._gates = list(map(AdjacentGate, run.gates))
+        self._gates = list(map(AdjacentGate, sequence.gates))
         # Of parameters that are sums: the slots that they get, and their values [iterations].
         self._sums: dict[int, Any] = {}
-        self._frequencies = bytearray(run.frequencies)
-        self._before: list[GateRun] = []
-        self._after: list[GateRun] = []
+        self._frequencies = bytearray(sequence.frequencies)
+        self._before: list[GateSequence] = []
+        self._after: list[GateSequence] = []
 
-    def merge_once(self) -> bool:
-        for front, back in _boundary(self._gates, self._gates):
-            constant = _constants_meet(front, back)
+    def merge_next(self) -> bool:
+        for front, back in _iterate_boundary_pairs(self._gates, self._gates):
+            constant = _merge_constants(front, back)
             if constant is not None:
                 merged = constant.merged
-                before = GateRun(self._run.derivative, [front.gate])
+                before = GateSequence(self._sequence.derivative, [front.gate])
                 for inverse in constant.inverse:
-                    self._after.insert(0, GateRun(self._run.derivative, [inverse.gate]))
-            elif front.turns_with(back):
-                before, gate = self._sum(front, back)
+                    self._after.insert(0, GateSequence(self._sequence.derivative, [inverse.gate]))
+            elif front.is_same_rotation(back):
+                before, gate = self._merge_rotations(front, back)
                 merged = [AdjacentGate(gate)]
             else:
                 continue
             self._before.append(before)
-            self._gates = _with(_with(self._gates, front, []), back, merged)
+            self._gates = _replace_gate(_replace_gate(self._gates, front, []), back, merged)
             return True
         return False
 
-    def _sum(self, front: AdjacentGate, back: AdjacentGate) -> tuple[GateRun, Gate]:
+    def _merge_rotations(
+        self, front: AdjacentGate, back: AdjacentGate
+    ) -> tuple[GateSequence, Gate]:
         """Return the gate in front of the loop, and the one at the end of each iteration."""
         (slot, _), *_ = (front.angle + back.angle).slots
         bits = self._frequencies[slot]
-        angles = self._of_iterations(front)
-        before = GateRun(self._run.derivative)
+        angles = self._get_iteration_angles(front)
+        before = GateSequence(self._sequence.derivative)
         if front.constants is not None:
             before.gates.append(front.gate)
         else:
-            before.rotate(front.gate, angles[0], bits)
+            before.append_rotation(front.gate, angles[0], bits)
         following = jnp.concatenate([angles[1:], jnp.zeros(1, angles.dtype)])
         new = len(self._frequencies)
         self._frequencies.append(bits)
-        self._sums[new] = self._of_iterations(back) + following
+        self._sums[new] = self._get_iteration_angles(back) + following
         return before, replace(back.gate, slots=(new,), constants=(), adjoint=False)
 
-    def _of_iterations(self, rotation: AdjacentGate) -> Any:
+    def _get_iteration_angles(self, rotation: AdjacentGate) -> Any:
         """Return the angles that a rotation turns by, in all iterations."""
         angle = rotation.angle
         if not angle.slots:
@@ -221,14 +223,14 @@ class _GateLoop:
         values = self._sums[slot] if slot in self._sums else self._params[:, slot]
         return -values if is_negative else values
 
-    def result(self) -> MergedLoop:
+    def build_result(self) -> MergedLoop:
         if not self._before:
-            return MergedLoop([], self._run, self._params, [])
+            return MergedLoop([], self._sequence, self._params, [])
         used = [slot for gate in self._gates for slot in gate.gate.slots if slot >= 0]
         kept = [slot for slot in used if slot not in self._sums]
         sums = [slot for slot in used if slot in self._sums]
         place = {slot: number for number, slot in enumerate(kept + sums)}
-        run = self._run.without_gates()
+        run = self._sequence.copy_empty()
         for gate in self._gates:
             run.gates.append(replace(gate.gate, slots=_move_slots(gate.gate.slots, place)))
         run.n_params = len(used)

@@ -8,7 +8,7 @@ vector::
 A loop whose length ``n`` the program computes has no static shape for such a vector.  It becomes a
 loop over blocks of 64 iterations, each of which ends in a call of ``use``::
 
-    use_iterations(body, (), n, use, state)    is traced to
+    consume_iterations(body, (), n, use, state)    is traced to
 
         first = 0
         while first < n:
@@ -31,20 +31,20 @@ from jax.lax import iota_p
 
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
-from bellhop.circuits.ir.vectorize.vectorize import vectorized
-from bellhop.circuits.passes.gate_evaluation import numbers_of
+from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
+from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
 
 # The most iterations in a block.  With so many, the cost of calling the runtime is a few
 # nanoseconds for each of them.
-_MOST_IN_A_BLOCK = 64
+_MAX_BLOCK_ITERATIONS = 64
 
 # The most numbers in the results of a block, all its iterations together.
-_NUMBERS_IN_A_BLOCK = 1 << 16
+_MAX_BLOCK_SIZE = 1 << 16
 
 # Takes a state, the stacked results of a block, and the number of its iterations; returns the state
 # after these iterations.  The last block may have fewer iterations than results; the rest of the
 # results is to be ignored.
-Use = Callable[[Any, Any, Any], Any]
+BlockConsumer = Callable[[Any, Any, Any], Any]
 
 
 def stack_iterations(
@@ -61,17 +61,17 @@ def stack_iterations(
         carried: the carried values of the first iteration.
         n_iterations: the number of iterations.
     """
-    independent = _independent(body, carried)
+    independent = _find_independent_body(body, carried)
     if independent is not None:
         return carried, jax.vmap(independent)(jnp.arange(n_iterations))
-    return jax.lax.scan(body, carried, numbers_of(n_iterations))
+    return jax.lax.scan(body, carried, make_iteration_indices(n_iterations))
 
 
-def use_iterations(
+def consume_iterations(
     body: Callable[[Any, Any], tuple[Any, Any]],
     carried: PyTree,
     n_iterations: int | Operand,
-    use: Use,
+    use: BlockConsumer,
     state: Any,
 ) -> tuple[Any, Any]:
     """Run a ``for`` loop whose length the program computes, and use its results block by block.
@@ -87,7 +87,7 @@ def use_iterations(
     Returns:
         the carried values and the state after the loop.
     """
-    independent = _independent(body, carried)
+    independent = _find_independent_body(body, carried)
     n_iterations = jax.lax.convert_element_type(n_iterations, int)
     if independent is None:
 
@@ -97,13 +97,13 @@ def use_iterations(
             return (number + 1, carried), results
 
         first = jnp.asarray(0), carried
-        (_, carried), state = use_iterations_while(
+        (_, carried), state = consume_while_iterations(
             lambda values: values[0] < n_iterations, next_iteration, first, use, state
         )
         return carried, state
-    most = _block_size(jax.eval_shape(independent, 0))
+    most = _choose_block_size(jax.eval_shape(independent, 0))
 
-    def one_block(loop: Any) -> Any:
+    def run_block(loop: Any) -> Any:
         first, state = loop
         count = jnp.minimum(most, n_iterations - first)
         # After the last iteration the last one is repeated.  Further iterations would be computed
@@ -112,16 +112,16 @@ def use_iterations(
         return first + most, use(state, jax.vmap(independent)(numbers), count)
 
     _, state = jax.lax.while_loop(
-        lambda loop: loop[0] < n_iterations, one_block, (jnp.asarray(0), state)
+        lambda loop: loop[0] < n_iterations, run_block, (jnp.asarray(0), state)
     )
     return carried, state
 
 
-def use_iterations_while(
-    goes_on: Callable[[Any], Any],
+def consume_while_iterations(
+    condition: Callable[[Any], Any],
     body: Callable[[Any], tuple[Any, Any]],
     carried: PyTree,
-    use: Use,
+    use: BlockConsumer,
     state: Any,
 ) -> tuple[Any, Any]:
     """Run a ``while`` loop, and use its results block by block.
@@ -130,7 +130,7 @@ def use_iterations_while(
     therefore called as often as in a loop without blocks.
 
     Args:
-        goes_on: takes the carried values; returns whether another iteration follows.
+        condition: takes the carried values; returns whether another iteration follows.
         body: takes the carried values; returns those of the next iteration, and the results of this
             one.
         carried: the carried values of the first iteration.
@@ -141,31 +141,31 @@ def use_iterations_while(
         the carried values and the state after the loop.
     """
     results = jax.eval_shape(lambda carried: body(carried)[1], carried)
-    most = _block_size(results)
+    most = _choose_block_size(results)
 
-    def one_iteration(block: Any) -> Any:
+    def run_iteration(block: Any) -> Any:
         count, _, carried, stacks = block
         carried, results = body(carried)
         put = lambda stack, result: jax.lax.dynamic_update_index_in_dim(stack, result, count, 0)
-        return count + 1, goes_on(carried), carried, jax.tree.map(put, stacks, results)
+        return count + 1, condition(carried), carried, jax.tree.map(put, stacks, results)
 
-    def one_block(loop: Any) -> Any:
+    def run_block(loop: Any) -> Any:
         more, carried, state = loop
         empty = jax.tree.map(lambda like: jnp.zeros((most, *like.shape), like.dtype), results)
         count, more, carried, stacks = jax.lax.while_loop(
             lambda block: block[1] & (block[0] < most),
-            one_iteration,
+            run_iteration,
             (jnp.int32(0), more, carried, empty),
         )
         return more, carried, use(state, stacks, count)
 
     _, carried, state = jax.lax.while_loop(
-        lambda loop: loop[0], one_block, (goes_on(carried), carried, state)
+        lambda loop: loop[0], run_block, (condition(carried), carried, state)
     )
     return carried, state
 
 
-def _independent(
+def _find_independent_body(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree
 ) -> Callable[[Any], Any] | None:
     """Return a function that gives the results of an iteration by its number alone, for ``vmap``.
@@ -176,14 +176,14 @@ def _independent(
     if jax.tree.leaves(carried):
         return None
     closed, shapes = jax.make_jaxpr(lambda number: body(carried, number)[1], return_shape=True)(0)
-    vectors = as_vectors(closed)
+    vectors = vectorize_elementwise(closed)
     if vectors is None:
         return None
     tree = jax.tree.structure(shapes)
     return lambda number: jax.tree.unflatten(tree, vectors(number))
 
 
-def as_vectors(closed: ClosedJaxpr) -> Callable[..., list[Any]] | None:
+def vectorize_elementwise(closed: ClosedJaxpr) -> Callable[..., list[Any]] | None:
     """Return what a jaxpr computes as a function to ``vmap``.
 
     Returns:
@@ -194,11 +194,11 @@ def as_vectors(closed: ClosedJaxpr) -> Callable[..., list[Any]] | None:
         return None
     # An iteration may have many gates.  Vectorizing each iteration first leaves fewer and longer
     # vectors.
-    closed = vectorized(closed)
+    closed = vectorize_jaxpr(closed)
     return lambda *numbers: eval_jaxpr(closed.jaxpr, closed.consts, *numbers)
 
 
-def _block_size(results: Any) -> int:
+def _choose_block_size(results: Any) -> int:
     """Return the number of iterations in a block, by the size of their results."""
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
-    return max(1, min(_MOST_IN_A_BLOCK, _NUMBERS_IN_A_BLOCK // max(1, numbers)))
+    return max(1, min(_MAX_BLOCK_ITERATIONS, _MAX_BLOCK_SIZE // max(1, numbers)))

@@ -24,23 +24,23 @@ import jax
 import numpy as np
 
 from bellhop.base.constant_eval import evaluate_static
-from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun, RepeatedRun
-from bellhop.circuits.ir.gate_jaxpr import MOST_GATES
+from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence, RepeatedSequence
+from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
 from bellhop_mlir.dialects.gate import shift_slots
 
 
-def unrolled(
-    repeated: RepeatedRun,
-    wires_of: Callable[[Any], Any],
+def unroll_loop(
+    repeated: RepeatedSequence,
+    compute_wires: Callable[[Any], Any],
     n_iterations: int,
     qubits: int,
-) -> GateRun | None:
+) -> GateSequence | None:
     """Unroll a loop of gates.
 
     Args:
         repeated: the loop.  If it has an inner loop, this has the iterations of both.
-        wires_of: takes the number of an iteration of the outer loop; returns the wires which that
-            iteration computes.
+        compute_wires: takes the number of an iteration of the outer loop; returns the wires which
+            that iteration computes.
         n_iterations: the number of iterations of the outer loop.
         qubits: the number of qubits of the device.
 
@@ -48,26 +48,26 @@ def unrolled(
         the gates of all iterations; None if there are too many, if wires are not known while the
         program is traced, or if a gate has wrong wires (an error when the program runs).
     """
-    run, total = repeated.run, repeated.n_iterations
-    if total * len(run.gates) > MOST_GATES:
+    run, total = repeated.sequence, repeated.n_iterations
+    if total * len(run.gates) > MAX_UNROLLED_GATES:
         return None
     if repeated.wires.size == 0:
         wires = np.zeros((total, 0), int)
     else:
-        known = _known(wires_of, n_iterations)
+        known = _evaluate_static_wires(compute_wires, n_iterations)
         if known is None:
             return None
         wires = known.reshape(total, -1)
-    straight = GateRun(run.derivative)
-    straight.take_all(repeated.params, run.frequencies * total)
+    straight = GateSequence(run.derivative)
+    straight.append_param_vector(repeated.params, run.frequencies * total)
     for iteration, computed in enumerate(wires.tolist()):
         # What is wrong with a wire, the run says.
         if any(not 0 <= wire < qubits for wire in computed):
             return None
         first = iteration * run.n_params
         for gate in run.gates:
-            on = _wires(gate.wires, computed)
-            controls = _wires(gate.control_wires, computed)
+            on = _resolve_wires(gate.wires, computed)
+            controls = _resolve_wires(gate.control_wires, computed)
             if len({*on, *controls}) < len(on) + len(controls):
                 return None
             slots = shift_slots(gate.slots, first)
@@ -75,17 +75,21 @@ def unrolled(
     return straight
 
 
-def _wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
+def _resolve_wires(codes: Sequence[int], computed: Sequence[int]) -> tuple[int, ...]:
     return tuple(code if code >= 0 else computed[-1 - code] for code in codes)
 
 
-def _known(wires_of: Callable[[Any], Any], n_iterations: int) -> np.ndarray | None:
+def _evaluate_static_wires(
+    compute_wires: Callable[[Any], Any], n_iterations: int
+) -> np.ndarray | None:
     """Return the wires of each iteration; None if they depend on more than its number."""
     found: list[np.ndarray] | None = None
 
     def trace(number: Any) -> None:
         nonlocal found
-        found = evaluate_static(wires_of(number), (number,), [(i,) for i in range(n_iterations)])
+        found = evaluate_static(
+            compute_wires(number), (number,), [(i,) for i in range(n_iterations)]
+        )
 
     jax.make_jaxpr(trace)(0)
     return None if found is None else np.asarray(found)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bellhop.circuits.backends.compiled.record.gate_sequence import GateRun
+from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence
 from bellhop.passes import CANCEL_INVERSES, MERGE_ROTATIONS
 from bellhop_mlir.dialects.gate import Gate
 
@@ -55,11 +55,11 @@ class AdjacentGate:
 
     Attributes:
         gate: the gate.
-        total: what it turns by, where it stands for several of which some are computed.
+        total_angle: what it turns by, where it stands for several of which some are computed.
     """
 
     gate: Gate
-    total: Angle | None = None
+    total_angle: Angle | None = None
 
     @property
     def wires(self) -> frozenset[int]:
@@ -69,36 +69,40 @@ class AdjacentGate:
     @property
     def constants(self) -> tuple[float, ...] | None:
         """The parameters in the order of their slots, where all are known."""
-        if self.total is not None or any(slot >= 0 for slot in self.gate.slots):
+        if self.total_angle is not None or any(slot >= 0 for slot in self.gate.slots):
             return None
         return tuple(float(self.gate.constants[-1 - slot]) for slot in self.gate.slots)
 
     @property
     def angle(self) -> Angle:
         """What a rotation turns by."""
-        if self.total is not None:
-            return self.total
+        if self.total_angle is not None:
+            return self.total_angle
         (slot,) = self.gate.slots
         if slot >= 0:
             return Angle(0.0, ((slot, self.gate.adjoint),))
         constant = float(self.gate.constants[-1 - slot])
         return Angle(-constant if self.gate.adjoint else constant)
 
-    def acts_as(self, other: "AdjacentGate") -> bool:
+    def is_same_kind(self, other: "AdjacentGate") -> bool:
         """Tell whether both are one kind of gate, on the same wires with the same controls."""
-        return _kind(self.gate) == _kind(other.gate)
+        return _find_kind(self.gate) == _find_kind(other.gate)
 
-    def undoes(self, other: "AdjacentGate") -> bool:
+    def is_inverse(self, other: "AdjacentGate") -> bool:
         """Tell whether a gate is known to be the inverse of another on the same wires."""
-        if self.constants is None or self.constants != other.constants or not self.acts_as(other):
+        if (
+            self.constants is None
+            or self.constants != other.constants
+            or not self.is_same_kind(other)
+        ):
             return False
         return self.gate.name in _SELF_INVERSE or self.gate.adjoint != other.gate.adjoint
 
-    def turns_with(self, other: "AdjacentGate") -> bool:
+    def is_same_rotation(self, other: "AdjacentGate") -> bool:
         """Tell whether both are rotations about the same axis of the same wires."""
-        return self.gate.name.partition(":")[0] in _ROTATIONS and self.acts_as(other)
+        return self.gate.name.partition(":")[0] in _ROTATIONS and self.is_same_kind(other)
 
-    def turned_by(self, angle: Angle) -> list["AdjacentGate"]:
+    def make_rotation(self, angle: Angle) -> list["AdjacentGate"]:
         """Return the rotation like this by an angle; no gate where that is zero."""
         if angle.slots:
             return [AdjacentGate(self.gate, angle)]
@@ -106,7 +110,7 @@ class AdjacentGate:
         return [AdjacentGate(gate)] if angle.constant != 0.0 else []
 
 
-def _kind(gate: Gate) -> tuple[object, ...]:
+def _find_kind(gate: Gate) -> tuple[object, ...]:
     name = gate.name.partition("@")[0]
     controls = frozenset(zip(gate.control_wires, gate.control_values, strict=True))
     name, _, word = name.partition(":")
@@ -123,44 +127,50 @@ def _kind(gate: Gate) -> tuple[object, ...]:
     return name, wires, controls
 
 
-def _cancel(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
-    return [] if later.undoes(earlier) else None
+def _cancel_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
+    return [] if later.is_inverse(earlier) else None
 
 
-def _merge(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
-    return later.turned_by(earlier.angle + later.angle) if later.turns_with(earlier) else None
+def _merge_pair(earlier: AdjacentGate, later: AdjacentGate) -> list[AdjacentGate] | None:
+    return (
+        later.make_rotation(earlier.angle + later.angle)
+        if later.is_same_rotation(earlier)
+        else None
+    )
 
 
 # What two gates that meet become: both stay (None), both go, or one stands for both.
-_MEETINGS = {CANCEL_INVERSES: _cancel, MERGE_ROTATIONS: _merge}
+_COMBINERS = {CANCEL_INVERSES: _cancel_pair, MERGE_ROTATIONS: _merge_pair}
 
 
-def merged(run: GateRun, passes: Sequence[str]) -> GateRun:
+def merge_gates(sequence: GateSequence, passes: Sequence[str]) -> GateSequence:
     """Return a run of gates in which those that meet are merged.
 
     Args:
-        run: the run; it stays as it is.
+        sequence: the run; it stays as it is.
         passes: what is asked for, in order.
     """
-    meetings = [_MEETINGS[name] for name in passes if name in _MEETINGS]
+    meetings = [_COMBINERS[name] for name in passes if name in _COMBINERS]
     if not meetings:
-        return run
-    gates = list(map(AdjacentGate, run.gates))
+        return sequence
+    gates = list(map(AdjacentGate, sequence.gates))
     for meet in meetings:
-        gates = _simplified(gates, meet)
-    if len(gates) == len(run.gates):
-        return run
-    result = run.without_gates()
+        gates = _combine_neighbors(gates, meet)
+    if len(gates) == len(sequence.gates):
+        return sequence
+    result = sequence.copy_empty()
     for gate in gates:
-        if gate.total is None:
-            result.copy(gate.gate, run)
+        if gate.total_angle is None:
+            result.copy_gate(gate.gate, sequence)
         else:
-            slot = gate.total.slots[0][0]
-            result.rotate(gate.gate, _value(gate.total, run), run.frequencies[slot])
+            slot = gate.total_angle.slots[0][0]
+            result.append_rotation(
+                gate.gate, _compute_angle(gate.total_angle, sequence), sequence.frequencies[slot]
+            )
     return result
 
 
-def _simplified(chain: Iterable[AdjacentGate], meet: Any) -> list[AdjacentGate]:
+def _combine_neighbors(chain: Iterable[AdjacentGate], combine: Any) -> list[AdjacentGate]:
     """Let each gate meet the one before it on its wires, where that is on the same wires.
 
     The gates that are left are in an order in which they act as before.
@@ -182,7 +192,7 @@ def _simplified(chain: Iterable[AdjacentGate], meet: Any) -> list[AdjacentGate]:
             earlier = kept[place] if place >= 0 else None
             result = None
             if earlier is not None and earlier.wires == gate.wires:
-                result = meet(earlier, gate)
+                result = combine(earlier, gate)
             if result is None:
                 for wire in gate.wires:
                     on_wire.setdefault(wire, []).append(len(kept))
@@ -195,9 +205,11 @@ def _simplified(chain: Iterable[AdjacentGate], meet: Any) -> list[AdjacentGate]:
     return [gate for gate in kept if gate is not None]
 
 
-def _value(total: Angle, run: GateRun) -> Any:
+def _compute_angle(total: Angle, sequence: GateSequence) -> Any:
     (first, is_negative), *others = total.slots
-    value = -run.value(first) if is_negative else run.value(first)
+    value = -sequence.get_param(first) if is_negative else sequence.get_param(first)
     for slot, is_negative in others:
-        value = value - run.value(slot) if is_negative else value + run.value(slot)
+        value = (
+            value - sequence.get_param(slot) if is_negative else value + sequence.get_param(slot)
+        )
     return value + total.constant if total.constant != 0.0 else value

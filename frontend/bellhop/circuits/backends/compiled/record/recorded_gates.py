@@ -36,15 +36,15 @@ import numpy as np
 
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CompiledState
-from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicCount
+from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicParams
 from bellhop.circuits.backends.compiled.record.gate_sequence import (
-    Derivative,
-    GateRun,
-    RepeatedRun,
+    DerivativeKind,
+    GateSequence,
+    RepeatedSequence,
     as_numbers,
 )
-from bellhop.circuits.backends.compiled.record.loop_precompute import Use
-from bellhop.circuits.backends.compiled.record.merging import merged
+from bellhop.circuits.backends.compiled.record.loop_precompute import BlockConsumer
+from bellhop.circuits.backends.compiled.record.merging import merge_gates
 from bellhop.circuits.gates.nonunitary import may_change_norm
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
 from bellhop.circuits.ir.precision import real_type
@@ -57,19 +57,19 @@ class GateState(NamedTuple):
     Attributes:
         handle: of the state.
         offset: of the next parameter in the vector of all.
-        counted: the dynamic-count parameters so far; None where nothing counts them.
+        dynamic_params: the dynamic-count parameters so far; None where nothing counts them.
     """
 
     handle: Any
     offset: Any
-    counted: Any
+    dynamic_params: Any
 
-    def or_count(self, count: DynamicCount) -> "GateState":
+    def ensure_dynamic_params(self, count: DynamicParams) -> "GateState":
         """Return it with a count in any case."""
-        return self._replace(counted=self.counted or count)
+        return self._replace(dynamic_params=self.dynamic_params or count)
 
 
-class RecordedGates:
+class GateRecorder:
     """The gates of a circuit so far: those that are bound, and the run that is pending.
 
     Args:
@@ -94,7 +94,9 @@ class RecordedGates:
         self.passes = passes
         self.session = handle
         self._keeps_matrices = keeps_matrices
-        self._now = self._start = GateState(handle, jnp.int32(0), DynamicCount.first())
+        self._state = self._start_state = GateState(
+            handle, jnp.int32(0), DynamicParams.make_empty()
+        )
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
         self.amplitudes: Any = jnp.zeros(0, real_type())
@@ -105,40 +107,43 @@ class RecordedGates:
         self.dynamic_frequencies = NO_FREQUENCIES
         self.may_change_norm = False
         self.is_fresh = True
-        self.pending: GateRun | RepeatedRun | None = None
+        self.pending: GateSequence | RepeatedSequence | None = None
 
     @property
     def perturbation(self) -> Any:
         """That of dynamic-count parameters; None where there are none."""
-        return self.count.perturbation if self.has_dynamic_count else None
+        return self.dynamic_params.perturbation if self.has_dynamic_count else None
 
     @property
-    def count(self) -> DynamicCount:
+    def dynamic_params(self) -> DynamicParams:
         """The dynamic-count parameters so far."""
-        return self._now.counted
+        return self._state.dynamic_params
 
     @property
-    def merges_boundaries(self) -> bool:
+    def should_merge_boundaries(self) -> bool:
         """Whether gates are merged where the iterations of a loop meet."""
         return MERGE_LOOP_BOUNDARIES in self.passes
 
-    def add(self, run: GateRun) -> None:
+    def add_sequence(self, sequence: GateSequence) -> None:
         """Let gates join the pending run, or be pending behind it."""
-        if not run.gates:
+        if not sequence.gates:
             return
-        if isinstance(self.pending, GateRun) and self.pending.derivative is run.derivative:
-            self.pending.extend(run)
+        if (
+            isinstance(self.pending, GateSequence)
+            and self.pending.derivative is sequence.derivative
+        ):
+            self.pending.extend(sequence)
         else:
-            self.wait(run)
+            self.set_pending(sequence)
 
-    def wait(self, run: GateRun | RepeatedRun) -> None:
+    def set_pending(self, sequence: GateSequence | RepeatedSequence) -> None:
         """Bind the pending run of gates, and make this one the pending one."""
         self.is_fresh = False
         self._bind_pending()
-        self.pending = run
+        self.pending = sequence
 
     @contextmanager
-    def held_back(self) -> Iterator[None]:
+    def hide_pending(self) -> Iterator[None]:
         """Keep the pending gates out of what is traced inside."""
         before, self.pending = self.pending, None
         try:
@@ -146,63 +151,75 @@ class RecordedGates:
         finally:
             self.pending = before
 
-    def only_run(self) -> RepeatedRun | None:
+    def get_only_sequence(self) -> RepeatedSequence | None:
         """Return what was traced of a part, if that is one run of gates, repeated or not."""
         run = self.pending
-        if run is None or self._now is not self._start:
+        if run is None or self._state is not self._start_state:
             return None
-        return run if isinstance(run, RepeatedRun) else RepeatedRun.once(merged(run, self.passes))
+        return (
+            run
+            if isinstance(run, RepeatedSequence)
+            else RepeatedSequence.from_sequence(merge_gates(run, self.passes))
+        )
 
     def bound_state(self) -> CompiledState:
         """Bind the pending gates, and return the state after them."""
-        return CompiledState(self.bound().handle)
+        return CompiledState(self.flush().handle)
 
-    def bound(self) -> GateState:
+    def flush(self) -> GateState:
         """Bind the pending gates; return what all have changed."""
         self._bind_pending()
-        return self._now
+        return self._state
 
-    def carried(self) -> GateState:
+    def flush_carry(self) -> GateState:
         """Bind the pending gates; return what a loop or conditional carries."""
-        now = self.bound()
-        return now if self.has_dynamic_count else now._replace(counted=None)
+        now = self.flush()
+        return now if self.has_dynamic_count else now._replace(dynamic_params=None)
 
-    def unread(self) -> GateState:
+    def peek_carry(self) -> GateState:
         """Return what all bound gates have changed, for what hands it on and does not read it."""
-        return self._now._replace(counted=None)
+        return self._state._replace(dynamic_params=None)
 
     def resume(self, state: GateState) -> None:
         """Go on after a part of the circuit that has changed this."""
-        self._now = state.or_count(self.count)
+        self._state = state.ensure_dynamic_params(self.dynamic_params)
 
-    def go_on(self, handle: Handle, count: DynamicCount | None = None) -> None:
+    def replace_handle(self, handle: Handle, count: DynamicParams | None = None) -> None:
         """Go on after something else that has changed the state, and counts."""
-        self._now = self._now._replace(handle=handle, counted=count or self.count)
+        self._state = self._state._replace(
+            handle=handle, dynamic_params=count or self.dynamic_params
+        )
 
-    def take(self, params: Any, frequencies: np.ndarray) -> None:
+    def append_params(self, params: Any, frequencies: np.ndarray) -> None:
         """Append the parameters of gates that are bound to those of the circuit."""
         self._params.append(params)
         self._frequencies.append(frequencies)
 
-    def params_vector(self) -> Any:
+    def stack_params(self) -> Any:
         """Return all parameters so far."""
         return jnp.concatenate([jnp.zeros(0, real_type()), *self._params])
 
-    def frequencies_vector(self) -> np.ndarray:
+    def stack_frequencies(self) -> np.ndarray:
         """Return the bits of the frequencies of each."""
         return np.concatenate([np.zeros(0, np.uint8), *self._frequencies])
 
     @contextmanager
-    def part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
+    def trace_part(self, state: GateState, *, is_dynamic_count: bool = False) -> Iterator[None]:
         """Trace a loop's body or a branch as a jaxpr of its own.
 
         Args:
             state: at its beginning, inputs of that jaxpr.
             is_dynamic_count: whether the parameters in it are dynamic-count ones.
         """
-        outer = self._now, self._start, self._params, self._frequencies, self.is_dynamic_count
+        outer = (
+            self._state,
+            self._start_state,
+            self._params,
+            self._frequencies,
+            self.is_dynamic_count,
+        )
         assert self.pending is None
-        self._now = self._start = state
+        self._state = self._start_state = state
         self._params, self._frequencies = [], []
         self.is_dynamic_count |= is_dynamic_count
         # A state preparation in it is not the first operation of the circuit.
@@ -211,12 +228,18 @@ class RecordedGates:
             yield
         finally:
             self.pending = None
-            self._now, self._start, self._params, self._frequencies, self.is_dynamic_count = outer
+            (
+                self._state,
+                self._start_state,
+                self._params,
+                self._frequencies,
+                self.is_dynamic_count,
+            ) = outer
 
-    def in_blocks(self, repeated: RepeatedRun) -> tuple[Use, Any]:
+    def make_block_consumer(self, repeated: RepeatedSequence) -> tuple[BlockConsumer, Any]:
         """Return a function that applies the gates of a block of iterations, and its first state.
 
-        Both are for ``use_iterations``.
+        Both are for ``consume_iterations``.
 
         Args:
             repeated: the gates of one iteration.
@@ -224,43 +247,49 @@ class RecordedGates:
 
         def apply(state: GateState, inputs: Any, n_iterations: int | Operand) -> Any:
             params, wires = map(jnp.ravel, inputs)
-            with self.part(state, is_dynamic_count=True):
-                self.bind(repeated.run, params, wires, n_iterations * repeated.n_iterations)
-                return self.carried()
+            with self.trace_part(state, is_dynamic_count=True):
+                self.bind_sequence(
+                    repeated.sequence, params, wires, n_iterations * repeated.n_iterations
+                )
+                return self.flush_carry()
 
-        return apply, self.carried()
+        return apply, self.flush_carry()
 
     def _bind_pending(self) -> None:
         run, self.pending = self.pending, None
         if run is None:
             return
-        if isinstance(run, RepeatedRun):
-            self.bind(run.run, run.params, run.wires, run.n_iterations)
+        if isinstance(run, RepeatedSequence):
+            self.bind_sequence(run.sequence, run.params, run.wires, run.n_iterations)
             return
-        run = merged(run, self.passes)
+        run = merge_gates(run, self.passes)
         if run.gates:
-            self.bind(run, run.params_vector(), run.wires_vector())
+            self.bind_sequence(run, run.stack_params(), run.stack_wires())
 
-    def bind(
-        self, run: GateRun, params: Any, wires: Any, n_iterations: int | Operand | None = None
+    def bind_sequence(
+        self,
+        sequence: GateSequence,
+        params: Any,
+        wires: Any,
+        n_iterations: int | Operand | None = None,
     ) -> None:
         """Bind a run of gates behind those that are bound.
 
         Args:
-            run: the gates.
+            sequence: the gates.
             params: their parameters.
             wires: those that the program computes.
             n_iterations: how often they are repeated, in a loop.
         """
-        obstacle = _obstacle(run)
-        self.may_change_norm |= may_change_norm(run.gates, if_computed=self._keeps_matrices)
-        is_prepared = run.derivative is Derivative.BY_AMPLITUDES
+        obstacle = _find_obstacle(sequence)
+        self.may_change_norm |= may_change_norm(sequence.gates, if_traced=self._keeps_matrices)
+        is_prepared = sequence.derivative is DerivativeKind.BY_AMPLITUDES
         if is_prepared:
-            self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(run.frequencies)
+            self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(sequence.frequencies)
         is_counted = not obstacle and not is_prepared
-        offset = self.count.number if self.is_dynamic_count else self._now.offset
-        state = CompiledState(self._now.handle).apply_gates(
-            run.gates,
+        offset = self.dynamic_params.next_index if self.is_dynamic_count else self._state.offset
+        state = CompiledState(self._state.handle).apply_gates(
+            sequence.gates,
             params,
             offset if is_counted else None,
             wires,
@@ -268,24 +297,28 @@ class RecordedGates:
             obstacle=obstacle,
             is_preparation=is_prepared,
         )
-        self._now = self._now._replace(handle=state.handle)
-        if not run.n_params or not is_counted:
+        self._state = self._state._replace(handle=state.handle)
+        if not sequence.n_params or not is_counted:
             return
-        n = run.n_params if n_iterations is None else n_iterations * run.n_params
+        n = sequence.n_params if n_iterations is None else n_iterations * sequence.n_params
         if self.is_dynamic_count:
-            self._now = self._now._replace(counted=self.count.add(self.session, params, n))
-            self.dynamic_frequencies |= functools.reduce(operator.or_, run.frequencies)
+            self._state = self._state._replace(
+                dynamic_params=self.dynamic_params.add_params(self.session, params, n)
+            )
+            self.dynamic_frequencies |= functools.reduce(operator.or_, sequence.frequencies)
             return
-        self._now = self._now._replace(offset=self._now.offset + jnp.int32(n))
-        frequencies = np.asarray(run.frequencies, np.uint8)
-        self.take(params, np.tile(frequencies, 1 if n_iterations is None else n_iterations))
+        self._state = self._state._replace(offset=self._state.offset + jnp.int32(n))
+        frequencies = np.asarray(sequence.frequencies, np.uint8)
+        self.append_params(
+            params, np.tile(frequencies, 1 if n_iterations is None else n_iterations)
+        )
 
 
-def _obstacle(run: GateRun) -> str:
+def _find_obstacle(sequence: GateSequence) -> str:
     """Return why gates cannot be differentiated by their parameters; empty if they can."""
-    if run.derivative is not Derivative.NONE:
+    if sequence.derivative is not DerivativeKind.NONE:
         return ""
-    names = ", ".join(dict.fromkeys(gate.name for gate in run.gates if gate.slots))
+    names = ", ".join(dict.fromkeys(gate.name for gate in sequence.gates if gate.slots))
     return (
         f"the parameters of {names} are differentiated, which the adjoint method cannot "
         "do, nor parameter shifts. Use gates with angles, diff_method='finite-diff', or "
