@@ -81,7 +81,7 @@ test-rest: $(VENV)/.installed-dev
 OPTIONAL := build/optional
 test-optional:
 	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.installed-dev
-	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH) stim quimb cloudpickle \
+	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH) stim quimb cloudpickle numba \
 	  "$$(echo $(WHEEL)/*.whl)[kokkos]"
 	$(OPTIONAL)/bin/python -m pip install --quiet --no-deps pennylane-qrack-cpu pyqrack-cpu
 	BELLHOP_TESTS_HAVE_ALL=1 $(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) test-needs

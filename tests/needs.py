@@ -109,6 +109,7 @@ QRACK = Installed("Qrack", "pip install pennylane-qrack-cpu pyqrack-cpu", "penny
 STIM = Installed("stim", "pip install stim", "stim")
 QUIMB = Installed("quimb", "pip install quimb", "quimb")
 CLOUDPICKLE = Installed("cloudpickle", "pip install cloudpickle", "cloudpickle")
+NUMBA = Installed("Numba", "pip install numba", "numba")
 GRAPHVIZ = Installed("Graphviz", "apt-get install graphviz", program="dot")
 LIBTPU = Installed("libtpu", "make test-tpu", "libtpu")
 COMPILER = Installed("a C++ compiler", "apt-get install g++", program="c++")

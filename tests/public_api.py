@@ -5,15 +5,15 @@ import types
 from typing import Any
 
 import bellhop
-from bellhop.callbacks.native_callback import NativeCallback
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.drawing.draw import Drawing
 from bellhop.frameworks.call_torch import TorchFunction
+from bellhop.native.native_callback import NativeCallback
 from bellhop.profiling.profile import Profile, Row
 
 # Classes without a name of their own in ``bellhop``: users get objects of them.
 RETURNED = {
-    "bellhop.callbacks.native_callback.NativeCallback": NativeCallback,
+    "bellhop.native.native_callback.NativeCallback": NativeCallback,
     "bellhop.callbacks.pure_callback.PureCallback": PureCallback,
     "bellhop.drawing.draw.Drawing": Drawing,
     "bellhop.frameworks.call_torch.TorchFunction": TorchFunction,

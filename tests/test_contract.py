@@ -161,7 +161,7 @@ def _matches(values: list[str], declared: list[str]) -> bool:
 def _fits(value: str, form: str) -> bool:
     if form == "any":
         return True
-    match = re.fullmatch(r"(\w+)\[(.*)\]", form)
+    match = re.fullmatch(r"([\w|]+)\[(.*)\]", form)
     assert match, f"the contract has the type '{form}'"
     dimensions = [part.strip() for part in match[2].split(",") if part.strip()]
     pattern = "".join(
@@ -172,7 +172,8 @@ def _fits(value: str, form: str) -> bool:
         else r"\d+x"
         for dimension in dimensions
     )
-    return re.fullmatch(rf"tensor<{pattern}{match[1]}>", value) is not None
+    elements = match[1].replace("c128", "complex<f64>").replace("c64", "complex<f32>")
+    return re.fullmatch(rf"tensor<{pattern}({elements})>", value) is not None
 
 
 def test_runtime_registers_exactly_the_targets_of_the_contract() -> None:

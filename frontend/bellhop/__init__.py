@@ -28,14 +28,10 @@ from bellhop import debug, host_callback, passes  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
 from bellhop.base.declared_types import infer  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
-from bellhop.callbacks.assertion import debug_assert  # noqa: E402
-from bellhop.callbacks.barrier import barrier_wait, tap_queue_limit  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402
 from bellhop.callbacks.io_callback import io_callback  # noqa: E402
-from bellhop.callbacks.native_callback import native_callback  # noqa: E402
 from bellhop.callbacks.pure_callback import pure_callback  # noqa: E402
-from bellhop.callbacks.tap import tap  # noqa: E402
 from bellhop.compiled.loaded_function import load  # noqa: E402
 from bellhop.compiled.qjit import QJIT, qjit  # noqa: E402
 from bellhop.compiler import regions  # noqa: E402, F401
@@ -56,6 +52,10 @@ from bellhop.frameworks.call_torch import call_torch  # noqa: E402
 from bellhop.frameworks.to_torch import to_torch  # noqa: E402
 from bellhop.measure import measure  # noqa: E402
 from bellhop.mitigate import mitigate_with_zne  # noqa: E402
+from bellhop.native.native_callback import native_callback  # noqa: E402
+from bellhop.observers.assertion import debug_assert  # noqa: E402
+from bellhop.observers.barrier import barrier_wait, tap_queue_limit  # noqa: E402
+from bellhop.observers.tap import tap  # noqa: E402
 from bellhop.ops import adjoint, ctrl  # noqa: E402
 from bellhop.passes import pipeline  # noqa: E402
 from bellhop.profiling.profile import profile  # noqa: E402

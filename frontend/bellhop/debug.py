@@ -8,12 +8,12 @@ from typing import Any
 
 from bellhop.callbacks.callback import callback
 from bellhop.callbacks.check_transpose import check_transpose
-from bellhop.callbacks.cotangent import cotangent
-from bellhop.callbacks.print import print, print_memref
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.compile_timing import record_stages
 from bellhop.compiler.optimize import LOWERED
 from bellhop.errors import CompileError
+from bellhop.observers.cotangent import cotangent
+from bellhop.observers.print import print, print_memref
 from bellhop.profiling.watchdog import waiting, watchdog
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
 

@@ -22,11 +22,11 @@ import numpy as np
 
 from bellhop.base.declared_types import ResultTypeError, array_type
 from bellhop.base.source import definition_site, function_name
-from bellhop.callbacks import barrier
 from bellhop.callbacks.callback_type import CallbackType, ordered_effect
-from bellhop.callbacks.tap_type import Tap
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.errors import CallbackException
+from bellhop.observers import barrier
+from bellhop.observers.tap_type import Tap
 from bellhop_runtime import wait_for_taps
 
 __all__ = [

@@ -25,6 +25,8 @@ from bellhop_mlir.parser_limits import verify_text
 # Bytes of one value, and operations after every call is inlined: no machine has room for more.
 _LARGEST_VALUE = 2**48
 _MOST_OPERATIONS = 2**24
+# Functions in a chain of calls, through which MLIR and XLA recurse; programs have dozens.
+_DEEPEST_CALLS = 400
 
 # What JAX says about shardings, and XLA believes; a program runs on one device.
 _SHARDING = ("sdy.", "mhlo.sharding")
@@ -159,14 +161,18 @@ def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
 
 
 def _verify_calls(module: ir.Module) -> None:
-    """Refuse calls that go in circles, and those that are too many when all are inlined."""
+    """Refuse recursive calls, calls that nest too deep, and too many when all are inlined."""
     by_name = find_functions(module)
     for name, function in by_name.items():
         if not len(function.regions[0].blocks):
             raise VerificationError(f"the function @{name} has no body")
     graph = build_call_graph(module)
     sizes: dict[str, int] = {}
+    depths: dict[str, int] = {}
     for name in _sort_callees_first(graph):
+        depths[name] = 1 + max((depths[callee] for callee in graph[name]), default=0)
+        if depths[name] > _DEEPEST_CALLS:
+            raise VerificationError(f"its calls are nested deeper than {_DEEPEST_CALLS}")
         ops = list_operations(by_name[name])
         sizes[name] = len(ops) + sum(
             sizes.get(callee, 0) for op in ops for callee in iterate_references(op)

@@ -1,5 +1,4 @@
-// arrays/large_memory.cc: advice to the kernel and to the allocator, where
-// there is a way to give it.
+// arrays/large_memory.cc: allocate and copy large arrays with few page faults.
 #include "arrays/large_memory.h"
 
 #include <cstdint>
@@ -25,7 +24,7 @@ void prefer_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t by
   const auto data = reinterpret_cast<uintptr_t>(memory);
   const uintptr_t begin = (data + page - 1) & ~(page - 1);
   const uintptr_t end = (data + bytes) & ~(page - 1);
-  // Advice only: a kernel without huge pages says no, and nothing is lost.
+  // A kernel without huge pages rejects the advice, which is harmless.
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }
@@ -40,7 +39,8 @@ void* allocate_aligned(size_t bytes) {
 
 void copy_bytes(void* to, const void* from, size_t bytes) {
 #ifdef __SSE2__
-  // Two arrays of this size fill the caches: what is written last is not read soon.
+  // Two arrays of this size fill the caches, so cached writes would be evicted before
+  // they are read.
   constexpr size_t kStreamed = size_t{8} << 20;
   if (bytes >= kStreamed) {
     auto* out = static_cast<char*>(to);
@@ -65,8 +65,8 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  // Its threshold follows the largest block that was freed, up to 32 MB with what it
-  // adds to a block. The memory is never touched.
+  // glibc's threshold follows the size of the largest block that was freed, up to 32 MB
+  // with the block's header. The memory is never touched.
   constexpr size_t kLargestFollowed = (size_t{32} << 20) - (size_t{64} << 10);
   void* volatile block = std::malloc(kLargestFollowed);
   std::free(block);

@@ -1,4 +1,4 @@
-// arrays/numpy_arrays.cc: XLA buffers as NumPy arrays, and results back.
+// arrays/numpy_arrays.cc: convert XLA buffers to NumPy arrays, and NumPy results back.
 #include "arrays/numpy_arrays.h"
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
@@ -25,11 +25,11 @@ PyArray_Descr* descriptor(int xla_dtype) {
   return xla_dtype >= 0 && xla_dtype < kElementTypes ? descriptors[xla_dtype] : nullptr;
 }
 
-// XLA_FFI_DataType.
+// Values of XLA_FFI_DataType.
 enum NarrowType { kS4 = 21, kU4 = 22, kS2 = 26, kU2 = 27, kF4E2M1FN = 32 };
 
-// The width of an element that is narrower than a byte, else 8.
-int bits_of(int xla_dtype) {
+// Returns the bits of a narrow element type, and 8 for all other types.
+int element_bits(int xla_dtype) {
   switch (xla_dtype) {
     case kS4:
     case kU4:
@@ -44,11 +44,12 @@ int bits_of(int xla_dtype) {
 }
 
 bool is_narrow_integer(int xla_dtype) {
-  return bits_of(xla_dtype) < 8 && xla_dtype != kF4E2M1FN;
+  return element_bits(xla_dtype) < 8 && xla_dtype != kF4E2M1FN;
 }
 
+// Copies packed narrow elements to an array with one byte each.
 void unpack(const BufferView& buffer, void* elements) {
-  const int bits = bits_of(buffer.dtype);
+  const int bits = element_bits(buffer.dtype);
   const auto* packed = static_cast<const uint8_t*>(buffer.data);
   auto* out = static_cast<uint8_t*>(elements);
   const size_t count = size_bytes(buffer);
@@ -57,8 +58,9 @@ void unpack(const BufferView& buffer, void* elements) {
   }
 }
 
+// Copies narrow elements with one byte each into a packed buffer.
 void pack(const uint8_t* elements, const BufferView& buffer) {
-  const int bits = bits_of(buffer.dtype);
+  const int bits = element_bits(buffer.dtype);
   auto* packed = static_cast<uint8_t*>(buffer.data);
   const size_t count = size_bytes(buffer);
   std::memset(packed, 0, (count * bits + 7) / 8);
@@ -68,8 +70,8 @@ void pack(const uint8_t* elements, const BufferView& buffer) {
   }
 }
 
-// Fills the memory of an array, which has the buffer's type.
-void copy_out(const BufferView& buffer, void* elements) {
+// Copies a buffer to the memory of an array of its type, unpacking narrow elements.
+void copy_to_array(const BufferView& buffer, void* elements) {
   if (is_packed(buffer)) {
     unpack(buffer, elements);
   } else if (const size_t bytes = size_bytes(buffer); bytes != 0) {
@@ -77,15 +79,18 @@ void copy_out(const BufferView& buffer, void* elements) {
   }
 }
 
-// From here on an array has memory that JAX need not copy, which NumPy's is by chance.
+// Larger arrays get aligned memory, which JAX can use without a copy; NumPy's memory is
+// aligned only by chance.
 constexpr size_t kAlignedFromBytes = 4096;
 
-// In memory of NumPy's, or in that at `data`.
+// Makes an array in new memory if `data` is null, and otherwise a writable view of
+// `data`. New reference; null with a Python error set.
 PyObject* new_array(const BufferView& buffer, void* data) {
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
   PyArray_Descr* descr = descriptor(buffer.dtype);
   if (descr == nullptr) {
-    PyErr_Format(PyExc_TypeError, "XLA element type %d has no NumPy dtype",
+    PyErr_Format(PyExc_TypeError,
+                 "XLA element type %d is not supported: there is no NumPy dtype",
                  buffer.dtype);
     return nullptr;
   }
@@ -96,6 +101,7 @@ PyObject* new_array(const BufferView& buffer, void* data) {
       data, data == nullptr ? 0 : NPY_ARRAY_CARRAY, nullptr);
 }
 
+// Makes an uninitialised array in aligned memory, which the array owns.
 PyObject* new_aligned_array(const BufferView& buffer) {
   void* memory = allocate_aligned(size_bytes(buffer));
   if (memory == nullptr) return PyErr_NoMemory();
@@ -116,20 +122,21 @@ PyObject* new_aligned_array(const BufferView& buffer) {
   return array;
 }
 
-// Memory of its own, that holds anything.
-PyObject* array_like(const BufferView& buffer) {
+// Makes an uninitialised array with the buffer's shape and type, in new memory.
+PyObject* allocate_array(const BufferView& buffer) {
   return size_bytes(buffer) <= kAlignedFromBytes ? new_array(buffer, nullptr)
                                                  : new_aligned_array(buffer);
 }
 
-bool same_shape(PyArrayObject* array, const BufferView& buffer) {
+bool has_same_shape(PyArrayObject* array, const BufferView& buffer) {
   return PyArray_NDIM(array) == buffer.rank &&
          std::equal(buffer.dims, buffer.dims + buffer.rank, PyArray_DIMS(array));
 }
 
-// ml_dtypes lets integers wrap that NumPy would refuse.
+// Returns whether a Python integer is out of range for a narrow type. NumPy raises for
+// its own types, but integers of ml_dtypes wrap around.
 bool is_out_of_bounds(PyObject* value, int xla_dtype) {
-  const long width = long{1} << bits_of(xla_dtype);
+  const long width = long{1} << element_bits(xla_dtype);
   const bool is_signed = xla_dtype == kS4 || xla_dtype == kS2;
   int overflow = 0;
   const long number = PyLong_AsLongAndOverflow(value, &overflow);
@@ -137,20 +144,22 @@ bool is_out_of_bounds(PyObject* value, int xla_dtype) {
          number >= (is_signed ? width / 2 : width);
 }
 
+// Returns whether a finite number becomes infinite in a floating-point type. Returns
+// true for a finite number of an ml_dtypes type, whose bounds are not known here.
 bool rounds_to_infinity(double number, int type_num) {
-  // Half of the last step above the largest number.
+  // Half a unit in the last place above the largest float16.
   constexpr double kHalfBound = 65520;
   if (type_num == NPY_DOUBLE || !std::isfinite(number)) return false;
   if (type_num == NPY_FLOAT) return !std::isfinite(static_cast<float>(number));
-  // Of the types of ml_dtypes, each has a bound of its own.
+  // Each type of ml_dtypes has its own bound.
   return type_num != NPY_HALF || std::abs(number) >= kHalfBound;
 }
 
-// Whether an inexact type may lack a finite number.
+// Returns whether a Python number may overflow in a floating-point or complex type.
 bool may_overflow(PyObject* value, int type_num) {
   const Py_complex number = PyComplex_AsCComplex(value);
   if (PyErr_Occurred() != nullptr) {
-    // An integer beyond the numbers of double precision.
+    // The number is an integer that exceeds double precision.
     PyErr_Clear();
     return true;
   }
@@ -160,7 +169,8 @@ bool may_overflow(PyObject* value, int type_num) {
   return rounds_to_infinity(number.real, part) || rounds_to_infinity(number.imag, part);
 }
 
-// Python scalars are weakly typed: they take any dtype of their own kind or wider.
+// Stores a Python scalar, which is weakly typed: it fits any dtype of the same or a
+// wider kind. Returns as store_exact does.
 int store_python_scalar(PyObject* value, const BufferView& buffer,
                         PyArray_Descr* descr) {
   const bool is_inexact = descr->kind == 'f' || descr->kind == 'c' ||
@@ -175,7 +185,7 @@ int store_python_scalar(PyObject* value, const BufferView& buffer,
     *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);
     return 1;
   }
-  // The callback's Python side says what does not fit, and whose it is.
+  // On overflow the callback's Python side raises an error that names the callback.
   const bool is_too_large = is_inexact ? may_overflow(value, descr->type_num)
                                        : is_narrow_integer(buffer.dtype) &&
                                              is_out_of_bounds(value, buffer.dtype);
@@ -199,16 +209,18 @@ void set_dtype(int xla_dtype, PyObject* descr) {
   descriptors[xla_dtype] = reinterpret_cast<PyArray_Descr*>(descr);
 }
 
-PyObject* dtype_of(int xla_dtype) {
+PyObject* numpy_dtype(int xla_dtype) {
   return reinterpret_cast<PyObject*>(descriptor(xla_dtype));
 }
 
 bool is_array(PyObject* value) { return PyArray_Check(value); }
 
-bool buffer_of(PyObject* array, BufferView* buffer) {
+bool get_buffer_view(PyObject* array, BufferView* buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   if (!PyArray_Check(array) || !PyArray_IS_C_CONTIGUOUS(typed)) {
-    PyErr_SetString(PyExc_TypeError, "expected a C-contiguous array");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "expected a C-contiguous NumPy array, got another object or memory layout");
     return false;
   }
   const auto found = std::find_if(
@@ -216,7 +228,8 @@ bool buffer_of(PyObject* array, BufferView* buffer) {
         return descr != nullptr && PyArray_EquivTypes(descr, PyArray_DESCR(typed));
       });
   if (found == std::end(descriptors)) {
-    PyErr_Format(PyExc_TypeError, "XLA has no element type for the dtype %R",
+    PyErr_Format(PyExc_TypeError,
+                 "dtype %R is not supported: XLA has no such element type",
                  PyArray_DESCR(typed));
     return false;
   }
@@ -236,23 +249,23 @@ size_t size_bytes(const BufferView& buffer) {
 
 size_t memory_bytes(const BufferView& buffer) {
   const size_t bytes = size_bytes(buffer);
-  return is_packed(buffer) ? (bytes * bits_of(buffer.dtype) + 7) / 8 : bytes;
+  return is_packed(buffer) ? (bytes * element_bits(buffer.dtype) + 7) / 8 : bytes;
 }
 
 bool is_packed(const BufferView& buffer) {
-  return buffer.shares_bytes && bits_of(buffer.dtype) < 8;
+  return buffer.shares_bytes && element_bits(buffer.dtype) < 8;
 }
 
-PyObject* zeros_like(const BufferView& buffer) {
-  PyObject* array = array_like(buffer);
+PyObject* make_zeros(const BufferView& buffer) {
+  PyObject* array = allocate_array(buffer);
   if (array == nullptr) return nullptr;
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   std::memset(PyArray_DATA(typed), 0, size_bytes(buffer));
   return array;
 }
 
-PyObject* array_view(const BufferView& buffer, bool writable) {
-  // NumPy allocates for null, and XLA gives null for empty buffers.
+PyObject* make_array_view(const BufferView& buffer, bool writable) {
+  // XLA passes null for empty buffers, for which NumPy would allocate memory.
   static char empty[16];
   PyObject* array = new_array(buffer, buffer.data == nullptr ? empty : buffer.data);
   if (array != nullptr && !writable) {
@@ -261,17 +274,17 @@ PyObject* array_view(const BufferView& buffer, bool writable) {
   return array;
 }
 
-bool is_view_of(PyObject* array, const BufferView& buffer) {
+bool is_intact_view(PyObject* array, const BufferView& buffer) {
   auto* view = reinterpret_cast<PyArrayObject*>(array);
-  return PyArray_DESCR(view) == descriptor(buffer.dtype) && same_shape(view, buffer) &&
-         PyArray_IS_C_CONTIGUOUS(view);
+  return PyArray_DESCR(view) == descriptor(buffer.dtype) &&
+         has_same_shape(view, buffer) && PyArray_IS_C_CONTIGUOUS(view);
 }
 
-PyObject* array_copy(const BufferView& buffer) {
-  PyObject* array = array_like(buffer);
+PyObject* make_array_copy(const BufferView& buffer) {
+  PyObject* array = allocate_array(buffer);
   if (array == nullptr) return nullptr;
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
-  copy_out(buffer, PyArray_DATA(typed));
+  copy_to_array(buffer, PyArray_DATA(typed));
   PyArray_CLEARFLAGS(typed, NPY_ARRAY_WRITEABLE);
   return array;
 }
@@ -283,14 +296,14 @@ void set_writable(PyObject* array) {
 bool refill(PyObject* array, const BufferView& buffer) {
   auto* typed = reinterpret_cast<PyArrayObject*>(array);
   const auto* fields = reinterpret_cast<const PyArrayObject_fields*>(array);
-  constexpr int kAsMade = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
+  constexpr int kFlagsOfCopy = NPY_ARRAY_OWNDATA | NPY_ARRAY_C_CONTIGUOUS;
   if (!is_sole_reference(array) || fields->weakreflist != nullptr ||
       fields->descr != descriptor(buffer.dtype) ||
-      (fields->flags & (kAsMade | NPY_ARRAY_WRITEABLE)) != kAsMade ||
-      !same_shape(typed, buffer)) {
+      (fields->flags & (kFlagsOfCopy | NPY_ARRAY_WRITEABLE)) != kFlagsOfCopy ||
+      !has_same_shape(typed, buffer)) {
     return false;
   }
-  copy_out(buffer, fields->data);
+  copy_to_array(buffer, fields->data);
   return true;
 }
 
@@ -304,12 +317,12 @@ int store_exact(PyObject* value, const BufferView& buffer) {
     if (status == 1) pack(elements.data(), buffer);
     return status;
   }
-  // What a subclass means, such as a mask, the callback's Python side knows.
+  // A subclass such as a masked array is handled by the callback's Python side.
   if (PyArray_CheckExact(value)) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
-    if (!same_shape(array, buffer)) return 0;
+    if (!has_same_shape(array, buffer)) return 0;
     PyArray_Descr* observed = PyArray_DESCR(array);
-    // In any byte order: the type number leaves it out.
+    // Type numbers are equal for all byte orders.
     if (observed != descr &&
         !PyArray_EquivTypenums(observed->type_num, descr->type_num)) {
       return 0;
@@ -320,15 +333,16 @@ int store_exact(PyObject* value, const BufferView& buffer) {
       }
       return 1;
     }
-    // Any memory order: NumPy copies into a view of the buffer, which nobody sees.
-    PyObject* target = array_view(buffer, /*writable=*/true);
+    // The array may have any memory order: NumPy copies it into a temporary view of the
+    // buffer.
+    PyObject* target = make_array_view(buffer, /*writable=*/true);
     if (target == nullptr) return -1;
     const int status =
         PyArray_CopyInto(reinterpret_cast<PyArrayObject*>(target), array);
     Py_DECREF(target);
     return status == 0 ? 1 : -1;
   }
-  // What most scalar functions return, ahead of NumPy's own way of asking.
+  // A fast path for NumPy's float64 scalar, which most functions of scalars return.
   if (Py_TYPE(value) == &PyDoubleArrType_Type && descr->type_num == NPY_DOUBLE &&
       buffer.rank == 0) {
     *static_cast<double*>(buffer.data) = PyFloat_AS_DOUBLE(value);

@@ -1,5 +1,6 @@
-// arrays/numpy_arrays.h: XLA buffers as NumPy arrays, and NumPy results back into
-// them.
+// arrays/numpy_arrays.h: convert XLA buffers to NumPy arrays, and NumPy results back.
+//
+// All functions need the GIL.
 #pragma once
 
 #include <Python.h>
@@ -11,53 +12,63 @@
 
 namespace bellhop {
 
-// Imports NumPy. Called once, with the GIL held. False with a Python error set.
+// Imports NumPy's C API. Called once. Returns false with a Python error set.
 bool init_numpy();
 
-// Names the NumPy dtype of an XLA element type; called while the module loads.
+// Sets the NumPy dtype of an XLA element type. Called while the module loads.
 void set_dtype(int xla_dtype, PyObject* descr);
 
-// Null for an element type without a NumPy dtype.
-PyObject* dtype_of(int xla_dtype);
+// Returns the NumPy dtype of an XLA element type (borrowed reference), or null if it
+// has none.
+PyObject* numpy_dtype(int xla_dtype);
 
+// Returns whether a Python object is a NumPy array.
 bool is_array(PyObject* value);
 
-// Describes the memory of a C-contiguous array; false with a Python error set for a
-// dtype that XLA has no element type for. The dimensions are the array's.
-bool buffer_of(PyObject* array, BufferView* buffer);
+// Describes the memory of a C-contiguous array; `dims` point into the array. Returns
+// false with a Python error set if the array is not C-contiguous or XLA has no element
+// type for its dtype.
+bool get_buffer_view(PyObject* array, BufferView* buffer);
 
-// As an array, which has a byte for each element that is narrower.
+// Returns the bytes of a NumPy array with the buffer's shape and type, in which each
+// narrow element takes a byte.
 size_t size_bytes(const BufferView& buffer);
 
-// The bytes of the buffer itself.
+// Returns the bytes of the buffer itself, in which narrow elements may be packed.
 size_t memory_bytes(const BufferView& buffer);
 
-// Whether no array can be a view of it.
+// Returns whether the buffer packs narrow elements, so that no NumPy array can be a
+// view of it.
 bool is_packed(const BufferView& buffer);
 
-// A writable array of zeros of the buffer's shape and type, in memory of its own. New
+// Returns a writable array of zeros with the buffer's shape and type, in new memory.
+// New reference; null with a Python error set.
+PyObject* make_zeros(const BufferView& buffer);
+
+// Returns an array that is a view of the buffer, which must not be packed. New
 // reference; null with a Python error set.
-PyObject* zeros_like(const BufferView& buffer);
+PyObject* make_array_view(const BufferView& buffer, bool writable);
 
-// An array that is a view of the buffer, which is not packed, likewise.
-PyObject* array_view(const BufferView& buffer, bool writable);
+// Returns whether an array still has the shape, dtype and strides that
+// `make_array_view` gave it.
+bool is_intact_view(PyObject* array, const BufferView& buffer);
 
-// Whether `array_view` would make such an array of the buffer: nobody has changed its
-// shape, its dtype or its strides.
-bool is_view_of(PyObject* array, const BufferView& buffer);
+// Returns a read-only array with a copy of the buffer. New reference; null with a
+// Python error set.
+PyObject* make_array_copy(const BufferView& buffer);
 
-// A read-only array with a copy of the buffer, likewise.
-PyObject* array_copy(const BufferView& buffer);
-
+// Makes an array writable.
 void set_writable(PyObject* array);
 
-// Fills an array that `array_copy` made with the contents of another buffer. False
-// where someone else holds it, or changed it, or the buffer is of another type.
+// Overwrites an array of `make_array_copy` with another buffer. Returns false, without
+// writing, if other references to the array exist, if its flags, shape or dtype were
+// changed, or if the buffer has another type.
 bool refill(PyObject* array, const BufferView& buffer);
 
-// Stores `value` where its dtype and shape are the buffer's already (or it is a
-// Python scalar that the dtype takes without loss of kind, and holds). Returns 1 if
-// stored, 0 if `value` is something else, -1 with a Python error set.
+// Stores `value` in the buffer if it is an array or NumPy scalar of the buffer's dtype
+// and shape, or a Python scalar that the dtype represents without a change of kind or
+// an overflow. Returns 1 if stored, 0 if `value` is something else, -1 with a Python
+// error set.
 int store_exact(PyObject* value, const BufferView& buffer);
 
 }  // namespace bellhop

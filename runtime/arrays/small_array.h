@@ -1,4 +1,4 @@
-// arrays/small_array.h: a fixed number of values, without an allocation for few.
+// arrays/small_array.h: a fixed-size array without a heap allocation for few values.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ class SmallArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // The values are not initialised.
+  // Makes an array of `size` uninitialised values.
   explicit SmallArray(size_t size) : size_(size) {
     if (size > kInline) heap_ = std::make_unique_for_overwrite<T[]>(size);
   }

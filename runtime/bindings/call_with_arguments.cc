@@ -1,4 +1,5 @@
-// bindings/call_with_arguments.cc: what a program is called with, for its regions.
+// bindings/call_with_arguments.cc: a call whose program reads its arguments through
+// handlers.
 #include "bindings/call_with_arguments.h"
 
 #include <cstddef>
@@ -18,7 +19,7 @@ CallWithArguments::CallWithArguments(nb::object table, nb::list leaves)
       call_{nb::cast<CallbackTable*>(table_), leaves_.ptr()} {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     const nb::object leaf = leaves_[i];
-    // A callback of the program may write into it before a region takes it.
+    // A callback may write into the caller's array before a region reads it.
     if (is_array(leaf.ptr())) leaves_[i] = leaf.attr("copy")();
   }
 }
@@ -26,17 +27,17 @@ CallWithArguments::CallWithArguments(nb::object table, nb::list leaves)
 PyObject* CallWithArguments::handle() const {
   const std::uint64_t place = address();
   const std::int64_t words = sizeof(place) / sizeof(std::uint32_t);
-  return array_copy(
+  return make_array_copy(
       {XLA_FFI_DataType_U32, &words, 1, const_cast<std::uint64_t*>(&place)});
 }
 
 void define_call_with_arguments(nb::module_& m) {
-  nb::class_<CallWithArguments>(m, "CallWithArguments",
-                                "A call whose program asks for its arguments, or has "
-                                "results that stay on devices until it is over.")
+  nb::class_<CallWithArguments>(
+      m, "CallWithArguments",
+      "A call whose program reads its arguments through handlers.")
       .def(nb::init<nb::object, nb::list>(), "table"_a, "leaves"_a)
       .def_prop_ro("address", &CallWithArguments::address,
-                   "What the program takes as its table; valid while this lives.");
+                   "The program's table operand; valid while this object lives.");
 }
 
 }  // namespace bellhop

@@ -1,5 +1,8 @@
-// bindings/call_with_arguments.h: a call whose program asks for its arguments, or has
-// results that stay on devices until it is over.
+// bindings/call_with_arguments.h: a call whose program reads its arguments through
+// handlers.
+//
+// Programs with regions take arguments from the call, and may keep results on devices
+// until the call has ended.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,18 +16,20 @@ namespace bellhop {
 
 namespace nb = nanobind;
 
-// Lives as long as the run may last, and what that keeps.
+// A call of a program, with its arguments. Lives at least as long as the execution; its
+// destructor drops the values that the execution still keeps on devices.
 class CallWithArguments {
  public:
-  // Takes the leaves of the arguments as they are now. Throws nb::python_error.
+  // Copies the NumPy arrays among the argument leaves, and shares the other leaves.
+  // Throws nb::python_error.
   CallWithArguments(nb::object table, nb::list leaves);
-  ~CallWithArguments() { drop_pending_of(call_); }
-  // Programs have its address.
+  ~CallWithArguments() { drop_call_pending(call_); }
+  // Programs contain the address of this object, so it cannot move.
   CallWithArguments(const CallWithArguments&) = delete;
   CallWithArguments& operator=(const CallWithArguments&) = delete;
 
-  // What the program is given in the place of its table, a new reference; null with a
-  // Python error set.
+  // Returns the address of the call as a u32[2] array, which the program takes in the
+  // place of its table. New reference; null with a Python error set.
   PyObject* handle() const;
 
  private:
@@ -37,7 +42,7 @@ class CallWithArguments {
   ProgramCall call_;
 };
 
-// The type of them in Python.
+// Adds the class CallWithArguments to the module.
 void define_call_with_arguments(nb::module_& m);
 
 }  // namespace bellhop

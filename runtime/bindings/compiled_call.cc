@@ -1,12 +1,12 @@
 // bindings/compiled_call.cc: the call of a compiled function (QJIT.__call__) in C++.
 //
-// Most calls f(x, y) are no more than jit(table, x, y), where jit is JAX's C++ function
-// and table is the handle of the program's table. So this is what happens here, unless
-// a call may need more: a function that is not compiled yet, arguments of other types,
-// a call within a transformation, effects to wait for, an exception. Then Python's
-// method f._specially(begun, failed, args, kwargs) does it: `begun` is the result of
-// jit, or None before jit is called, and `failed` is the exception that jit raised, or
-// None.
+// Most calls f(x, y) only have to call jit(table, x, y), where jit is JAX's C++
+// function and table is the handle of the program's callback table. This file does
+// that. A call may need more: the function is not compiled yet, arguments have other
+// types, the call is inside a transformation, effects must be awaited, or an exception
+// was raised. Then Python's method f._call_slow_path(begun, failed, args, kwargs) does
+// it: `begun` is the result of jit, or None if jit was not called, and `failed` is the
+// exception that jit raised, or None.
 #include "bindings/compiled_call.h"
 
 #include <nanobind/nanobind.h>
@@ -30,51 +30,57 @@ namespace {
 
 struct CompiledCall {
   PyObject_HEAD
-      // A FastCall; None if every call needs _specially. Python replaces it as a whole.
+      // A FastCall; None if every call needs the slow path. Python replaces it as a
+      // whole.
       PyObject* fast;
 };
 
 std::atomic<Py_ssize_t> runs{0};
 
-// One more of them, for as long as it lasts.
-class Run {
+// Counts a run as active during its lifetime.
+class RunCounter {
  public:
-  Run() : others_(runs.fetch_add(1)) {}
-  ~Run() { runs.fetch_sub(1); }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  RunCounter() : others_(runs.fetch_add(1)) {}
+  ~RunCounter() { runs.fetch_sub(1); }
+  RunCounter(const RunCounter&) = delete;
+  RunCounter& operator=(const RunCounter&) = delete;
 
+  // Returns how many other runs were active when this one began.
   Py_ssize_t others() const { return others_; }
 
  private:
   Py_ssize_t others_;
 };
 
-CompiledCall& of(PyObject* self) { return *reinterpret_cast<CompiledCall*>(self); }
+CompiledCall& as_compiled_call(PyObject* self) {
+  return *reinterpret_cast<CompiledCall*>(self);
+}
 
 PyMemberDef members[] = {{"_fast", T_OBJECT, offsetof(CompiledCall, fast), 0, nullptr},
                          {nullptr, 0, 0, 0, nullptr}};
 
-// A new reference, as Python's own descriptor gives; null where there is none.
-PyObject* fast_of(PyObject* self) {
+// Returns the FastCall or None (new reference), or null if the attribute is not set.
+PyObject* get_fast_call(PyObject* self) {
   const nb::ft_object_guard others_wait(self);
-  return Py_XNewRef(of(self).fast);
+  return Py_XNewRef(as_compiled_call(self).fast);
 }
 
-// Made while the module loads: a thread that waits for another one to make them would
-// keep it from running Python.
+// Interned method names. They are created while the module loads. Static variables of a
+// function could deadlock: a thread that waits for their initialisation holds the GIL,
+// which the initialising thread may need.
 struct Methods {
   PyObject* swap_local = PyUnicode_InternFromString("swap_local");
   PyObject* set_local = PyUnicode_InternFromString("set_local");
-  PyObject* specially = PyUnicode_InternFromString("_call_slow_path");
+  PyObject* slow_path = PyUnicode_InternFromString("_call_slow_path");
 };
 const Methods* methods = nullptr;
 
-// JAX's state in this thread is another one for as long as it lasts. No error may be
-// set where it begins and ends.
-class Settings {
+// Sets JAX's thread-local configuration states during its lifetime. `pairs` holds each
+// state followed by its value. No Python error may be set at construction or
+// destruction.
+class ScopedSettings {
  public:
-  explicit Settings(const nb::tuple& pairs)
+  explicit ScopedSettings(const nb::tuple& pairs)
       : pairs_(pairs.ptr()), former_(pairs.size()) {
     for (; set_ < PyTuple_GET_SIZE(pairs_); set_ += 2) {
       former_[set_] =
@@ -86,7 +92,7 @@ class Settings {
       }
     }
   }
-  ~Settings() {
+  ~ScopedSettings() {
     for (Py_ssize_t i = set_ - 2; i >= 0; i -= 2) {
       PyObject* const state = PyTuple_GET_ITEM(pairs_, i);
       PyObject* const done =
@@ -96,10 +102,11 @@ class Settings {
       Py_DECREF(former_[i]);
     }
   }
-  Settings(const Settings&) = delete;
-  Settings& operator=(const Settings&) = delete;
+  ScopedSettings(const ScopedSettings&) = delete;
+  ScopedSettings& operator=(const ScopedSettings&) = delete;
 
-  bool all_hold() const { return set_ == PyTuple_GET_SIZE(pairs_); }
+  // Returns whether all states were set.
+  bool is_applied() const { return set_ == PyTuple_GET_SIZE(pairs_); }
 
  private:
   PyObject* pairs_;
@@ -107,42 +114,47 @@ class Settings {
   Py_ssize_t set_ = 0;
 };
 
-PyObject* specially(PyObject* self, PyObject* begun, PyObject* failed, PyObject* args,
-                    PyObject* kwargs) {
+// Calls Python's method _call_slow_path; returns its result (new reference) or null
+// with an error set.
+PyObject* call_slow_path(PyObject* self, PyObject* begun, PyObject* failed,
+                         PyObject* args, PyObject* kwargs) {
   PyObject* named = kwargs == nullptr ? PyDict_New() : Py_NewRef(kwargs);
   if (named == nullptr) return nullptr;
   PyObject* const arguments[] = {self, begun, failed, args, named};
-  PyObject* result = sleeps_if_ended([&] {
-    return PyObject_VectorcallMethod(methods->specially, arguments, 5, nullptr);
+  PyObject* result = call_or_sleep([&] {
+    return PyObject_VectorcallMethod(methods->slow_path, arguments, 5, nullptr);
   });
   Py_DECREF(named);
   return result;
 }
 
+// Calls JAX's function with `first` before the arguments; returns its result (new
+// reference) or null with an error set.
 PyObject* call_jit(PyObject* jit, PyObject* first, PyObject* args, PyObject* kwargs) {
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
   SmallArray<PyObject*, 16> with_first(count + 2);
   with_first[1] = first;
   for (Py_ssize_t i = 0; i < count; ++i) with_first[i + 2] = PyTuple_GET_ITEM(args, i);
-  return sleeps_if_ended([&] {
+  return call_or_sleep([&] {
     return PyObject_VectorcallDict(jit, with_first.data() + 1,
                                    (count + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                    kwargs);
   });
 }
 
-// What a fast call came to: a result, or an exception. Neither, without an error set,
-// where the call is not fast after all.
+// The outcome of a fast call: a result, an exception, or neither (without an error set)
+// if the call needs the slow path.
 struct Outcome {
   PyObject* result = nullptr;
   PyObject* failed = nullptr;
-  bool asks_for_more = false;
+  bool needs_slow_path = false;
 };
 
-// What a program that asks for its arguments is given first, a new reference; null with
-// an error set. The call lasts as long as the run may.
-PyObject* begin(std::optional<CallWithArguments>& call, const FastCall& fast,
-                PyObject* args, PyObject* kwargs) {
+// Makes the call object of a program that reads its arguments, in `call`, and returns
+// its handle (new reference); null with an error set. The call object must outlive the
+// execution.
+PyObject* begin_call(std::optional<CallWithArguments>& call, const FastCall& fast,
+                     PyObject* args, PyObject* kwargs) {
   try {
     nb::object given = nb::borrow(args);
     if (kwargs != nullptr) given = nb::make_tuple(given, nb::handle(kwargs));
@@ -154,29 +166,32 @@ PyObject* begin(std::optional<CallWithArguments>& call, const FastCall& fast,
   }
 }
 
+// Calls a compiled function without the slow path, if `object`, its FastCall, allows
+// that.
 Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kwargs,
                   std::optional<CallWithArguments>& call) {
   const FastCall& fast = *nb::inst_ptr<FastCall>(object);
   Outcome outcome;
-  if (!fast.may_be_fast(args)) return outcome;
-  const Run run;
+  if (!fast.can_be_fast(args)) return outcome;
+  const RunCounter run;
   if (run.others() >= fast.most_runs) return outcome;
-  PyObject* const taken = fast.as_declared(args, kwargs);
+  PyObject* const taken = fast.convert_arguments(args, kwargs);
   if (taken == nullptr) return outcome;
-  const bool begins = fast.may_begin(taken, kwargs);
+  const bool begins = fast.can_begin_here(taken, kwargs);
   PyObject* const made = begins ? nullptr
                                 : PyObject_CallFunctionObjArgs(
                                       fast.make_ready.ptr(), taken,
                                       kwargs == nullptr ? Py_None : kwargs, nullptr);
-  const RunsHere here;
+  const HandlerDetector handlers;
   if (begins || made != nullptr) {
-    const Settings settings(fast.settings);
-    if (settings.all_hold()) {
+    const ScopedSettings settings(fast.settings);
+    if (settings.is_applied()) {
       PyObject* const named =
           begins || kwargs == nullptr ? kwargs : PyTuple_GET_ITEM(made, 1);
       PyObject* const ready = begins ? taken : PyTuple_GET_ITEM(made, 0);
-      PyObject* const first = fast.table.is_none() ? Py_NewRef(fast.handle.ptr())
-                                                   : begin(call, fast, ready, named);
+      PyObject* const first = fast.table.is_none()
+                                  ? Py_NewRef(fast.handle.ptr())
+                                  : begin_call(call, fast, ready, named);
       if (first != nullptr)
         outcome.result = call_jit(fast.jit.ptr(), first, ready, named);
       if (outcome.result == nullptr) outcome.failed = take_exception();
@@ -188,28 +203,31 @@ Outcome call_fast(PyObject* self, PyObject* object, PyObject* args, PyObject* kw
   Py_XDECREF(made);
   Py_DECREF(taken);
   if (outcome.result == nullptr) return outcome;
-  // Where the call has compiled a program, it may wait, or print.
-  PyObject* const now = fast_of(self);
-  outcome.asks_for_more = now != object || (fast.waits && !here.any()) ||
-                          fast.asks_for_more(outcome.result);
+  // JAX may have compiled the function again during the call, and the new program may
+  // need to be awaited, or may print.
+  PyObject* const now = get_fast_call(self);
+  outcome.needs_slow_path = now != object || (fast.waits && !handlers.has_run()) ||
+                            fast.needs_slow_path(outcome.result);
   Py_XDECREF(now);
   return outcome;
 }
 
+// Implements CompiledCall.__call__.
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  const FailuresOfCall failures;
-  const UnderWay here(self);
-  const SessionsOfCall sessions;
+  const CallFailures failures;
+  const ActiveCall active(self);
+  const CallSessions sessions;
   std::optional<CallWithArguments> in_call;
-  PyObject* const fast = fast_of(self);
+  PyObject* const fast = get_fast_call(self);
   Outcome outcome;
   if (fast != nullptr && fast != Py_None)
     outcome = call_fast(self, fast, args, kwargs, in_call);
   Py_XDECREF(fast);
-  const auto& [result, failed, asks_for_more] = outcome;
-  if (result != nullptr && !asks_for_more) return result;
-  PyObject* const after = specially(self, result == nullptr ? Py_None : result,
-                                    failed == nullptr ? Py_None : failed, args, kwargs);
+  const auto& [result, failed, needs_slow_path] = outcome;
+  if (result != nullptr && !needs_slow_path) return result;
+  PyObject* const after =
+      call_slow_path(self, result == nullptr ? Py_None : result,
+                     failed == nullptr ? Py_None : failed, args, kwargs);
   Py_XDECREF(result);
   Py_XDECREF(failed);
   return after;
@@ -217,15 +235,16 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(of(self).fast);
+  Py_VISIT(as_compiled_call(self).fast);
   return 0;
 }
 
 int clear(PyObject* self) {
-  Py_CLEAR(of(self).fast);
+  Py_CLEAR(as_compiled_call(self).fast);
   return 0;
 }
 
+// Implements tp_dealloc.
 void dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
@@ -235,7 +254,8 @@ void dealloc(PyObject* self) {
 }
 
 PyType_Slot slots[] = {
-    {Py_tp_doc, const_cast<char*>("A compiled function, as far as it is called.")},
+    {Py_tp_doc,
+     const_cast<char*>("Base class of compiled functions; implements their call.")},
     {Py_tp_call, reinterpret_cast<void*>(call)},
     {Py_tp_members, members},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -253,7 +273,7 @@ void begin_run() { runs.fetch_add(1); }
 
 void end_run() { runs.fetch_sub(1); }
 
-Py_ssize_t runs_under_way() { return runs.load(); }
+Py_ssize_t count_runs() { return runs.load(); }
 
 void define_compiled_call(nb::module_& m) {
   methods = new Methods;

@@ -5,14 +5,14 @@
 
 namespace bellhop {
 
-// The type `CompiledCall`, of which the type of compiled functions is a subclass.
-// Throws nanobind's python_error.
+// Adds the type CompiledCall, the base of the type of compiled functions, to the
+// module. Throws nanobind's python_error.
 void define_compiled_call(nanobind::module_& m);
 
-// Runs of compiled functions, in calls of that type and elsewhere: those that begin and
-// end elsewhere, and how many are under way.
+// The number of active runs of compiled functions. CompiledCall counts its own runs;
+// begin_run and end_run count the runs that Python starts.
 void begin_run();
 void end_run();
-Py_ssize_t runs_under_way();
+Py_ssize_t count_runs();
 
 }  // namespace bellhop

@@ -1,5 +1,5 @@
-// bindings/fast_call.cc: whether a call of a compiled function is no more than one of
-// JAX's.
+// bindings/fast_call.cc: decide whether a call of a compiled function only has to call
+// JAX.
 #include "bindings/fast_call.h"
 
 #include <nanobind/operators.h>
@@ -12,8 +12,9 @@ using namespace nb::literals;
 
 namespace {
 
-// Made while the module loads: a thread that waits for another one to make them would
-// keep it from running Python.
+// Interned attribute names. They are created while the module loads. Static variables
+// of a function could deadlock: a thread that waits for their initialisation holds the
+// GIL, which the initialising thread may need.
 struct Attributes {
   PyObject* aval = PyUnicode_InternFromString("aval");
   PyObject* dtype = PyUnicode_InternFromString("dtype");
@@ -24,8 +25,8 @@ struct Attributes {
 };
 const Attributes* attributes = nullptr;
 
-// Whether an attribute of an object is, or equals, another object.
-bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
+// Returns whether an attribute is identical or equal to an object. Drops exceptions.
+bool attribute_equals(PyObject* object, PyObject* attribute, PyObject* expected) {
   PyObject* const value = PyObject_GetAttr(object, attribute);
   const int equal =
       value == nullptr ? -1 : PyObject_RichCompareBool(value, expected, Py_EQ);
@@ -34,9 +35,9 @@ bool has(PyObject* object, PyObject* attribute, PyObject* expected) {
   return equal == 1;
 }
 
-// Returns an argument in the type that is declared for it (new reference); or null,
-// with no error set, if Python must convert it.
-PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
+// Returns an argument converted to its declared type (new reference), or null, with no
+// error set, if Python must convert it.
+PyObject* convert_leaf(PyObject* arg, PyObject* declared) {
   PyObject* const scalars = PyTuple_GET_ITEM(declared, 3);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(scalars); ++i) {
     if (PyTuple_GET_ITEM(scalars, i) != reinterpret_cast<PyObject*>(Py_TYPE(arg)))
@@ -47,16 +48,17 @@ PyObject* as_declared_leaf(PyObject* arg, PyObject* declared) {
   }
   PyObject* const type = PyObject_GetAttr(arg, attributes->aval);
   if (type == nullptr) PyErr_Clear();
-  const bool fits = type != nullptr &&
-                    has(type, attributes->dtype, PyTuple_GET_ITEM(declared, 0)) &&
-                    has(type, attributes->shape, PyTuple_GET_ITEM(declared, 1)) &&
-                    has(type, attributes->weak_type, Py_False);
+  const bool fits =
+      type != nullptr &&
+      attribute_equals(type, attributes->dtype, PyTuple_GET_ITEM(declared, 0)) &&
+      attribute_equals(type, attributes->shape, PyTuple_GET_ITEM(declared, 1)) &&
+      attribute_equals(type, attributes->weak_type, Py_False);
   Py_XDECREF(type);
   return fits ? Py_NewRef(arg) : nullptr;
 }
 
-// Whether JAX's state is what it must be.
-bool is_in_state(nb::handle value_of, const nb::tuple& contexts) {
+// Returns whether each configuration state of `contexts` has the value that follows it.
+bool has_values(nb::handle value_of, const nb::tuple& contexts) {
   for (std::size_t i = 0; i + 1 < contexts.size(); i += 2) {
     PyObject* now =
         PyObject_CallOneArg(value_of.ptr(), PyTuple_GET_ITEM(contexts.ptr(), i));
@@ -70,7 +72,8 @@ bool is_in_state(nb::handle value_of, const nb::tuple& contexts) {
   return true;
 }
 
-bool holds_any(const nb::tuple& unless) {
+// Returns whether any of some lists and sets is not empty.
+bool is_any_nonempty(const nb::tuple& unless) {
   for (const nb::handle each : unless) {
     PyObject* const items = each.ptr();
     if ((PyList_CheckExact(items) ? PyList_GET_SIZE(items) : PySet_GET_SIZE(items)) > 0)
@@ -79,39 +82,42 @@ bool holds_any(const nb::tuple& unless) {
   return false;
 }
 
-bool is_a(PyObject* object, nb::handle type) {
+// Returns whether an object is an instance of a type, but not of a subclass.
+bool has_exact_type(PyObject* object, nb::handle type) {
   return Py_IS_TYPE(object, reinterpret_cast<PyTypeObject*>(type.ptr()));
 }
 
-// Whether an object's type is one of some.
-bool is_one_of(const nb::tuple& types, PyObject* object) {
+// Returns whether an object's exact type is among some types.
+bool has_any_type(const nb::tuple& types, PyObject* object) {
   for (const nb::handle type : types) {
-    if (is_a(object, type)) return true;
+    if (has_exact_type(object, type)) return true;
   }
   return false;
 }
 
-bool has_other(const nb::tuple& others, PyObject* args) {
+// Returns whether an argument's exact type is among some types.
+bool has_any_argument_of(const nb::tuple& others, PyObject* args) {
   for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(args); ++j) {
-    if (is_one_of(others, PyTuple_GET_ITEM(args, j))) return true;
+    if (has_any_type(others, PyTuple_GET_ITEM(args, j))) return true;
   }
   return false;
 }
 
-// XLA copies smaller arrays of NumPy's before a call returns.
+// XLA copies smaller NumPy arrays before a call returns.
 constexpr Py_ssize_t kCopiedLater = 64 * 1024;
 
-// Whether a leaf is there, or on its way: it is copied, or computed. A run that has to
-// wait for one runs on a thread of XLA's, of which there are as many as processors, and
-// not on its caller's. Callbacks that wait for one another there may wait for ever.
+// Returns whether an argument leaf is ready, and not still being copied or computed. An
+// execution that has to wait for an argument runs on an XLA thread instead of its
+// caller's. There are only as many of these as processors, so callbacks that wait for
+// each other there may deadlock.
 bool is_ready(const FastCall& fast, PyObject* leaf) {
-  if (is_a(leaf, fast.arrays)) {
+  if (has_exact_type(leaf, fast.arrays)) {
     PyObject* const ready = PyObject_CallMethodNoArgs(leaf, attributes->is_ready);
     if (ready == nullptr) PyErr_Clear();
     Py_XDECREF(ready);
     return ready == Py_True;
   }
-  if (!is_a(leaf, fast.numpy_arrays)) return true;
+  if (!has_exact_type(leaf, fast.numpy_arrays)) return true;
   PyObject* const bytes = PyObject_GetAttr(leaf, attributes->nbytes);
   const Py_ssize_t count = bytes == nullptr ? kCopiedLater : PyLong_AsSsize_t(bytes);
   if (PyErr_Occurred() != nullptr) PyErr_Clear();
@@ -123,7 +129,8 @@ bool is_scalar(PyObject* value) {
   return PyFloat_Check(value) || PyLong_Check(value) || PyComplex_Check(value);
 }
 
-bool are_ready(const FastCall& fast, PyObject* leaves) {
+// Returns whether all leaves of a list are ready.
+bool has_only_ready(const FastCall& fast, PyObject* leaves) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i) {
     if (!is_ready(fast, PyList_GET_ITEM(leaves, i))) return false;
   }
@@ -142,12 +149,12 @@ PyType_Slot fast_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_fa
 
 }  // namespace
 
-bool FastCall::may_be_fast(PyObject* args) const {
-  return !holds_any(unless) && !has_other(others, args) &&
-         is_in_state(value_of, contexts) && is_in_state(value_of, defaults);
+bool FastCall::can_be_fast(PyObject* args) const {
+  return !is_any_nonempty(unless) && !has_any_argument_of(others, args) &&
+         has_values(value_of, contexts) && has_values(value_of, defaults);
 }
 
-PyObject* FastCall::as_declared(PyObject* args, PyObject* kwargs) const {
+PyObject* FastCall::convert_arguments(PyObject* args, PyObject* kwargs) const {
   PyObject* const types = declared.ptr();
   if (types == Py_None) return Py_NewRef(args);
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
@@ -159,7 +166,7 @@ PyObject* FastCall::as_declared(PyObject* args, PyObject* kwargs) const {
   if (all == nullptr) PyErr_Clear();
   for (Py_ssize_t i = 0; all != nullptr && i < count; ++i) {
     PyObject* const arg =
-        as_declared_leaf(PyTuple_GET_ITEM(args, i), PyTuple_GET_ITEM(types, i));
+        convert_leaf(PyTuple_GET_ITEM(args, i), PyTuple_GET_ITEM(types, i));
     if (arg == nullptr) {
       Py_DECREF(all);
       return nullptr;
@@ -169,15 +176,17 @@ PyObject* FastCall::as_declared(PyObject* args, PyObject* kwargs) const {
   return all;
 }
 
-bool FastCall::may_begin(PyObject* args, PyObject* kwargs) const {
+bool FastCall::can_begin_here(PyObject* args, PyObject* kwargs) const {
   if (!begins_here) return true;
   const auto is_leaf = [&](PyObject* value) {
-    return is_scalar(value) || is_a(value, arrays) || is_a(value, numpy_arrays);
+    return is_scalar(value) || has_exact_type(value, arrays) ||
+           has_exact_type(value, numpy_arrays);
   };
   const auto is_tree_ready = [&](PyObject* tree) {
     PyObject* const flat = PyObject_CallOneArg(flatten.ptr(), tree);
     if (flat == nullptr) PyErr_Clear();
-    const bool ready = flat != nullptr && are_ready(*this, PyTuple_GET_ITEM(flat, 0));
+    const bool ready =
+        flat != nullptr && has_only_ready(*this, PyTuple_GET_ITEM(flat, 0));
     Py_XDECREF(flat);
     return ready;
   };
@@ -188,14 +197,14 @@ bool FastCall::may_begin(PyObject* args, PyObject* kwargs) const {
   return kwargs == nullptr || is_tree_ready(kwargs);
 }
 
-bool FastCall::asks_for_more(PyObject* result) const {
-  return holds_any(unless) || is_one_of(special, result);
+bool FastCall::needs_slow_path(PyObject* result) const {
+  return is_any_nonempty(unless) || has_any_type(special, result);
 }
 
 void define_fast_call(nb::module_& m) {
   attributes = new Attributes;
   nb::class_<FastCall>(m, "FastCall", nb::type_slots(fast_slots),
-                       "What a call of a compiled function needs.")
+                       "The data for fast calls of a compiled function.")
       .def(nb::init<nb::object, nb::object, nb::object, nb::tuple, nb::tuple, nb::tuple,
                     nb::tuple, nb::tuple, nb::tuple, nb::object, Py_ssize_t, bool, bool,
                     nb::object, nb::object, nb::object, nb::object, nb::object>(),

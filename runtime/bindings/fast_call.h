@@ -1,5 +1,5 @@
-// bindings/fast_call.h: whether a call of a compiled function is no more than one of
-// JAX's.
+// bindings/fast_call.h: decide whether a call of a compiled function only has to call
+// JAX.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,43 +10,48 @@ namespace bellhop {
 
 namespace nb = nanobind;
 
-// What a call needs, as Python says it. Nothing in it changes, so that other threads
-// see all of it or none.
+// The data for fast calls of a compiled function, set by Python. Immutable, so that
+// other threads see either all of it or none.
 struct FastCall {
-  nb::object jit;        // JAX's function
-  nb::object handle;     // its first argument, that of the table
-  nb::object value_of;   // function: the value of such an object
-  nb::tuple contexts;    // objects, each followed by the value that it must have
-  nb::tuple defaults;    // the same, of what may be another one from call to call
-  nb::tuple settings;    // objects, each followed by its `value` during the call
-  nb::tuple unless;      // sets and lists, all of which must be empty
-  nb::tuple others;      // types of arguments that need _specially
-  nb::tuple special;     // types of results that need _specially
-  nb::object declared;   // None, or a tuple for each argument: dtype, shape, type of
-                         // scalars, and a tuple of the Python types that become one
-  Py_ssize_t most_runs;  // with so many under way, of all functions, _specially
-  bool waits;            // whether the run may be under way still when JAX returns
-  bool begins_here;      // whether it must begin at once, on its caller's thread
-  // How a run is made to begin at once, see may_begin:
-  nb::object arrays;        // the type of JAX's arrays
-  nb::object numpy_arrays;  // that of NumPy's
-  nb::object flatten;       // function: a tuple that begins with the leaves of a pytree
-  nb::object make_ready;    // function of args and kwargs: both, with arrays that are
-  nb::object table;         // None, or that of programs which ask for their arguments
+  nb::object jit;       // JAX's C++ function
+  nb::object handle;    // its first argument, the handle of the callback table
+  nb::object value_of;  // function that returns the value of a configuration state
+  nb::tuple contexts;   // configuration states, each followed by its required value
+  nb::tuple defaults;   // Like contexts, for states that may differ from call to call.
+  nb::tuple settings;   // states, each followed by its value during the call
+  nb::tuple unless;     // sets and lists; if one is not empty, use the slow path
+  nb::tuple others;     // argument types that need the slow path
+  nb::tuple special;    // result types that need the slow path
+  // None, or for each argument a tuple: dtype, shape, scalar constructor, and a tuple
+  // of the Python types that the constructor accepts.
+  nb::object declared;
+  // With this many active runs of all functions, use the slow path.
+  Py_ssize_t most_runs;
+  bool waits;        // whether the run may still be active when JAX returns
+  bool begins_here;  // whether the run must begin at once, on its caller's thread
+  // For runs that must begin on their caller's thread, see can_begin_here:
+  nb::object arrays;        // JAX's array type
+  nb::object numpy_arrays;  // NumPy's array type
+  // Function that returns a tuple whose first item is a pytree's leaves.
+  nb::object flatten;
+  nb::object make_ready;  // function (args, kwargs) that returns both with ready arrays
+  nb::object table;       // None, or the table of programs that read their arguments
 
-  // Whether nothing but the number of runs asks for more.
-  bool may_be_fast(PyObject* args) const;
+  // Returns whether a call may be fast, apart from the number of active runs.
+  bool can_be_fast(PyObject* args) const;
 
-  // The tuple of arguments in their declared types (new reference); or null, with no
-  // error set, if Python must convert them.
-  PyObject* as_declared(PyObject* args, PyObject* kwargs) const;
+  // Returns the arguments converted to their declared types (new reference), or null,
+  // with no error set, if Python must convert them.
+  PyObject* convert_arguments(PyObject* args, PyObject* kwargs) const;
 
-  // Whether a run may begin at once. False where that cannot be told.
-  bool may_begin(PyObject* args, PyObject* kwargs) const;
+  // Returns whether a run can begin at once on its caller's thread, since all arguments
+  // are ready. Returns false if that is unknown.
+  bool can_begin_here(PyObject* args, PyObject* kwargs) const;
 
-  // Whether a call that has returned this asks for more.
-  bool asks_for_more(PyObject* result) const;
+  // Returns whether a call with this result needs the slow path after all.
+  bool needs_slow_path(PyObject* result) const;
 
+  // Returns all Python objects, for comparison and for the garbage collector.
   auto objects() const {
     return std::array{jit.ptr(),      handle.ptr(),     value_of.ptr(),
                       contexts.ptr(), defaults.ptr(),   settings.ptr(),
@@ -60,7 +65,7 @@ struct FastCall {
   }
 };
 
-// The type of them in Python.
+// Adds the class FastCall to the module.
 void define_fast_call(nb::module_& m);
 
 }  // namespace bellhop

@@ -1,4 +1,4 @@
-// bindings/joint_run.cc: runs whose devices wait for each other, for Python.
+// bindings/joint_run.cc: the Python class of runs whose devices wait for each other.
 #include "bindings/joint_run.h"
 
 #include <nanobind/stl/string.h>
@@ -25,7 +25,8 @@ void begin_joint_run(JointRun* self, const CallbackTable& table, std::size_t dev
   new (self) JointRun(&table, devices);
 }
 
-// Without the GIL, which what the run leaves may be waiting for.
+// Ends a run and returns its error messages. Called without the GIL, since releasing
+// the resources of the run may wait for a thread that needs the GIL.
 std::vector<std::string> end_joint_run(JointRun& run) {
   JointRun::Failures failures = run.end();
   for (const std::int64_t run_id : failures.left) release_run(run_id);
@@ -36,10 +37,11 @@ std::vector<std::string> end_joint_run(JointRun& run) {
 
 void define_joint_run(nb::module_& m) {
   nb::class_<JointRun>(
-      m, "JointRun", "A run whose devices wait for each other, from before it begins.")
+      m, "JointRun",
+      "A run whose devices wait for each other; created before it begins.")
       .def("__init__", &begin_joint_run, "table"_a, "devices"_a)
       .def("end", &end_joint_run, nb::call_guard<nb::gil_scoped_release>(),
-           "End the run; return the texts of the errors in it, the first one first.");
+           "End the run; return its error messages, the first one first.");
 }
 
 }  // namespace bellhop

@@ -1,4 +1,4 @@
-// bindings/joint_run.h: runs whose devices wait for each other, for Python.
+// bindings/joint_run.h: the Python class of runs whose devices wait for each other.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// runtime/bindings/module.cc: the extension module; gathers what the handlers offer.
+// bindings/module.cc: the extension module bellhop_runtime._runtime.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -45,8 +45,8 @@ using namespace nb::literals;
 namespace bellhop {
 namespace {
 
-// The garbage collector sees through a table to the Python functions in it, so
-// that a function which holds its own program can be freed.
+// Lets the garbage collector visit the Python functions of a callback, so that it can
+// free a function that holds its own program.
 int traverse_callback(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -56,11 +56,12 @@ int traverse_callback(PyObject* self, visitproc visit, void* arg) {
   return 0;
 }
 
+// Lets the garbage collector visit the callbacks that only this table holds.
 int traverse_table(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   return nb::inst_ptr<CallbackTable>(self)->visit(
-      collection(), [visit, arg](const std::shared_ptr<Callback>& callback) {
+      collection_number(), [visit, arg](const std::shared_ptr<Callback>& callback) {
         Py_VISIT(callback->object);
         return 0;
       });
@@ -77,43 +78,64 @@ PyType_Slot table_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse_t
                              {Py_tp_clear, reinterpret_cast<void*>(clear_table)},
                              {0, nullptr}};
 
-std::vector<BufferView> buffers_of(nb::list arrays) {
+// Describes the memory of NumPy arrays; throws for dtypes that XLA does not have.
+std::vector<BufferView> get_buffer_views(nb::list arrays) {
   std::vector<BufferView> buffers(arrays.size());
   for (size_t i = 0; i < arrays.size(); ++i) {
-    if (!buffer_of(arrays[i].ptr(), &buffers[i])) throw nb::python_error();
+    if (!get_buffer_view(arrays[i].ptr(), &buffers[i])) throw nb::python_error();
   }
   return buffers;
 }
 
-void call(Callback& callback, nb::list arguments, nb::list results) {
-  const std::vector<BufferView> in = buffers_of(arguments);
-  const std::vector<BufferView> out = buffers_of(results);
-  CallTimer timer;
-  timer.of(CallTimer::Part::kCall, callback.place, in, out);
-  if (callback.native != nullptr) {
-    if (!callback.native->fits(in, out)) {
-      throw std::invalid_argument("arrays do not fit the native function");
+// Calls a native function with arrays in the place of the program's buffers.
+void call_native(const NativeFunction& function, std::span<const BufferView> in,
+                 std::span<const BufferView> out) {
+  std::vector<char*> data;
+  for (const auto views : {in, out}) {
+    for (const BufferView& view : views) {
+      const size_t operand = data.size();
+      if (operand == function.n_operands() ||
+          !function.fits(operand, view.dtype, view.dims, view.rank)) {
+        throw std::invalid_argument(
+            "the arrays' types or shapes differ from the native function's "
+            "declaration");
+      }
+      data.push_back(static_cast<char*>(view.data));
     }
-    nb::gil_scoped_release no_gil;
-    callback.native->call(in, out, Helpers{});
-    return;
   }
+  if (data.size() != function.n_operands() || in.size() != function.n_arguments()) {
+    throw std::invalid_argument(
+        "the arrays' types or shapes differ from the native function's declaration");
+  }
+  nb::gil_scoped_release no_gil;
+  function.call(data.data(), Helpers{});
+}
+
+// Calls a callback with arrays in the place of the program's buffers.
+void call(Callback& callback, nb::list arguments, nb::list results) {
+  const std::vector<BufferView> in = get_buffer_views(arguments);
+  const std::vector<BufferView> out = get_buffer_views(results);
+  CallTimer timer;
+  timer.describe(CallTimer::Part::kCall, callback.call_site, in, out);
+  if (callback.native != nullptr) return call_native(*callback.native, in, out);
   PyObject* exception = invoke(callback, in, out);
   if (exception == nullptr) return;
-  timer.fails();
+  timer.mark_failed();
   PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception,
                 PyException_GetTraceback(exception));
   throw nb::python_error();
 }
 
+// Queues a tap from Python.
 void tap_now(const std::shared_ptr<Callback>& callback, nb::list arguments) {
-  const std::vector<BufferView> buffers = buffers_of(arguments);
+  const std::vector<BufferView> buffers = get_buffer_views(arguments);
   CallTimer timer;
-  timer.of(CallTimer::Part::kTap, callback->place, buffers, {});
+  timer.describe(CallTimer::Part::kTap, callback->call_site, buffers, {});
   nb::gil_scoped_release no_gil;
   tap(callback, buffers);
 }
 
+// Returns the exceptions of taps, and how many more were discarded.
 nb::tuple tap_failures() {
   const TapFailures failures = take_tap_failures();
   nb::list exceptions;
@@ -123,22 +145,24 @@ nb::tuple tap_failures() {
   return nb::make_tuple(exceptions, failures.dropped);
 }
 
-nb::list under_way() {
+// Returns, for each thread with active calls, its identifier and a list of (call,
+// seconds).
+nb::list list_threads() {
   nb::list threads;
-  for (const StepsOfThread& thread : steps_under_way()) {
-    nb::list steps;
-    for (const StepsOfThread::Step& step : thread.steps) {
-      steps.append(nb::make_tuple(nb::steal(step.what), step.seconds));
+  for (const ThreadCalls& thread : list_active_calls()) {
+    nb::list calls;
+    for (const ThreadCalls::Call& active : thread.calls) {
+      calls.append(nb::make_tuple(nb::steal(active.what), active.seconds));
     }
-    threads.append(nb::make_tuple(thread.thread, steps));
+    threads.append(nb::make_tuple(thread.thread, calls));
   }
   return threads;
 }
 
-nb::object within(nb::handle what, nb::handle function) {
-  const UnderWay here(what.ptr());
-  PyObject* result =
-      sleeps_if_ended([&] { return PyObject_CallNoArgs(function.ptr()); });
+// Calls a function while `what` is the thread's innermost active call.
+nb::object call_within(nb::handle what, nb::handle function) {
+  const ActiveCall active(what.ptr());
+  PyObject* result = call_or_sleep([&] { return PyObject_CallNoArgs(function.ptr()); });
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
 }
@@ -146,7 +170,7 @@ nb::object within(nb::handle what, nb::handle function) {
 nb::object call_in_default_environment(nb::handle function, nb::args args,
                                        nb::kwargs kwargs) {
   const DefaultFloatingPointEnvironment environment;
-  PyObject* result = sleeps_if_ended(
+  PyObject* result = call_or_sleep(
       [&] { return PyObject_Call(function.ptr(), args.ptr(), kwargs.ptr()); });
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
@@ -155,33 +179,33 @@ nb::object call_in_default_environment(nb::handle function, nb::args args,
 nb::list rows(const Profile& profile) {
   nb::list result;
   for (const Profile::Row& row : profile.rows()) {
-    result.append(nb::make_tuple(row.place.kind, row.place.name, row.place.site,
-                                 row.place.definition, row.calls, row.sum.failed,
-                                 row.sum.busy, row.sum.waited, row.sum.bytes_out,
-                                 row.sum.bytes_in));
+    result.append(nb::make_tuple(row.call_site.kind, row.call_site.name,
+                                 row.call_site.site, row.call_site.definition,
+                                 row.calls, row.sum.failed, row.sum.busy,
+                                 row.sum.waited, row.sum.bytes_out, row.sum.bytes_in));
   }
   return result;
 }
 
-nb::bytes crossings(const Profile& profile) {
-  const std::vector<Crossing> crossings = profile.crossings();
-  return nb::bytes(crossings.data(), crossings.size() * sizeof(Crossing));
+nb::bytes host_calls(const Profile& profile) {
+  const std::vector<HostCall> host_calls = profile.host_calls();
+  return nb::bytes(host_calls.data(), host_calls.size() * sizeof(HostCall));
 }
 
-// Of the thread that asks, until now.
+// Records a host call of this thread that began at `begin` and ends now.
 void record_span(const std::string& kind, const std::string& name,
                  const std::string& definition, int64_t begin, bool failed) {
-  Crossing crossing;
-  crossing.begin = begin;
-  crossing.end = profile_clock();
-  crossing.busy = crossing.end - begin;
-  crossing.failed = failed;
-  record({kind, name, "", definition}, crossing);
+  HostCall host_call;
+  host_call.begin = begin;
+  host_call.end = profile_clock();
+  host_call.busy = host_call.end - begin;
+  host_call.failed = failed;
+  record({kind, name, "", definition}, host_call);
 }
 
 nb::list bars() {
   nb::list result;
-  for (const BarLook& look : look_at_bars()) {
+  for (const BarSnapshot& look : look_at_bars()) {
     result.append(nb::make_tuple(nb::borrow(look.callback->function), look.number,
                                  look.began, look.ended, look.failed, look.count,
                                  look.total, look.seconds));
@@ -206,36 +230,38 @@ nb::dict targets() {
 
 NB_MODULE(_runtime, m) {
   m.doc() = "The native half of bellhop_runtime.";
-  // JAX's caches hold programs, and so their callbacks, until the interpreter is gone.
+  // JAX's caches keep programs, and thereby callbacks, alive until the interpreter has
+  // ended.
   nb::set_leak_warnings(false);
   if (!init_numpy()) throw nb::python_error();
   init_signals();
-  let_ended_threads_sleep(is_main_thread);
+  install_terminate_handler(is_main_thread);
   keep_freed_memory();
   m.attr("CONTRACT") = BELLHOP_CONTRACT;
   set_run_cleanups({drop_pending, fail_bars, end_sessions});
-  set_goes_on(JointRun::has);
+  set_run_continues(JointRun::has);
 
   define_fast_call(m);
   define_compiled_call(m);
   define_joint_run(m);
 
-  m.def("targets", &targets, "Custom-call targets, by name, as capsules by stage.");
+  m.def("targets", &targets,
+        "Return the custom-call targets: name to a dict of capsules by stage.");
   m.def(
       "set_dtype",
       [](int xla_dtype, nb::handle descr) { set_dtype(xla_dtype, descr.ptr()); },
-      "xla_dtype"_a, "dtype"_a, "Name the NumPy dtype of an XLA element type.");
+      "xla_dtype"_a, "dtype"_a, "Set the NumPy dtype of an XLA element type.");
   m.def(
       "keep_failure",
       [](nb::handle exception) { return keep_failure(exception.inc_ref().ptr()); },
-      "exception"_a, "Keep an exception for `take_failure`; return its number.");
+      "exception"_a, "Store an exception for `take_failure`; return its id.");
   m.def(
       "take_failure",
       [](int64_t number) -> nb::object {
         PyObject* exception = take_failure(number);
         return exception == nullptr ? nb::none() : nb::steal(exception);
       },
-      "number"_a, "The exception that a failed run names, or None.");
+      "number"_a, "Remove and return the exception with an id, or None.");
   m.def(
       "look_at_failure",
       [](int64_t number) {
@@ -243,41 +269,40 @@ NB_MODULE(_runtime, m) {
         if (exception == nullptr) throw nb::key_error(std::to_string(number).c_str());
         return nb::steal(exception);
       },
-      "number"_a, "The exception of a number, which goes on waiting.");
+      "number"_a, "Return the exception with an id, without removing it.");
 
   m.def(
       "on_collection",
       [](std::string_view phase, nb::handle) {
-        if (phase == "start") collection_begins();
+        if (phase == "start") notify_collection_begin();
       },
       "phase"_a, "info"_a,
-      "Say that the garbage collector is about to look at tables: one of "
-      "gc.callbacks.");
+      "Record the start of a garbage collection; registered in gc.callbacks.");
 
   m.def(
       "wait_for_taps",
       [](bool is_patient) {
         if (!wait_for_taps(is_patient)) throw nb::python_error();
       },
-      "is_patient"_a = true, "Wait until all taps so far are over.");
+      "is_patient"_a = true, "Wait until all taps that are queued now have ended.");
   m.def("take_tap_failures", &tap_failures,
-        "The exceptions of taps so far, and how many more there were.");
-  m.def("tap_limit", &tap_limit, "How many bytes of taps may wait.");
+        "Return the exceptions of taps, and how many more were discarded.");
+  m.def("tap_limit", &tap_limit, "Return how many bytes of taps may wait.");
   m.def("set_tap_limit", &set_tap_limit, "bytes"_a,
-        "Set how many bytes may wait, and return what it was.");
-  m.def("waiting_taps", &waiting_taps, "How many taps are not over yet.");
+        "Set how many bytes of taps may wait; return the previous limit.");
+  m.def("waiting_taps", &waiting_taps, "Return how many taps have not ended.");
   m.def(
       "close_taps",
       [](int seconds) {
         if (!close_taps(seconds)) throw nb::python_error();
       },
-      "seconds"_a, "Wait for all taps, no longer than that, and end their thread.");
+      "seconds"_a, "Wait for all taps, at most for `seconds`, and end their thread.");
   m.def(
       "close_calls",
       [] {
         if (!close_calls()) throw nb::python_error();
       },
-      "Let programs on XLA's threads call no more, and wait for calls under way.");
+      "Prevent new Python calls on XLA's threads, and wait for active calls.");
   m.def(
       "forget_threads",
       [] {
@@ -286,31 +311,31 @@ NB_MODULE(_runtime, m) {
         forget_profiles();
         forget_calls();
         forget_signals();
-        forget_steps();
+        forget_active_calls();
         JointRun::forget_all();
       },
-      "Begin anew in the child of a fork.");
+      "Reset the state of all threads in the child of a fork.");
 
   m.def(
       "look_at_bars", &bars,
-      "Label, number, began, ended, failed, count, total and seconds of each bar that "
-      "goes on, or has ended since the last time.");
+      "Return (label, number, began, ended, failed, count, total, seconds) of each bar "
+      "that is open, or has ended since the last call.");
   m.def("end_bars", &end_bars, "table"_a,
-        "End the bars of a table whose programs have all returned.");
+        "End the bars of a table whose programs have all ended.");
   m.def("stop_watching_bars", &stop_watching,
-        "Whether there is no bar: then the next one calls its label.");
+        "Return whether no bars are left; then the next bar calls its label.");
 
-  m.def("live_sessions", &live_sessions, "How many circuits hold a device now.");
+  m.def("live_sessions", &live_sessions, "Return how many circuits hold a device now.");
   m.def("rows_in_engine", &engine::rows_in_engine,
-        "How many circuits, and rows of batches, the engine has run.");
+        "Return how many circuits the engine has executed, counting rows of batches.");
   m.def(
       "engine_limits",
       [] {
         return nb::make_tuple(engine::kMostQubits, engine::kMostQubitsOnGpus,
                               engine::sweeps(engine::Precision::kDouble).lanes);
       },
-      "The qubits of the largest circuits that the engine runs of Lightning's devices "
-      "on the CPU and on GPUs, and how many numbers it works on at a time.");
+      "Return the most qubits for which the engine replaces Lightning's devices on the "
+      "CPU and on GPUs, and the number of lanes of a register.");
   m.def(
       "most_qubits_in_engine",
       [](const std::string& library, const std::string& factory,
@@ -318,53 +343,59 @@ NB_MODULE(_runtime, m) {
         try {
           return engine::most_qubits(DevicePool::get(library, factory, kwargs));
         } catch (const CircuitError&) {
-          return 0;  // a run says what is wrong with it
+          return 0;  // executing a circuit reports the error
         }
       },
       "library"_a, "factory"_a, "kwargs"_a,
-      "The qubits of the largest circuits of a plugin that the engine runs.");
-  m.def("plans_made", &engine::plans_made, "How many plans of gates the engine made.");
-  define_values_of_runs(m);
+      "Return the most qubits for which the engine replaces a plugin.");
+  m.def("plans_made", &engine::plans_made,
+        "Return how many plans of gates the engine has compiled.");
+  define_run_values(m);
   m.def("release_run", &release_run, "run_id"_a,
         nb::call_guard<nb::gil_scoped_release>(),
-        "End the circuits and drop the regions that a failed run left.");
+        "Close the circuits and drop the regions of a failed execution.");
 
-  nb::class_<Profile>(m, "Profile", "What crosses the border between start and stop.")
+  nb::class_<Profile>(m, "Profile", "The host calls between start and stop.")
       .def(nb::init<size_t>(), "limit"_a)
       .def("start", &Profile::start)
       .def("stop", &Profile::stop)
       .def("rows", &rows,
-           "Kind, name, site, definition, calls, failed ones, nanoseconds, those for "
-           "the "
-           "GIL, bytes out and bytes in of each place.")
-      .def("crossings", &crossings, "All crossings, as an array of the C++ structure.")
+           "Return (kind, name, site, definition, calls, failed calls, nanoseconds, "
+           "nanoseconds waiting for the GIL, bytes out, bytes in) of each call site.")
+      .def("crossings", &host_calls,
+           "Return all host calls, as bytes of an array of the C++ structure.")
       .def_static("add_bytes", &CallTimer::add_bytes, "out"_a, "back"_a,
-                  "More bytes, or less, for the call in this thread that is timed.");
-  m.def("under_way", &under_way,
-        "Of each thread that is in a step: its identifier, and of each step, the "
-        "outermost "
-        "first, what it is and its seconds.");
-  m.def("within", &within, "what"_a, "function"_a,
-        "Call a function, as a step of this thread that an object describes.");
+                  "Add bytes to the timed call of this thread; negative to subtract.");
+  m.def("under_way", &list_threads,
+        "Return, for each thread with active calls, its identifier and a list of "
+        "(object, "
+        "seconds), outermost call first.");
+  m.def("within", &call_within, "what"_a, "function"_a,
+        "Call a function while `what` is this thread's innermost active call.");
   m.def("call_in_default_environment", &call_in_default_environment, "function"_a,
         "args"_a, "kwargs"_a,
         "Call a function in the default floating-point environment.");
-  m.def("begin_run", &begin_run, "Count a run of a compiled function, until it ends.");
-  m.def("end_run", &end_run, "End a run that was counted.");
-  m.def("runs_under_way", &runs_under_way, "How many runs have begun and not ended.");
+  m.def("begin_run", &begin_run, "Count a run of a compiled function as active.");
+  m.def("end_run", &end_run, "End a run that begin_run has counted.");
+  m.def("runs_under_way", &count_runs, "Return the number of active runs.");
   m.def("record_span", &record_span, "kind"_a, "name"_a, "definition"_a, "begin"_a,
-        "failed"_a, "Record what this thread did since `begin`.");
+        "failed"_a,
+        "Record a host call of this thread that began at `begin` and ends now.");
   m.def(
       "memory_for_process",
       [](bool all, const std::string& root) {
         return memory_for_process(all ? Memory::kAll : Memory::kFree, root);
       },
       "all"_a = true, "root"_a = "",
-      "The bytes that the process may have, or may have besides those that it has.");
-  m.def("profile_clock", &profile_clock, "Nanoseconds of the clock of profiles.");
-  m.def("profile_thread", &profile_thread, "The number of this thread in profiles.");
+      "Return the bytes that the process may have, or, if not `all`, may still "
+      "allocate.");
+  m.def("profile_clock", &profile_clock,
+        "Return the nanoseconds of the clock of profiles.");
+  m.def("profile_thread", &profile_thread,
+        "Return the number of this thread in profiles.");
 
-  nb::class_<Bars>(m, "Bars", "How far the runs of a loop are.").def(nb::init<>());
+  nb::class_<Bars>(m, "Bars", "The progress bars of a loop, one for each execution.")
+      .def(nb::init<>());
 
   define_native_function(m);
   nb::class_<Callback>(m, "Callback", nb::type_slots(callback_slots),
@@ -378,8 +409,8 @@ NB_MODULE(_runtime, m) {
              std::shared_ptr<NativeFunction> native) {
             new (self.p) Callback(
                 self.h.ptr(), function.ptr(), convert.ptr(), std::move(description),
-                Place{std::move(kind), std::move(name), std::move(site),
-                      std::move(definition)},
+                CallSite{std::move(kind), std::move(name), std::move(site),
+                         std::move(definition)},
                 writes ? Results::kWritten : Results::kReturned, in_place, takes_device,
                 std::move(bars), std::move(native));
           },
@@ -388,30 +419,31 @@ NB_MODULE(_runtime, m) {
           "kind"_a = "callback", "name"_a = "", "definition"_a = "",
           "native"_a = nb::none())
       .def("__call__", &call, "arguments"_a, "results"_a,
-           "Call it as a program does, with arrays for the program's buffers.")
+           "Call the function as a program does, with arrays in the place of buffers.")
       .def_static("tap", &tap_now, "callback"_a, "arguments"_a,
-                  "Leave a call of it to the thread that makes those of all taps.")
+                  "Queue a call of the function for the thread of taps.")
       .def_prop_ro("description", [](const Callback& self) { return self.description; })
-      .def_prop_ro("site", [](const Callback& self) { return self.place.site; })
+      .def_prop_ro("site", [](const Callback& self) { return self.call_site.site; })
       .def_prop_ro("definition",
-                   [](const Callback& self) { return self.place.definition; });
+                   [](const Callback& self) { return self.call_site.definition; });
 
   nb::class_<CallbackTable>(m, "CallbackTable", nb::type_slots(table_slots),
                             "The callbacks of compiled programs, by program.")
       .def(nb::init<bool, std::optional<uint64_t>>(), "published"_a,
            "seed"_a = nb::none())
-      .def("reserve", &CallbackTable::reserve, "key"_a,
-           "Take the first key from this one on that no program has.")
+      .def("reserve", &CallbackTable::reserve, "key"_a, "unique"_a = false,
+           "Reserve the first free key from this one on; return it.")
       .def("set_program", &CallbackTable::set_program, "key"_a, "callbacks"_a)
       .def(
           "seed_unless_given",
           [](CallbackTable& self, std::uint64_t seed) {
             self.random().seed_unless_given(seed);
           },
-          "seed"_a, "Take a seed, unless there is one.")
+          "seed"_a, "Use a seed, unless one was given.")
       .def("clear", &CallbackTable::clear)
       .def("__len__", [](const CallbackTable& self) { return self.size(); })
-      .def_prop_ro("callbacks", &CallbackTable::callbacks, "All that it holds.")
+      .def_prop_ro("callbacks", &CallbackTable::callbacks,
+                   "All callbacks of the table.")
       .def_prop_ro(
           "address",
           [](const CallbackTable& self) {
@@ -419,7 +451,7 @@ NB_MODULE(_runtime, m) {
                        ? 0
                        : reinterpret_cast<uint64_t>(&self.call_without_arguments());
           },
-          "What programs take as their table; 0 for a published one.");
+          "The operand for programs; 0 for a published table.");
 }
 
 }  // namespace bellhop

@@ -1,4 +1,4 @@
-// bindings/run_values.cc: what Python keeps for the runs of programs, and takes.
+// bindings/run_values.cc: Python functions that store values for an execution.
 #include "bindings/run_values.h"
 
 #include <cstdint>
@@ -13,36 +13,42 @@ using namespace nb::literals;
 
 namespace {
 
-// Steals the reference, which is null where there is nothing.
-nb::object found(PyObject* value) {
-  if (value == nullptr) throw nb::key_error("bellhop: nothing is held under a handle");
+// Returns a value, or raises KeyError if it is null. Steals the reference.
+nb::object steal_or_raise(PyObject* value) {
+  if (value == nullptr)
+    throw nb::key_error(
+        "bellhop: internal error: no value is stored under this handle");
   return nb::steal(value);
 }
 
 }  // namespace
 
-void define_values_of_runs(nb::module_& m) {
+void define_run_values(nb::module_& m) {
   m.def("pending_regions", &pending_regions,
-        "How many started regions, and arrays on devices, wait now.");
+        "Return how many started regions and device arrays are stored.");
   m.def(
       "hold", [](nb::object value) { return keep_pending(value.release().ptr()); },
       "value"_a,
-      "Keep an object for the run whose call this thread makes; return its handle.");
+      "Store an object for the execution that this thread makes a call for; return its "
+      "handle.");
   m.def(
-      "held", [](std::uint64_t handle) { return found(find_pending(handle)); },
-      "handle"_a, "Return what is kept under a handle.");
+      "held", [](std::uint64_t handle) { return steal_or_raise(find_pending(handle)); },
+      "handle"_a, "Return the object of a handle.");
   m.def(
-      "take_held", [](std::uint64_t handle) { return found(take_pending(handle)); },
-      "handle"_a, "Return what is kept under a handle, which stands for nothing then.");
+      "take_held",
+      [](std::uint64_t handle) { return steal_or_raise(take_pending(handle)); },
+      "handle"_a, "Remove and return the object of a handle.");
   m.def(
       "argument_of_call",
       [](Py_ssize_t number) {
-        PyObject* const arguments = CallingRun::run().call->arguments;
+        PyObject* const arguments = CurrentRun::get().call->arguments;
         if (arguments == nullptr || number >= PyList_GET_SIZE(arguments))
-          throw nb::index_error("bellhop: a program was called without its arguments");
+          throw nb::index_error(
+              "bellhop: internal error: the program was called without this argument");
         return nb::borrow(PyList_GET_ITEM(arguments, number));
       },
-      "number"_a, "Return an argument of the program whose call this thread makes.");
+      "number"_a,
+      "Return an argument of the program that this thread makes a call for.");
 }
 
 }  // namespace bellhop

@@ -1,11 +1,11 @@
-// bindings/run_values.h: what Python keeps for the runs of programs, and takes.
+// bindings/run_values.h: Python functions that store values for an execution.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace bellhop {
 
-// The functions of it in Python.
-void define_values_of_runs(nanobind::module_& m);
+// Adds the functions to the module.
+void define_run_values(nanobind::module_& m);
 
 }  // namespace bellhop

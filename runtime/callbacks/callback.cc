@@ -14,25 +14,25 @@ uint64_t next_number() {
 
 }  // namespace
 
-Spares::~Spares() {
+SpareArrays::~SpareArrays() {
   for (PyObject* array : arrays) Py_XDECREF(array);
 }
 
 Callback::Callback(PyObject* object, PyObject* function, PyObject* convert,
-                   std::string description, Place place, Results results, bool in_place,
-                   bool takes_device, std::shared_ptr<Bars> bars,
+                   std::string description, CallSite call_site, Results results,
+                   bool in_place, bool takes_device, std::shared_ptr<Bars> bars,
                    std::shared_ptr<const NativeFunction> native)
     : object(object),
       function(Py_NewRef(function)),
       convert(Py_NewRef(convert)),
       description(std::move(description)),
-      place(std::move(place)),
+      call_site(std::move(call_site)),
       results(results),
       in_place(in_place),
       takes_device(takes_device),
       bars(std::move(bars)),
       native(std::move(native)) {
-  this->place.number = next_number();
+  this->call_site.number = next_number();
 }
 
 Callback::~Callback() {

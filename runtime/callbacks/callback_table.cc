@@ -1,4 +1,4 @@
-// callbacks/callback_table.cc: which program calls which Python functions.
+// callbacks/callback_table.cc: the Python functions that a running program can call.
 #include "callbacks/callback_table.h"
 
 #include <mutex>
@@ -9,24 +9,26 @@
 namespace bellhop {
 namespace {
 
-// Whoever holds the mutex takes no other lock.
+// A holder of the mutex takes no other lock.
 struct Published {
   std::shared_mutex mutex;
   std::unordered_map<int64_t, const CallbackTable*> tables;
 };
 
-// Never destroyed: tables may go after everything else in the process has.
+// Never destroyed, because tables may be destroyed after all static objects.
 Published& published() {
   static auto* published = new Published;
   return *published;
 }
 
+// Returns the published table with a key, or null. The caller holds the mutex.
 const CallbackTable* published_table(int64_t key) {
   const auto& tables = published().tables;
   const auto found = tables.find(key);
   return found == tables.end() ? nullptr : found->second;
 }
 
+// Publishes a table under a key; returns false if the key is taken.
 bool publish(int64_t key, const CallbackTable* table) {
   std::unique_lock lock(published().mutex);
   return published().tables.try_emplace(key, table).second;
@@ -46,10 +48,23 @@ const CallbackTable* CallbackTable::find_published_table(int64_t key) {
   return published_table(key);
 }
 
-int64_t CallbackTable::reserve(int64_t wanted) {
+const Callback* CallbackTable::find_unique(int64_t key, int64_t index) {
+  std::shared_lock lock(published().mutex);
+  const CallbackTable* table = published_table(key);
+  if (table == nullptr || table->published_) return nullptr;
+  const auto* callback = table->find(key, index);
+  return callback == nullptr ? nullptr : callback->get();
+}
+
+int64_t CallbackTable::reserve(int64_t wanted, bool unique) {
   const std::lock_guard lock(changes_);
-  while (keys_.contains(wanted) || (published_ && !publish(wanted, this))) ++wanted;
+  unique = unique || published_;
+  while (keys_.contains(wanted) || (unique && !publish(wanted, this))) ++wanted;
   keys_.insert(wanted);
+  if (unique) {
+    has_unique_keys_ = true;
+    generation_.fetch_add(1);
+  }
   return wanted;
 }
 
@@ -66,12 +81,16 @@ void CallbackTable::set_program(
 
 void CallbackTable::clear() {
   const auto keys = std::exchange(keys_, {});
-  if (published_) {
+  if (std::exchange(has_unique_keys_, false)) {
     std::unique_lock lock(published().mutex);
-    for (const int64_t key : keys) published().tables.erase(key);
+    for (const int64_t key : keys) {
+      if (published_table(key) == this) published().tables.erase(key);
+    }
+    generation_.fetch_add(1);
   }
   for (auto& head : heads_) {
-    // What goes may come back here through a destructor of Python's.
+    // Deleting a program may run Python destructors, which may call this function
+    // again.
     Program* program = head.exchange(nullptr);
     while (program != nullptr) delete std::exchange(program, program->next);
   }

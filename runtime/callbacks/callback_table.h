@@ -17,47 +17,60 @@
 
 namespace bellhop {
 
-// Lists of callbacks, one for each compiled program. A program names a callback by its
-// own key and the place in its list, and gets the address of the table as an operand,
-// so that nothing in it is of this process. Needs no GIL where nothing else is said.
+// The callbacks of compiled programs, one list per program. A program refers to a
+// callback by the program's key and an index in the list, and receives the address of
+// the table as an operand, so that the compiled program does not depend on this
+// process. Functions need no GIL unless stated otherwise.
 //
-// No operand brings one to a program of a plain jax.jit, whose table is `published`
-// instead: the program names no table, and its key leads there. Programs of the same
-// text that are alive at once have keys one after another, and a key is free again when
-// its table is gone.
+// In a plain jax.jit, no operand carries the address of the table. The table is then
+// `published`: it is found by the program's key alone. Programs of the same text that
+// exist at the same time get consecutive keys. A key becomes free when its table is
+// destroyed.
 class CallbackTable {
  public:
-  // Without a seed, the circuits' random numbers are different in each process.
+  // Without a seed, the circuits' random numbers differ in each process.
   CallbackTable(bool published, std::optional<uint64_t> seed)
       : published_(published), random_(seed) {}
   ~CallbackTable() { clear(); }
   CallbackTable(const CallbackTable&) = delete;
   CallbackTable& operator=(const CallbackTable&) = delete;
 
-  // The callback in the published table of the program, or null. The table may go
-  // meanwhile.
+  // Returns a callback of the published table that has the program, or null. The table
+  // may be destroyed meanwhile; the callback is shared.
   static std::shared_ptr<Callback> find_published(int64_t key, int64_t index);
 
-  // The published table that has the program, or null. The table may go meanwhile.
+  // Returns the published table that has the program, or null. The table may be
+  // destroyed meanwhile, so the result is only good for comparisons.
   static const CallbackTable* find_published_table(int64_t key);
+
+  // The callback of a program with a unique key, where its table outlives all calls
+  // that the program makes: not in a published table. Null for other callbacks.
+  static const Callback* find_unique(int64_t key, int64_t index);
+
+  // Changes whenever a program with a unique key comes or goes. What find_unique has
+  // returned is valid until then.
+  static uint64_t generation() { return generation_.load(std::memory_order_acquire); }
 
   bool is_published() const { return published_; }
 
-  // A call whose program asks for no argument.
+  // The operand of programs that do not read the arguments of their call.
   const ProgramCall& call_without_arguments() const { return call_; }
 
   RandomStream& random() { return random_; }
 
-  // Returns the first key from `wanted` on that no program has, and takes it.
-  int64_t reserve(int64_t wanted);
+  // Reserves the first free key from `wanted` on, and returns it. If `unique`, no other
+  // program of the process has the key, and find_published finds it although the table
+  // is not published.
+  int64_t reserve(int64_t wanted, bool unique);
+  // Adds the callbacks of a program whose key is reserved.
   void set_program(int64_t key,
                    const std::vector<std::shared_ptr<Callback>>& callbacks);
-  // Only where none of its programs runs any more, and nobody looks at it; with the
-  // GIL.
+  // Removes all programs. Needs the GIL. No program of the table may be running, and no
+  // other thread may be using the table.
   void clear();
 
-  // Null where the table has no such callback. The lists that it goes through only
-  // grow.
+  // Returns a callback, or null if the table does not have it. The lists only grow, so
+  // no lock is needed.
   const std::shared_ptr<Callback>* find(int64_t key, int64_t index) const {
     const Program* program = head(key).load(std::memory_order_acquire);
     while (program != nullptr && program->key != key) program = program->next;
@@ -68,21 +81,24 @@ class CallbackTable {
     return &program->entries[index].callback;
   }
 
+  // Returns the number of reserved keys.
   size_t size() const {
     const std::lock_guard lock(changes_);
     return keys_.size();
   }
   std::vector<std::shared_ptr<Callback>> callbacks() const;
 
-  // Visits the callbacks that nobody but this table shares. It gives the same ones
-  // whenever it is asked in one collection: the collector counts references first and
-  // follows them later, while programs go on and tap.
+  // Calls `visitor` for the callbacks that only this table shares, until it returns
+  // nonzero; returns that. During one garbage collection (identified by its number) it
+  // visits the same callbacks each time: the collector first counts references and
+  // later follows them, while programs continue to run and to share callbacks.
   template <typename Visitor>
   int visit(uint64_t collection, Visitor&& visitor) const;
 
  private:
   struct Entry {
     std::shared_ptr<Callback> callback;
+    // The garbage collection in which is_held_elsewhere was computed.
     mutable uint64_t judged_in = 0;
     mutable bool is_held_elsewhere = false;
   };
@@ -92,20 +108,23 @@ class CallbackTable {
     Program* next;
   };
 
-  // Keys are hashes.
+  // A hash table of linked lists. The keys are hashes themselves.
   static constexpr size_t kHeads = 8;
   using Heads = std::array<std::atomic<Program*>, kHeads>;
   const std::atomic<Program*>& head(int64_t key) const {
     return heads_[static_cast<uint64_t>(key) % kHeads];
   }
 
+  static inline std::atomic<uint64_t> generation_{1};
+
   bool published_;
   const ProgramCall call_{this, nullptr};
   RandomStream random_;
-  // Held while something is added. Who holds it takes no other lock, but that of all
+  // Held while a program is added. A holder takes no other lock except the lock of the
   // published tables.
   mutable std::mutex changes_;
   std::unordered_set<int64_t> keys_;
+  bool has_unique_keys_ = false;
   Heads heads_ = {};
 };
 

@@ -1,4 +1,4 @@
-// callbacks/invocation.cc: calling a Python function with buffers.
+// callbacks/invocation.cc: call a Python function with XLA buffers.
 #include "callbacks/invocation.h"
 
 #include <nanobind/nanobind.h>
@@ -22,15 +22,15 @@ namespace {
 
 namespace nb = nanobind;
 
-// Arrays up to this size serve the next call too.
+// Argument arrays up to this size are reused by the next call.
 constexpr size_t kSpareBytes = 4096;
 
 PyObject* call_python(PyObject* function, PyObject* const* arguments, size_t count) {
-  return sleeps_if_ended(
+  return call_or_sleep(
       [&] { return PyObject_Vectorcall(function, arguments, count, nullptr); });
 }
 
-// For what it does; what it returns or raises is dropped.
+// Calls a function of a Python module and drops its result or exception.
 void call_module(const char* name, const char* function, auto&&... arguments) {
   try {
     nb::module_::import_(name).attr(function)(arguments...);
@@ -38,11 +38,12 @@ void call_module(const char* name, const char* function, auto&&... arguments) {
   }
 }
 
-// The arrays that one call hands over: those that the function writes into, if it
-// does, then the arguments. They are memory of their own, since XLA cannot be told that
-// somebody still holds an array, or a view of one; but for a callback that asks for the
-// program's. Callbacks may run in several threads and call themselves, so a call has
-// the callback's spares for itself for as long as it lasts.
+// The NumPy arrays of one call: the output arrays, if the function writes its results,
+// then the argument arrays. They have memory of their own, because XLA does not support
+// that Python keeps an array, or a view of one, after the call; a callback with
+// in_place=True receives views of the program's memory instead. Callbacks may run in
+// several threads and recursively, so a call holds the callback's spare arrays
+// exclusively.
 class CallArrays {
  public:
   CallArrays(Callback& callback, std::span<const BufferView> buffers, size_t written)
@@ -57,15 +58,15 @@ class CallArrays {
     for (PyObject* array : arrays_) Py_XDECREF(array);
   }
 
-  // False with a Python error set.
+  // Makes all arrays. Returns false with a Python error set.
   bool make() {
     if (arrays_.size() == 0) return true;
-    if (spares_ == nullptr) spares_ = std::make_unique<Spares>();
+    if (spares_ == nullptr) spares_ = std::make_unique<SpareArrays>();
     if (spares_->arrays.size() < arrays_.size()) spares_->arrays.resize(arrays_.size());
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      arrays_[i] = is_lent(i)      ? array_view(buffers_[i], is_written(i))
-                   : is_written(i) ? written_array(i)
-                                   : argument(i);
+      arrays_[i] = is_lent(i)      ? make_array_view(buffers_[i], is_written(i))
+                   : is_written(i) ? make_output_array(i)
+                                   : make_argument_array(i);
       if (arrays_[i] == nullptr) return false;
     }
     return true;
@@ -73,11 +74,12 @@ class CallArrays {
 
   PyObject** data() { return arrays_.data(); }
 
-  // Copies what the function has written, unless it wrote into the program's memory;
-  // an array of that must be as it was made. False with a Python error set.
+  // Stores the output arrays into the program's buffers. A view of the program's memory
+  // is only checked for changes of shape, dtype or strides. Returns false with a Python
+  // error set.
   bool store_written() {
     for (size_t i = 0; i < written_; ++i) {
-      const int stored = is_lent(i) ? is_view_of(arrays_[i], buffers_[i])
+      const int stored = is_lent(i) ? is_intact_view(arrays_[i], buffers_[i])
                                     : store_exact(arrays_[i], buffers_[i]);
       if (stored == 0) {
         PyErr_Format(PyExc_TypeError,
@@ -90,23 +92,24 @@ class CallArrays {
     return true;
   }
 
-  // False with a Python error set where somebody holds the program's memory: each view
-  // of an array holds the array.
-  bool take_back() {
+  // Checks that the function has kept no array with the program's memory; a view of an
+  // array keeps the array. Returns false with a Python error set if it has.
+  bool check_released() {
     if (!has_lent()) return true;
-    // A reference cycle, such as a caught exception and its frame, is nobody's hands.
-    if (find_kept() != arrays_.size()) collect_garbage();
-    const size_t i = find_kept();
+    // An unreachable reference cycle, such as a caught exception and its frame, does
+    // not count as kept.
+    if (find_unreleased() != arrays_.size()) collect_garbage();
+    const size_t i = find_unreleased();
     if (i == arrays_.size()) return true;
     const char* what = i < written_ ? "output" : "argument";
     PyErr_Format(PyExc_RuntimeError,
-                 "%s kept its %s %zu (or a view of it), which is the program's memory "
-                 "where in_place=True. Keep a copy, np.array(x), instead.",
+                 "%s kept its %s %zu (or a view of it), which is the program's memory, "
+                 "because of in_place=True. Keep a copy, np.array(x), instead.",
                  callback_.description.c_str(), what, i < written_ ? i : i - written_);
     return false;
   }
 
-  // Whether any array is the program's memory.
+  // Returns whether any array is a view of the program's memory.
   bool has_lent() const {
     for (size_t i = 0; i < buffers_.size(); ++i) {
       if (is_lent(i)) return true;
@@ -114,7 +117,7 @@ class CallArrays {
     return false;
   }
 
-  // Keeps what can serve the next call.
+  // Keeps the small argument arrays that the next call can reuse.
   void put_back() {
     for (size_t i = written_; i < arrays_.size(); ++i) {
       if (!is_lent(i) && is_sole_reference(arrays_[i]) &&
@@ -126,9 +129,12 @@ class CallArrays {
   }
 
  private:
+  // Returns whether array i is a view of the program's memory.
   bool is_lent(size_t i) const { return callback_.in_place && !is_packed(buffers_[i]); }
 
-  size_t find_kept() {
+  // Returns the index of the first array with the program's memory that has other
+  // references, or the number of arrays.
+  size_t find_unreleased() {
     size_t i = 0;
     while (i < arrays_.size() &&
            (arrays_[i] == nullptr || !is_lent(i) || is_sole_reference(arrays_[i]))) {
@@ -137,15 +143,17 @@ class CallArrays {
     return i;
   }
 
-  // Whether buffer i is a result, or an argument that the program gave up for one.
+  // Returns whether buffer i is a result, or an argument whose buffer the program
+  // reuses for a result.
   bool is_written(size_t i) const {
-    return i < written_ || sharing(i, 0, written_) != written_;
+    return i < written_ || find_sharing(i, 0, written_) != written_;
   }
 
-  // The first of some buffers that has the memory of buffer i, or `end`.
-  size_t sharing(size_t i, size_t begin, size_t end) const {
+  // Returns the index of the first buffer in [begin, end) with the memory and shape of
+  // buffer i, or `end`.
+  size_t find_sharing(size_t i, size_t begin, size_t end) const {
     const BufferView& buffer = buffers_[i];
-    // An empty one may be anywhere.
+    // Empty buffers may have any address, so types and shapes are compared too.
     const auto shares = [&buffer](const BufferView& other) {
       return other.data == buffer.data && other.dtype == buffer.dtype &&
              std::equal(other.dims, other.dims + other.rank, buffer.dims,
@@ -155,22 +163,25 @@ class CallArrays {
            buffers_.begin();
   }
 
-  PyObject* argument(size_t i) {
+  // Makes the array of an argument, or refills one of an earlier call.
+  PyObject* make_argument_array(size_t i) {
     if (PyObject* spare = std::exchange(spares_->arrays[i], nullptr)) {
       if (refill(spare, buffers_[i])) return spare;
       Py_DECREF(spare);
     }
-    return array_copy(buffers_[i]);
+    return make_array_copy(buffers_[i]);
   }
 
-  // The same one for a result and the argument that was given up for it.
-  PyObject* written_array(size_t i) {
-    if (i >= written_) return Py_NewRef(arrays_[sharing(i, 0, written_)]);
-    if (sharing(i, written_, buffers_.size()) == buffers_.size()) {
-      // Of zeros: what the function leaves out must not be memory of somebody else's.
-      return zeros_like(buffers_[i]);
+  // Makes the array of an output. An argument that shares the result's buffer gets the
+  // same array, filled with the argument.
+  PyObject* make_output_array(size_t i) {
+    if (i >= written_) return Py_NewRef(arrays_[find_sharing(i, 0, written_)]);
+    if (find_sharing(i, written_, buffers_.size()) == buffers_.size()) {
+      // Zeros, because elements that the function does not write must not expose memory
+      // of other arrays.
+      return make_zeros(buffers_[i]);
     }
-    PyObject* array = array_copy(buffers_[i]);
+    PyObject* array = make_array_copy(buffers_[i]);
     if (array != nullptr) set_writable(array);
     return array;
   }
@@ -178,20 +189,22 @@ class CallArrays {
   Callback& callback_;
   std::span<const BufferView> buffers_;
   size_t written_;
-  std::unique_ptr<Spares> spares_;
+  std::unique_ptr<SpareArrays> spares_;
   SmallArray<PyObject*, 8> arrays_;
 };
 
-// An exception object may be raised more than once.
+// Adds a note with the callback and its call site, unless the exception has it: an
+// exception object may be raised repeatedly.
 void add_note_once(PyObject* exception, const Callback& callback) {
   const std::string place =
-      callback.description + ", called from " + callback.place.site;
+      callback.description + ", called from " + callback.call_site.site;
   try {
     const auto note = nb::steal(PyUnicode_FromFormat("raised in %s", place.c_str()));
     nb::object notes = nb::getattr(exception, "__notes__", nb::none());
     if (notes.is_none()) {
       notes = nb::list();
-      // Not by add_note: the class may refuse attributes, as frozen dataclasses do.
+      // add_note would fail for classes that reject attributes, such as frozen
+      // dataclasses.
       const auto name = nb::str("__notes__");
       if (PyObject_GenericSetAttr(exception, name.ptr(), notes.ptr()) != 0) {
         nb::raise_python_error();
@@ -204,25 +217,27 @@ void add_note_once(PyObject* exception, const Callback& callback) {
   }
 }
 
-// Frames of the traceback hold the arguments, and views of them.
+// Clears the frames of an exception's traceback, which keep the arguments and views of
+// them alive.
 void clear_frames(PyObject* exception) {
   const auto traceback = nb::steal(PyException_GetTraceback(exception));
   if (traceback.is_valid()) call_module("traceback", "clear_frames", traceback);
 }
 
-// Takes the current Python error and says in it where it happened.
-PyObject* failure(const Callback& callback) {
+// Takes the current Python error, with a note that names the callback.
+PyObject* take_noted_exception(const Callback& callback) {
   PyObject* exception = take_exception();
   add_note_once(exception, callback);
   return exception;
 }
 
-// The same for an error of the function, which may hold what it was lent.
-PyObject* failure(const Callback& callback, CallArrays& arrays) {
-  if (!arrays.has_lent()) return failure(callback);
+// Takes an error that the function raised. If the function has kept memory of the
+// program, the error about that is returned, with the function's error as its cause.
+PyObject* take_noted_exception(const Callback& callback, CallArrays& arrays) {
+  if (!arrays.has_lent()) return take_noted_exception(callback);
   PyObject* exception = take_exception();
   clear_frames(exception);
-  if (arrays.take_back()) {
+  if (arrays.check_released()) {
     add_note_once(exception, callback);
     return exception;
   }
@@ -232,14 +247,16 @@ PyObject* failure(const Callback& callback, CallArrays& arrays) {
   return kept;
 }
 
-// Asks the callback's Python side for a result that is exactly as declared; null with a
-// Python error set.
+// Converts a result to its declared type with the callback's Python function `convert`;
+// null with a Python error set.
 nb::object convert(const Callback& callback, PyObject* value, const BufferView& buffer,
                    size_t index) {
-  PyObject* dtype = dtype_of(buffer.dtype);
+  PyObject* dtype = numpy_dtype(buffer.dtype);
   if (dtype == nullptr) {
-    PyErr_Format(PyExc_TypeError, "results of XLA element type %d have no NumPy dtype",
-                 buffer.dtype);
+    PyErr_Format(
+        PyExc_TypeError,
+        "results of XLA element type %d are not supported: there is no NumPy dtype",
+        buffer.dtype);
     return {};
   }
   const auto shape = nb::steal(PyTuple_New(buffer.rank));
@@ -252,7 +269,8 @@ nb::object convert(const Callback& callback, PyObject* value, const BufferView& 
   return nb::steal(call_python(callback.convert, arguments, 4));
 }
 
-// Stores one result leaf; false with a Python error set.
+// Stores one result leaf, converting it if necessary. Returns false with a Python error
+// set.
 bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
            size_t index) {
   if (const int stored = store_exact(value, buffer); stored != 0) return stored == 1;
@@ -260,13 +278,15 @@ bool store(const Callback& callback, PyObject* value, const BufferView& buffer,
   if (!converted.is_valid()) return false;
   const int stored = store_exact(converted.ptr(), buffer);
   if (stored == 0) {
-    PyErr_SetString(PyExc_TypeError, "the result could not be converted");
+    PyErr_SetString(
+        PyExc_TypeError,
+        "internal error: the converted result does not have the declared type");
   }
   return stored == 1;
 }
 
-// Stores what a function returned; false with a Python error set, which it may be
-// called with.
+// Stores the results that a function returned. Returns false with a Python error set;
+// `result` may be null if an error is set already.
 bool store_all(const Callback& callback, const nb::object& result,
                std::span<const BufferView> buffers) {
   if (!result.is_valid()) return false;
@@ -289,11 +309,11 @@ void prefer_huge_pages(std::span<const BufferView> results) {
 PyObject* call(Callback& callback, std::span<const BufferView> arguments,
                std::span<const BufferView> results) {
   CallArrays arrays(callback, arguments, /*written=*/0);
-  if (!arrays.make()) return failure(callback);
+  if (!arrays.make()) return take_noted_exception(callback);
   {
     const auto result =
         nb::steal(call_python(callback.function, arrays.data(), arguments.size()));
-    if (!store_all(callback, result, results)) return failure(callback);
+    if (!store_all(callback, result, results)) return take_noted_exception(callback);
   }
   arrays.put_back();
   return nullptr;
@@ -306,19 +326,20 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
   std::copy(arguments.begin(), arguments.end(),
             std::copy(results.begin(), results.end(), buffers.data()));
   CallArrays arrays(callback, {buffers.data(), buffers.size()}, results.size());
-  if (!arrays.make()) return failure(callback);
+  if (!arrays.make()) return take_noted_exception(callback);
   auto result =
       nb::steal(call_python(callback.function, arrays.data(), buffers.size()));
   if (result.is_valid() && !result.is_none()) {
-    PyErr_Format(PyExc_TypeError,
-                 "%s returned a value of type %s. Its results are what it "
-                 "writes into its outputs, as in out[...] = value, and it must return "
-                 "None.",
-                 callback.description.c_str(), Py_TYPE(result.ptr())->tp_name);
-    result.reset();  // it may be, or hold, what the function was lent
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s returned a value of type %s, expected None. Write the results into "
+        "its outputs, as in out[...] = value.",
+        callback.description.c_str(), Py_TYPE(result.ptr())->tp_name);
+    result.reset();  // it may contain memory that the function was lent
   }
-  if (!result.is_valid()) return failure(callback, arrays);
-  if (!arrays.take_back() || !arrays.store_written()) return failure(callback);
+  if (!result.is_valid()) return take_noted_exception(callback, arrays);
+  if (!arrays.check_released() || !arrays.store_written())
+    return take_noted_exception(callback);
   arrays.put_back();
   return nullptr;
 }
@@ -327,33 +348,34 @@ PyObject* call_in_place(Callback& callback, std::span<const BufferView> argument
 
 PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
                  std::span<const BufferView> results) {
-  const UnderWay here(callback.object);
+  const ActiveCall active(callback.object);
   prefer_huge_pages(results);
   return callback.results == Results::kWritten
              ? call_in_place(callback, arguments, results)
              : call(callback, arguments, results);
 }
 
-PyObject* start(Callback& callback, std::span<const BufferView> arguments,
-                PyObject** finish) {
-  const UnderWay here(callback.object);
+PyObject* start_region(Callback& callback, std::span<const BufferView> arguments,
+                       PyObject** finish) {
+  const ActiveCall active(callback.object);
   CallArrays arrays(callback, arguments, /*written=*/0);
-  if (!arrays.make()) return failure(callback);
+  if (!arrays.make()) return take_noted_exception(callback);
   const auto method = nb::steal(PyObject_GetAttrString(callback.function, "start"));
   if (method.is_valid()) {
     *finish = call_python(method.ptr(), arrays.data(), arguments.size());
   }
-  if (PyErr_Occurred() != nullptr) return failure(callback);
+  if (PyErr_Occurred() != nullptr) return take_noted_exception(callback);
   arrays.put_back();
   return nullptr;
 }
 
-PyObject* finish(Callback& callback, PyObject* finish,
-                 std::span<const BufferView> results) {
-  const UnderWay here(callback.object);
+PyObject* finish_region(Callback& callback, PyObject* finish,
+                        std::span<const BufferView> results) {
+  const ActiveCall active(callback.object);
   prefer_huge_pages(results);
   const auto result = nb::steal(call_python(finish, nullptr, 0));
-  return store_all(callback, result, results) ? nullptr : failure(callback);
+  return store_all(callback, result, results) ? nullptr
+                                              : take_noted_exception(callback);
 }
 
 }  // namespace bellhop

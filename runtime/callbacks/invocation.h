@@ -1,4 +1,7 @@
-// callbacks/invocation.h: calling a Python function with buffers.
+// callbacks/invocation.h: call a Python function with XLA buffers.
+//
+// All functions need the GIL. They return null on success, and otherwise the exception
+// (new reference) with a note that names the callback and its call site.
 #pragma once
 
 #include <Python.h>
@@ -10,19 +13,19 @@
 
 namespace bellhop {
 
-// Calls a function with the arguments as arrays and stores what it returns in
-// `results`. Null where that went well, else the exception (new reference), with a
-// note that says where it happened. Needs the GIL.
+// Calls a callback's function with the arguments as arrays, and stores its results in
+// `results`.
 PyObject* invoke(Callback& callback, std::span<const BufferView> arguments,
                  std::span<const BufferView> results);
 
-// Starts a region: calls the function's method `start` with the arguments. Like
-// invoke; `finish` becomes what it returned (new reference).
-PyObject* start(Callback& callback, std::span<const BufferView> arguments,
-                PyObject** finish);
+// Starts a region by calling the function's method `start` with the arguments. Sets
+// `finish` to its result (new reference), a function that waits for the region.
+PyObject* start_region(Callback& callback, std::span<const BufferView> arguments,
+                       PyObject** finish);
 
-// Calls what `start` gave, and stores what it returns in `results`. Like invoke.
-PyObject* finish(Callback& callback, PyObject* finish,
-                 std::span<const BufferView> results);
+// Waits for a region by calling the result of start_region, and stores its results in
+// `results`.
+PyObject* finish_region(Callback& callback, PyObject* finish,
+                        std::span<const BufferView> results);
 
 }  // namespace bellhop

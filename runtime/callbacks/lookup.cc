@@ -1,27 +1,27 @@
-// callbacks/lookup.cc: the callback that a custom call names.
+// callbacks/lookup.cc: find the callback that a custom call names.
 #include "callbacks/lookup.h"
 
 #include <string>
+#include <string_view>
 
 namespace bellhop {
-namespace {
-
-// Attributes are sorted by name: index, program, python.
-int64_t callback_index(const XLA_FFI_CallFrame& frame) { return attribute(frame, 0); }
-int64_t program_key(const XLA_FFI_CallFrame& frame) { return attribute(frame, 1); }
-
-}  // namespace
-
-const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
-  return ProgramCall::of(static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
-}
-
-const void* table_of(const XLA_FFI_CallFrame& frame) {
-  // The body of the handler makes an error of it.
-  if (!has_handles(frame, 1)) return nullptr;
+const void* find_table(const XLA_FFI_CallFrame& frame) {
+  // The handler's body reports the error.
+  if (!has_leading_handles(frame, 1)) return nullptr;
   const CallbackTable* const table = program_call(frame).table;
   return table != nullptr ? table
                           : CallbackTable::find_published_table(program_key(frame));
+}
+
+const void* find_table_of_program(const XLA_FFI_CallFrame& frame) {
+  const XLA_FFI_Attrs& attributes = frame.attrs;
+  for (int64_t place = 0; place < attributes.size; ++place) {
+    const XLA_FFI_ByteSpan& name = *attributes.names[place];
+    if (std::string_view(name.ptr, name.len) != "program") continue;
+    // The instantiation of the handler has checked the attribute's type.
+    return CallbackTable::find_published_table(integer_attribute(frame, place));
+  }
+  return nullptr;
 }
 
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
@@ -34,16 +34,17 @@ const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
   return published == nullptr ? nullptr : &published;
 }
 
-XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame) {
+XLA_FFI_Error* make_missing_callback_error(const XLA_FFI_CallFrame& frame) {
   const auto& python = *static_cast<const XLA_FFI_ByteSpan*>(frame.attrs.attrs[2]);
   return error(
       frame.api,
-      "bellhop: this process has no function for the callback '" +
-          std::string(python.ptr, python.len) +
-          "'. A program keeps the place of its Python functions, not the functions: "
-          "they are those of the jax.jit function it was lowered from, which must be "
-          "lowered in this process, and still be alive, when an exported or serialized "
-          "program is run");
+      "bellhop: the callback '" + std::string(python.ptr, python.len) +
+          "' does not exist in this process. An exported or serialized program "
+          "contains "
+          "only references to its Python functions. Lower the jax.jit function that it "
+          "was made from in this process, and keep that function alive while the "
+          "program "
+          "runs.");
 }
 
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,

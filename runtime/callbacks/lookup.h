@@ -1,4 +1,4 @@
-// callbacks/lookup.h: the callback that a custom call names.
+// callbacks/lookup.h: find the callback that a custom call names.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,50 @@
 
 namespace bellhop {
 
-// The call of the running program; nothing in it for one of a published table.
-const ProgramCall& program_call(const XLA_FFI_CallFrame& frame);
-
-// The table of the running program, published or not; null where there is none. For
-// comparisons: a published table may go meanwhile.
-const void* table_of(const XLA_FFI_CallFrame& frame);
-
-// Runs the body of a handler whose attributes name a callback: as handled, and so that
-// no device waits for another device on which the body fails.
-template <typename Body>
-XLA_FFI_Error* handled_jointly(XLA_FFI_CallFrame* frame, Body&& body) {
-  return jointly(frame, table_of, [&] { return handled(frame, body); });
+// Returns the call of the running program, from the first operand; kNoCall if the
+// program's table is published.
+inline const ProgramCall& program_call(const XLA_FFI_CallFrame& frame) {
+  return ProgramCall::from_operand(
+      static_cast<XLA_FFI_Buffer*>(frame.args.args[0])->data);
 }
 
-// The callback that the attributes name, in the program's table or, where the program
-// has none, the published one; null where there is none. A published table may go
-// meanwhile, so `published` is a share of the callback then. Needs no GIL.
+// Attributes are sorted by name: index, program, python.
+inline int64_t callback_index(const XLA_FFI_CallFrame& frame) {
+  return integer_attribute(frame, 0);
+}
+inline int64_t program_key(const XLA_FFI_CallFrame& frame) {
+  return integer_attribute(frame, 1);
+}
+
+// Returns the table of the running program, published or not, or null. A published
+// table may be destroyed meanwhile, so the result is only good for comparisons.
+const void* find_table(const XLA_FFI_CallFrame& frame);
+
+// Returns the published table that has the program of the frame's attribute `program`,
+// or null if the attribute or the table is missing. For handlers without a table among
+// their operands. A published table may be destroyed meanwhile, so the result is only
+// good for comparisons.
+const void* find_table_of_program(const XLA_FFI_CallFrame& frame);
+
+// Runs the body of a handler whose attributes name a callback, as run_handler does. In
+// a joint run, an error does not fail the call, so that no device waits for another
+// (ffi/joint_runs.h).
+template <typename Body>
+XLA_FFI_Error* run_callback_handler(XLA_FFI_CallFrame* frame, Body&& body) {
+  return run_jointly(frame, find_table, [&] { return run_handler(frame, body); });
+}
+
+// Returns the callback that the attributes name, or null. Searches the program's table
+// or, if the program has none, the published tables. A published table may be destroyed
+// meanwhile, so `published` then shares the callback. Needs no GIL.
 const std::shared_ptr<Callback>* shared_callback(const XLA_FFI_CallFrame& frame,
                                                  std::shared_ptr<Callback>& published);
 
-XLA_FFI_Error* no_such_callback(const XLA_FFI_CallFrame& frame);
+// Makes the error of a call whose callback does not exist in this process.
+XLA_FFI_Error* make_missing_callback_error(const XLA_FFI_CallFrame& frame);
 
-// Gives a callback the number of the device as its last argument; `ordinal` is where.
+// Appends the device's index to the arguments of a callback. `ordinal` is the memory
+// for it, and must outlive the call.
 void append_device(const XLA_FFI_CallFrame& frame, Buffers& arguments,
                    int32_t* ordinal);
 

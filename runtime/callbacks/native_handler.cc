@@ -1,25 +1,111 @@
 // callbacks/native_handler.cc: the custom call that runs a C function.
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <vector>
 
+#include "arrays/small_array.h"
+#include "callbacks/callback_table.h"
 #include "callbacks/lookup.h"
 #include "ffi/call_frame.h"
+#include "ffi/handler.h"
+#include "ffi/joint_runs.h"
 #include "ffi/registry.h"
+#include "ffi/run_cleanup.h"
+#include "ffi/state_handler.h"
+#include "ffi/tsan_annotations.h"
+#include "interpreter/signals.h"
 #include "native/native_function.h"
 #include "profile/profile.h"
 
 namespace bellhop {
 namespace {
 
-// The threads of XLA that may help a call.
+void destroy(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  XLA_FFI_Error_Destroy_Args args{XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr,
+                                  error};
+  api->XLA_FFI_Error_Destroy(&args);
+}
+
+// A compiled call, which remembers its function while no program comes or goes.
+struct NativeSite {
+  static inline ffi::TypeId id = {};
+
+  // What a call needs. It is kept until the site goes: other threads may call with it.
+  struct Found {
+    const NativeFunction* function;
+    NativeFunction::ScalarCall scalar;
+    uint64_t callback;                 // its number, which no other callback has
+    std::atomic<uint64_t> generation;  // of the tables
+  };
+
+  NativeSite(int64_t program, int64_t index) : program_(program), index_(index) {}
+  NativeSite(const NativeSite&) = delete;
+  NativeSite& operator=(const NativeSite&) = delete;
+
+  // The function in the table of a qjit program, or null.
+  const Found* find() {
+    const Found* const last = last_.load(std::memory_order_acquire);
+    if (last != nullptr && last->generation.load(std::memory_order_acquire) ==
+                               CallbackTable::generation()) [[likely]]
+      return last;
+    return find_in_tables();
+  }
+
+ private:
+  [[gnu::noinline]] const Found* find_in_tables() {
+    const uint64_t generation = CallbackTable::generation();
+    const Callback* const callback = CallbackTable::find_unique(program_, index_);
+    if (callback == nullptr || callback->native == nullptr) return nullptr;
+    const std::lock_guard lock(changes_);
+    if (found_.empty() || found_.back()->callback != callback->call_site.number) {
+      const NativeFunction& function = *callback->native;
+      found_.emplace_back(new Found{&function, function.scalar_call(),
+                                    callback->call_site.number, generation});
+    }
+    Found* const now = found_.back().get();
+    now->generation.store(generation, std::memory_order_release);
+    last_.store(now, std::memory_order_release);
+    return now;
+  }
+
+  int64_t program_;
+  int64_t index_;
+  std::atomic<const Found*> last_{nullptr};
+  std::mutex changes_;
+  std::vector<std::unique_ptr<Found>> found_;
+};
+
+// Threading: any thread, while a program is compiled or loaded. Ownership: XLA keeps
+// the state as long as the compiled program.
+ffi::ErrorOr<std::unique_ptr<NativeSite>> prepare_native(Integer<"index"> index,
+                                                         Integer<"program"> program,
+                                                         Text<"python">) {
+  auto site = std::make_unique<NativeSite>(*program, *index);
+  happens_before(site.get());
+  return site;
+}
+
+// The state of the compiled call; null where XLA has none.
+NativeSite* find_site(const XLA_FFI_CallFrame& frame) {
+  XLA_FFI_State_Get_Args args{
+      XLA_FFI_State_Get_Args_STRUCT_SIZE, nullptr,         frame.ctx,
+      XLA_FFI_ExecutionStage_INSTANTIATE, &NativeSite::id, nullptr};
+  if (XLA_FFI_Error* failed = frame.api->XLA_FFI_State_Get(&args)) {
+    destroy(frame.api, failed);
+    return nullptr;
+  }
+  return static_cast<NativeSite*>(args.state);
+}
+
+// Returns the XLA threads that may run tasks for a call.
 Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
   XLA_FFI_ThreadPool_NumThreads_Args count{
       XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE, nullptr, frame.ctx, nullptr};
   int64_t threads = 0;
   count.num_threads = &threads;
   if (XLA_FFI_Error* failed = frame.api->XLA_FFI_ThreadPool_NumThreads(&count)) {
-    XLA_FFI_Error_Destroy_Args destroy{XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr,
-                                       failed};
-    frame.api->XLA_FFI_Error_Destroy(&destroy);
+    destroy(frame.api, failed);
   }
   if (threads <= 1) return {};
   return {static_cast<size_t>(threads), [&frame](Helpers::Task task, void* data) {
@@ -30,34 +116,111 @@ Helpers xla_threads(const XLA_FFI_CallFrame& frame) {
           }};
 }
 
-// Threading: any XLA thread, without the GIL; takes no lock, but that of the published
-// tables in a plain jax.jit. A thread-safe function runs on XLA's threads too.
-// Ownership: arguments and results are the program's buffers, for the length of the
-// call. The table, or for a published one the handler, keeps the function.
-XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
-  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
-    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+// Stores the addresses of buffers from `operand` on, without tokens, if they fit the
+// function's operands.
+bool collect(const NativeFunction& function, void* const* buffers, int64_t count,
+             SmallArray<char*, 8>& data, size_t& operand) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(buffers[i]);
+    if (buffer.dtype == XLA_FFI_DataType_TOKEN) continue;
+    if (operand == data.size() ||
+        !function.fits(operand, buffer.dtype, buffer.dims, buffer.rank)) {
+      return false;
+    }
+    data[operand++] = static_cast<char*>(buffer.data);
+  }
+  return true;
+}
+
+// Calls a function with the buffers of a frame. False, without a call, where they are
+// not those that the function was described with.
+[[gnu::noinline]] bool call_with_buffers(const NativeFunction& function,
+                                         const XLA_FFI_CallFrame& frame) {
+  SmallArray<char*, 8> data(function.n_operands());
+  size_t operand = 0;
+  if (!collect(function, frame.args.args, frame.args.size, data, operand) ||
+      operand != function.n_arguments() ||
+      !collect(function, frame.rets.rets, frame.rets.size, data, operand) ||
+      operand != data.size()) {
+    return false;
+  }
+  function.call(data.data(), function.shares_rows() ? xla_threads(frame) : Helpers{});
+  return true;
+}
+
+// Calls a function of scalars. False, without a call, where the buffers are not those
+// that the function was described with.
+[[gnu::always_inline]] inline bool call_with_scalars(
+    const NativeFunction::ScalarCall& scalar, const XLA_FFI_CallFrame& frame) {
+  char* data[kMostScalars + 1];
+  if (frame.args.size != scalar.n_arguments || frame.rets.size != 1) return false;
+  const auto take = [&](const void* at, int64_t operand) {
+    const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(at);
+    data[operand] = static_cast<char*>(buffer.data);
+    return buffer.dtype == scalar.dtype && buffer.rank == 0;
+  };
+  for (int64_t i = 0; i < scalar.n_arguments; ++i) {
+    if (!take(frame.args.args[i], i)) return false;
+  }
+  if (!take(frame.rets.rets[0], scalar.n_arguments)) return false;
+  scalar.call(scalar.address, data);
+  return true;
+}
+
+// Makes a call of a qjit program that is not watched: no profile is open, no signal is
+// due, and no device waits for another. False, without a call, in all other cases.
+[[gnu::always_inline]] inline bool call_unwatched(const XLA_FFI_CallFrame& frame) {
+  if (frame.extension_start != nullptr || JointRun::any() || is_profiled() ||
+      signals_are_due.load(std::memory_order_relaxed) || kIsThreadSanitized) {
+    return false;
+  }
+  NativeSite* const site = find_site(frame);
+  const NativeSite::Found* const found = site == nullptr ? nullptr : site->find();
+  if (found == nullptr) return false;
+  HandlerDetector::record_handler();
+  return found->scalar.call == nullptr ? call_with_buffers(*found->function, frame)
+                                       : call_with_scalars(found->scalar, frame);
+}
+
+const void* find_published_table_of(const XLA_FFI_CallFrame& frame) {
+  return CallbackTable::find_published_table(program_key(frame));
+}
+
+[[gnu::noinline]] XLA_FFI_Error* call_watched(XLA_FFI_CallFrame* frame) {
+  const auto body = [&]() -> XLA_FFI_Error* {
     CallTimer timer;
-    std::shared_ptr<Callback> published;
-    const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-    if (callback == nullptr) return no_such_callback(*frame);
-    const NativeFunction* const function = (*callback)->native.get();
-    Buffers arguments(frame->args.args, 1, frame->args.size);
+    const std::shared_ptr<Callback> callback =
+        CallbackTable::find_published(program_key(*frame), callback_index(*frame));
+    if (callback == nullptr) return make_missing_callback_error(*frame);
+    const NativeFunction* const function = callback->native.get();
+    Buffers arguments(frame->args.args, 0, frame->args.size);
     Buffers results(frame->rets.rets, 0, frame->rets.size);
-    if (function == nullptr || !function->fits(arguments.span(), results.span())) {
-      return error(frame->api, "bellhop: " + (*callback)->description +
+    timer.describe(CallTimer::Part::kCall, callback->call_site, arguments.span(),
+                   results.span());
+    if (function == nullptr || !call_with_buffers(*function, *frame)) {
+      return error(frame->api, "bellhop: " + callback->description +
                                    ": the program's buffers are not those that the "
                                    "native function was declared with");
     }
-    timer.of(CallTimer::Part::kCall, (*callback)->place, arguments.span(),
-             results.span());
-    function->call(arguments.span(), results.span(),
-                   function->is_thread_safe() ? xla_threads(*frame) : Helpers{});
     return nullptr;
-  });
+  };
+  return run_jointly(frame, find_published_table_of,
+                     [&] { return run_handler(frame, body); });
 }
 
-const Target kNative("bellhop_native", native_handler);
+// Threading: any XLA thread, without the GIL; takes no lock in a qjit program, and that
+// of the published tables in a plain jax.jit. A thread-safe function runs on XLA's
+// threads too.
+// Ownership: arguments and results are the program's buffers, for the length of the
+// call. The table, or for a published one the handler, keeps the function.
+XLA_FFI_Error* native_handler(XLA_FFI_CallFrame* frame) {
+  if (call_unwatched(*frame)) [[likely]]
+    return nullptr;
+  return call_watched(frame);
+}
+
+const Target kNative("bellhop_native", native_handler,
+                     register_and_instantiate<prepare_native>);
 
 }  // namespace
 }  // namespace bellhop

@@ -1,4 +1,5 @@
-// callbacks/pending_regions.cc: what started regions wait under.
+// callbacks/pending_regions.cc: results of started regions, and values that stay on
+// devices.
 #include "callbacks/pending_regions.h"
 
 #include <atomic>
@@ -12,19 +13,20 @@ namespace bellhop {
 namespace {
 
 struct Pending {
-  KnownRun run;
+  RunKey run;
   PyObject* finish;
 };
 
-// Who holds the mutex takes no other lock; the count alone is read without it.
+// A holder of the mutex takes no other lock. `count` may be read without it.
 std::mutex mutex;
 std::unordered_map<uint64_t, Pending> waiting;
 std::atomic<size_t> count{0};
 uint64_t newest = 0;
 
+// Drops the objects of the executions that a predicate accepts.
 template <typename Predicate>
 void drop_where(Predicate&& is_left) noexcept {
-  // Most runs leave nothing.
+  // Most executions have no objects.
   if (count == 0) return;
   std::vector<PyObject*> gone;
   {
@@ -45,7 +47,7 @@ void drop_where(Predicate&& is_left) noexcept {
 
 uint64_t keep_pending(PyObject* finish) {
   const std::lock_guard lock(mutex);
-  waiting[++newest] = {CallingRun::run(), finish};
+  waiting[++newest] = {CurrentRun::get(), finish};
   count = waiting.size();
   return newest;
 }
@@ -67,11 +69,11 @@ PyObject* find_pending(uint64_t handle) {
 }
 
 void drop_pending(int64_t run_id) noexcept {
-  drop_where([&](const KnownRun& run) { return run.id == run_id; });
+  drop_where([&](const RunKey& run) { return run.id == run_id; });
 }
 
-void drop_pending_of(const ProgramCall& call) noexcept {
-  drop_where([&](const KnownRun& run) { return run.call == &call; });
+void drop_call_pending(const ProgramCall& call) noexcept {
+  drop_where([&](const RunKey& run) { return run.call == &call; });
 }
 
 std::size_t pending_regions() noexcept { return count; }

@@ -1,6 +1,8 @@
-// callbacks/pending_regions.h: regions that were started and whose results nobody took
-// yet, and the arrays that a run keeps on devices. They go with the run that fails, and
-// with the call of the program at the latest.
+// callbacks/pending_regions.h: results of started regions, and values that stay on
+// devices.
+//
+// Each value belongs to an execution. It is dropped when the execution fails, or when
+// the call of the program ends.
 #pragma once
 
 #include <Python.h>
@@ -13,53 +15,54 @@
 
 namespace bellhop {
 
-// Keeps what a region's `start` returned until the program asks for the results, for
-// the run that this thread makes a call for; steals it. Returns the future that names
-// it.
+// Stores a Python object for the execution that this thread makes a call for, and
+// returns the future (or handle) that names it. Steals the reference. Needs the GIL.
 uint64_t keep_pending(PyObject* finish);
 
-// New reference, or null where nothing waits under that future.
+// Removes and returns a stored object, or null if the future is unknown. New reference.
 PyObject* take_pending(uint64_t future);
 
-// The same, and it goes on waiting.
+// Returns a stored object (new reference) without removing it, or null.
 PyObject* find_pending(uint64_t future);
 
-// A run: its number, and the call that it is of.
-struct KnownRun {
+// An execution: XLA's run id, and the call of the program.
+struct RunKey {
   int64_t id = 0;
   const ProgramCall* call = &kNoCall;
 };
 
-// The run that this thread makes a call for, while this lives.
-class CallingRun {
+// Marks the execution for which this thread makes a call, during the object's lifetime.
+class CurrentRun {
  public:
-  CallingRun(const XLA_FFI_CallFrame& frame, const ProgramCall& call)
+  CurrentRun(const XLA_FFI_CallFrame& frame, const ProgramCall& call)
       : frame_(frame), call_(call), before_(std::exchange(innermost_, this)) {}
-  ~CallingRun() { innermost_ = before_; }
-  CallingRun(const CallingRun&) = delete;
-  CallingRun& operator=(const CallingRun&) = delete;
+  ~CurrentRun() { innermost_ = before_; }
+  CurrentRun(const CurrentRun&) = delete;
+  CurrentRun& operator=(const CurrentRun&) = delete;
 
-  // XLA is asked for its number only where somebody needs it.
-  static KnownRun run() {
+  // Returns the innermost marked execution. XLA's run id is looked up only here,
+  // because most calls do not need it.
+  static RunKey get() {
     if (innermost_ == nullptr) return {};
     return {run_id(innermost_->frame_), &innermost_->call_};
   }
 
  private:
-  static thread_local constinit inline CallingRun* innermost_ = nullptr;
+  static thread_local constinit inline CurrentRun* innermost_ = nullptr;
 
   const XLA_FFI_CallFrame& frame_;
   const ProgramCall& call_;
-  CallingRun* const before_;
+  CurrentRun* const before_;
 };
 
-// Drops what a failed execution left. Any thread may call it, with the GIL or without.
+// Drops the objects of a failed execution. May be called from any thread, with or
+// without the GIL.
 void drop_pending(int64_t run_id) noexcept;
 
-// Drops what the runs of a call that is over have left.
-void drop_pending_of(const ProgramCall& call) noexcept;
+// Drops the objects of all executions of a call that has ended.
+void drop_call_pending(const ProgramCall& call) noexcept;
 
-// How many regions and arrays wait.
+// Returns how many objects are stored.
 std::size_t pending_regions() noexcept;
 
 }  // namespace bellhop

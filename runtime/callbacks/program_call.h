@@ -1,4 +1,4 @@
-// callbacks/program_call.h: what the first operand of a program's custom calls says.
+// callbacks/program_call.h: the first operand of a program's custom calls.
 #pragma once
 
 #include <Python.h>
@@ -9,20 +9,20 @@ namespace bellhop {
 
 class CallbackTable;
 
-// Whose callbacks a running program calls, and what it was called with: a list of
-// arrays, or null where no program of the table asks for them.
+// The callback table of a running program, and the arguments of its call: a list of
+// arrays, or null if no program of the table reads them.
 struct ProgramCall {
   CallbackTable* table = nullptr;
   PyObject* arguments = nullptr;
 
-  // What is at the address that an operand holds; nothing for that of a published
-  // table, which is zero.
-  static const ProgramCall& of(const void* operand);
+  // Returns the call whose address an operand contains, or kNoCall if the address is
+  // zero (a published table).
+  static const ProgramCall& from_operand(const void* operand);
 };
 
 inline constexpr ProgramCall kNoCall;
 
-inline const ProgramCall& ProgramCall::of(const void* operand) {
+inline const ProgramCall& ProgramCall::from_operand(const void* operand) {
   const ProgramCall* call = nullptr;
   std::memcpy(&call, operand, sizeof(call));
   return call == nullptr ? kNoCall : *call;

@@ -1,4 +1,4 @@
-// circuit/batched_view.h: numbers that the rows of a batch have, or share.
+// circuit/batched_view.h: numbers of a batch of circuits, per row or shared.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace bellhop {
 
-// Contiguous `values`: where `stride` is zero they are those of every row, otherwise
-// those of row r are `stride` of them, from r * stride on.
+// Numbers for the rows of a batch. If `stride` is zero, all rows share `values`;
+// otherwise row r has values[r * stride] to values[(r + 1) * stride - 1].
 template <typename Values>
 struct PerRow {
   Values values;
@@ -20,12 +20,12 @@ struct PerRow {
   Row of(std::size_t row) const {
     return stride == 0 ? Row(values) : Row(values).subspan(row * stride, stride);
   }
-  // How many each row has.
+  // Returns how many numbers each row has.
   std::size_t size() const { return stride == 0 ? values.size() : stride; }
 };
 
-// Reads a buffer of one dimension, which all rows share, or of two in a batch:
-// [rows, numbers]. A circuit alone has no rows, so no dimension of size zero is theirs.
+// Views a buffer of shape [numbers], which all rows share, or [rows, numbers]. Throws
+// CircuitError for other shapes. `rows` is 0 for a single circuit.
 template <typename Buffer>
 auto read_per_row(const Buffer& buffer, std::size_t rows) {
   const auto shape = buffer.dimensions();
@@ -33,8 +33,10 @@ auto read_per_row(const Buffer& buffer, std::size_t rows) {
   using Values = std::span<const typename decltype(values)::value_type>;
   if (shape.size() == 1) return PerRow<Values>{values};
   if (shape.size() != 2 || rows == 0 || static_cast<std::size_t>(shape[0]) != rows) {
-    throw CircuitError("A batch of " + std::to_string(rows) +
-                       " circuits was given numbers for another number of rows.");
+    throw CircuitError(
+        "values of a batch: expected shape [n] or [" + std::to_string(rows) +
+        ", n], got " + std::to_string(shape.size()) + " dimensions" +
+        (shape.size() == 0 ? "" : " and " + std::to_string(shape[0]) + " rows") + ".");
   }
   return PerRow<Values>{values, static_cast<std::size_t>(shape[1])};
 }

@@ -1,4 +1,4 @@
-// circuit/code_reader.h: walks the integers of a `code` attribute.
+// circuit/code_reader.h: read the integers of a `code` attribute.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 
 namespace bellhop {
 
-// Code is written by our compiler, so whatever is wrong with it is our bug; it is
-// checked all the same, for a wrong table must not read memory that is not its.
+// Reads a code attribute from its first integer to its last. Bellhop's compiler writes
+// the code, so an error in it is a bug; it is checked because wrong code must not read
+// invalid memory.
 class CodeReader {
  public:
   CodeReader(const char* what, std::span<const std::int64_t> code)
@@ -20,37 +21,43 @@ class CodeReader {
 
   bool done() const { return at_ == code_.size(); }
 
+  // Reads the next integer; throws CircuitError at the end.
   std::int64_t next() {
-    if (done()) fail("ends in the middle of an entry");
+    if (done()) fail("expected more integers, got the end");
     return code_[at_++];
   }
 
+  // Reads the next integer, which must be in [0, limit). `meaning` names it in the
+  // error.
   std::int64_t next_below(std::int64_t limit, const char* meaning) {
     const std::int64_t value = next();
     if (value < 0 || value >= limit) {
-      fail(std::string(meaning) + " is " + std::to_string(value) + ", expected 0 to " +
-           std::to_string(limit - 1));
+      fail(std::string(meaning) + ": expected 0 to " + std::to_string(limit - 1) +
+           ", got " + std::to_string(value));
     }
     return value;
   }
 
-  // A count of entries that follow, so never more than are left.
+  // Reads the number of integers that follow, which is at most the number of remaining
+  // integers.
   std::size_t next_count(const char* meaning) {
     return static_cast<std::size_t>(
         next_below(static_cast<std::int64_t>(code_.size() - at_), meaning));
   }
 
+  // Reads `count` integers.
   std::vector<std::int64_t> take(std::size_t count) {
-    if (count > code_.size() - at_) fail("ends in the middle of an entry");
+    if (count > code_.size() - at_) fail("expected more integers, got the end");
     const auto first = code_.begin() + static_cast<std::ptrdiff_t>(at_);
     at_ += count;
     return {first, first + static_cast<std::ptrdiff_t>(count)};
   }
 
+  // Throws CircuitError with the current position.
   [[noreturn]] void fail(const std::string& problem) const {
-    throw CircuitError(std::string(what_) + " at entry " + std::to_string(at_) +
-                       " of its code: " + problem +
-                       ". This is a bug in Bellhop's compiler; please report it.");
+    throw CircuitError("internal error: " + std::string(what_) + ", integer " +
+                       std::to_string(at_) + " of the code attribute: " + problem +
+                       ". Please report this as a bug in Bellhop's compiler.");
   }
 
  private:

@@ -1,4 +1,4 @@
-// circuit/dynamic_count.cc: derivatives by parameters whose number only the run knows.
+// circuit/dynamic_count.cc: derivatives with respect to dynamic-count parameters.
 #include "circuit/dynamic_count.h"
 
 #include <algorithm>
@@ -13,10 +13,12 @@ namespace bellhop {
 
 namespace {
 
-constexpr const char* kWhat = "A derivative by the gates of a loop of unknown length";
+constexpr const char* kWhat =
+    "derivative with respect to the gates of a loop with a dynamic trip count";
 
-// Zeros for [rows, columns]. The numbers of parameters come from the program.
-std::vector<double> room_for(std::size_t rows, std::size_t columns) {
+// Allocates zeros for [rows, columns]. Checks the size, since the number of parameters
+// comes from the program.
+std::vector<double> allocate_zeros(std::size_t rows, std::size_t columns) {
   const std::size_t count = checked_product(rows, columns, kWhat);
   expect_numbers(count, kWhat);
   return std::vector<double>(count);
@@ -26,12 +28,12 @@ std::vector<double> room_for(std::size_t rows, std::size_t columns) {
 
 void check_bits(std::int64_t bits) {
   if (bits >= 1 && bits < 64) return;
-  throw CircuitError("The bits of a perturbation: expected 1 to 63, got " +
+  throw CircuitError("perturbation: expected 1 to 63 bits, got " +
                      std::to_string(bits) + ".");
 }
 
 std::int32_t DynamicCount::begin(std::size_t values, std::size_t parameters) {
-  derivatives_.push_back({values, parameters, room_for(values, parameters)});
+  derivatives_.push_back({values, parameters, allocate_zeros(values, parameters)});
   return static_cast<std::int32_t>(derivatives_.size()) - 1;
 }
 
@@ -42,8 +44,9 @@ void DynamicCount::add(std::size_t place, std::int64_t number, double value) {
 
 const DynamicCount::Derivative& DynamicCount::derivative(std::int32_t number) const {
   if (number < 0 || static_cast<std::size_t>(number) >= derivatives_.size()) {
-    throw CircuitError("Derivative " + std::to_string(number) + " of " +
-                       std::to_string(derivatives_.size()) + " is pulled back.");
+    throw CircuitError(
+        "internal error: expected the index of a stored derivative, below " +
+        std::to_string(derivatives_.size()) + ", got " + std::to_string(number) + ".");
   }
   return derivatives_[static_cast<std::size_t>(number)];
 }
@@ -53,19 +56,22 @@ double DynamicCount::vjp(std::int32_t number, std::span<const double> cotangents
   check_bits(bits);
   const Derivative& all = derivative(number);
   if (values != all.values) {
-    throw CircuitError("The derivative of " + std::to_string(all.values) +
-                       " values is pulled back with " + std::to_string(values) +
-                       " numbers.");
+    throw CircuitError(
+        "internal error: VJP of a stored derivative: expected cotangents of " +
+        std::to_string(all.values) + " values, got " + std::to_string(values) + ".");
   }
-  // An id is a power of two, and a number of so many bits holds the sum of as many.
+  // Each id is a power of two, so integers of this many bits can represent the sums of
+  // as many ids.
   if (products_.size() >= static_cast<std::size_t>(bits)) {
-    throw CircuitError("A circuit with gates in a loop of unknown length is measured " +
-                       std::to_string(bits + 1) +
-                       " times and differentiated. Measure less often: in the same "
-                       "basis, all is measured at once.");
+    throw CircuitError(
+        "a circuit with gates in a loop with a dynamic trip count is differentiated "
+        "and measured " +
+        std::to_string(bits + 1) + " times, expected at most " + std::to_string(bits) +
+        ". Take more measurements at a time: measurements in the same basis need a "
+        "single call.");
   }
   Products& products = products_.emplace_back(
-      Products{rows, all.parameters, room_for(rows, all.parameters)});
+      Products{rows, all.parameters, allocate_zeros(rows, all.parameters)});
   for (std::size_t row = 0; row < rows; ++row) {
     double* const sums = products.numbers.data() + row * all.parameters;
     for (std::size_t place = 0; place < values; ++place) {
@@ -100,8 +106,8 @@ void DynamicCount::read(double id, std::int64_t number, std::size_t rows,
   }
   if (!is_known) {
     throw CircuitError(
-        "Derivatives by the gates of a loop are read that were not asked for. This is "
-        "a bug in Bellhop; please report it.");
+        "internal error: the cotangents of a loop's parameters were not computed. "
+        "Please report this as a bug in Bellhop.");
   }
 }
 
@@ -112,9 +118,8 @@ void DynamicCount::remember(std::int64_t number, bool outcome) {
 bool DynamicCount::recall(std::int64_t number) const {
   const auto found = outcomes_.find(number);
   if (found == outcomes_.end()) {
-    throw CircuitError(
-        "The outcome of a measurement is read that was not kept. This is a bug in "
-        "Bellhop; please report it.");
+    throw CircuitError("internal error: outcome " + std::to_string(number) +
+                       " was not recorded. Please report this as a bug in Bellhop.");
   }
   return found->second;
 }

@@ -1,4 +1,7 @@
-// circuit/dynamic_count.h: derivatives by parameters whose number only the run knows.
+// circuit/dynamic_count.h: derivatives with respect to dynamic-count parameters.
+//
+// Dynamic-count parameters are gate parameters in loops with a dynamic trip count: only
+// the execution knows how many there are.
 #pragma once
 
 #include <cstddef>
@@ -9,55 +12,59 @@
 
 namespace bellhop {
 
-// Their numbers begin here; in the contract.
+// The index of the first dynamic-count parameter, as in the contract.
 constexpr std::int64_t kFirstDynamicCount = std::int64_t{1} << 30;
 
 inline bool is_dynamic_count(std::int64_t number) {
   return number >= kFirstDynamicCount;
 }
 
-// Where the vector of all of them has the one with a number.
+// Returns the column of a dynamic-count parameter in vectors of all such parameters.
 inline std::size_t column_of(std::int64_t number) {
   return static_cast<std::size_t>(number - kFirstDynamicCount);
 }
 
-// CircuitError unless whole numbers of so many bits can name perturbations, which are
-// sums of powers of two.
+// Checks that integers of this many bits can identify perturbations, which are sums of
+// powers of two. Throws CircuitError.
 void check_bits(std::int64_t bits);
 
-// What a circuit keeps of them between the handlers of its derivative.
+// The derivatives with respect to dynamic-count parameters that a circuit stores
+// between its handlers, and the outcomes that its derivative needs.
 class DynamicCount {
  public:
-  // Makes room for the derivative of so many values by so many parameters, and returns
-  // its number.
+  // Adds a zero derivative of `values` measured values with respect to `parameters`
+  // parameters; returns its index. Throws CircuitError if it does not fit into memory.
   std::int32_t begin(std::size_t values, std::size_t parameters);
 
-  // Of so many values by so many parameters: numbers[value * parameters + parameter].
+  // A derivative, f64[values, parameters], row-major.
   struct Derivative {
     std::size_t values = 0;
     std::size_t parameters = 0;
     std::vector<double> numbers;
   };
-  // Throws CircuitError for one that there is not.
+  // Returns a derivative; throws CircuitError if the index is invalid.
   const Derivative& derivative(std::int32_t number) const;
   const Derivative& newest() const { return derivatives_.back(); }
   Derivative& newest() { return derivatives_.back(); }
 
-  // Adds to the newest derivative, of a value, by its place, by a parameter.
+  // Adds `value` to the newest derivative, in row `place` and the column of the
+  // parameter `number`.
   void add(std::size_t place, std::int64_t number, double value);
 
-  // Keeps the VJPs of rows of cotangents with a derivative, and returns an id. A sum
-  // of ids, of so many bits, stands for the sum of their VJPs. Throws CircuitError.
+  // Stores the VJPs of a derivative with some rows of cotangents, and returns their id,
+  // a power of two below 2**bits. A sum of ids denotes the sum of their VJPs. Throws
+  // CircuitError.
   double vjp(std::int32_t derivative, std::span<const double> cotangents,
              std::size_t rows, std::size_t values, std::int64_t bits);
 
-  // Copies the cotangents of the parameters from `number` on, for each row: zero for
-  // those that no gate used. Throws CircuitError for an id that there is not.
+  // Writes the sum of the VJPs that `id` denotes, for the parameters from `number` on,
+  // as f64[rows, n]; zero for parameters that no gate used. Throws CircuitError if the
+  // id is invalid.
   void read(double id, std::int64_t number, std::size_t rows,
             std::span<double> cotangents) const;
 
-  // Keeps an outcome under a number of its own, and returns it. Throws CircuitError for
-  // one that was not kept.
+  // Stores a mid-circuit outcome under a number, and reads it back. `recall` throws
+  // CircuitError if no outcome is stored.
   void remember(std::int64_t number, bool outcome);
   bool recall(std::int64_t number) const;
 

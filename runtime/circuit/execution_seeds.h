@@ -1,4 +1,4 @@
-// circuit/execution_seeds.h: seeds for the runs of one call.
+// circuit/execution_seeds.h: seeds for the circuit executions of one handler call.
 #pragma once
 
 #include <array>
@@ -7,12 +7,14 @@
 #include <optional>
 #include <random>
 
+#include "circuit/random_numbers.h"
 #include "devices/device_pool.h"
 
 namespace bellhop {
 
-// Seeds of the runs of one call, where they draw samples: each run has its own,
-// whatever thread it is on.
+// Seeds the generator of each circuit execution of one handler call, if the device
+// draws samples. The seed depends only on the index of the execution, not on its
+// thread.
 class RunSeeds {
  public:
   explicit RunSeeds(Device& device) {
@@ -22,6 +24,7 @@ class RunSeeds {
     }
   }
 
+  // Seeds the generator of execution `run`; does nothing without shots.
   void seed(std::mt19937& generator, std::size_t run) const {
     if (!words_) return;
     const auto& [a, b, c, d] = *words_;
@@ -32,6 +35,11 @@ class RunSeeds {
                         static_cast<std::uint32_t>(run),
                         static_cast<std::uint32_t>(run >> 32)};
     generator.seed(words);
+  }
+
+  // The key of a run's samples in the engine; of zeros where there are no shots.
+  RandomKey key(std::size_t run) const {
+    return {words_.value_or(std::array<std::uint32_t, 4>{}), run};
   }
 
  private:

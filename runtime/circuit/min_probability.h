@@ -1,10 +1,10 @@
-// circuit/min_probability.h: what is too unlikely to be.
+// circuit/min_probability.h: the least probability of an outcome that may be drawn.
 #pragma once
 
 namespace bellhop {
 
-// What is less likely than this does not happen: in double precision it is no more than
-// the error of the state.
-constexpr double kImpossible = 1e-15;
+// Outcomes with a smaller probability are treated as impossible: in double precision,
+// this is the size of the state's rounding errors.
+constexpr double kMinProbability = 1e-15;
 
 }  // namespace bellhop

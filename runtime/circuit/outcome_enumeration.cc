@@ -1,4 +1,4 @@
-// circuit/outcome_enumeration.cc: a walk through the outcomes of mid-circuit
+// circuit/outcome_enumeration.cc: enumerate the outcomes of a circuit's mid-circuit
 // measurements.
 #include "circuit/outcome_enumeration.h"
 
@@ -13,29 +13,32 @@
 namespace bellhop {
 namespace {
 
-// A path of this probability adds nothing to a result of double precision.
+// Outcomes below this probability do not change a double-precision result.
 constexpr double kNever = 1e-15;
 
-// A derivative may be as large as the square root of the probability.
+// The threshold for derivatives, which may be as large as the square root of the
+// probability.
 constexpr double kNeverInDerivative = 1e-24;
 
 constexpr std::size_t kMostRuns = std::size_t{1} << 20;
 
-// Where all outcomes are followed, a loop until success would never end.
+// With kAll, a loop that repeats until an outcome occurs would never end, so the number
+// of measurements is limited.
 constexpr std::size_t kMostOfAll = 20;
 
 }  // namespace
 
-Branches::Branches(Tree tree, bool is_differentiated, std::size_t shots)
+OutcomeEnumeration::OutcomeEnumeration(Tree tree, bool is_differentiated,
+                                       std::size_t shots)
     : tree_(tree), never_(is_differentiated ? kNeverInDerivative : kNever) {
   if (!is_drawn()) return;
   shots_.resize(shots);
   std::iota(shots_.begin(), shots_.end(), 0u);
 }
 
-// Each shot draws an outcome, which is one with some probability; the run goes on with
-// those that drew zero, if there are some.
-Branches::Node Branches::drawn(double one, std::mt19937& generator) {
+// The execution continues with the shots that drew 0, if there are any.
+OutcomeEnumeration::Node OutcomeEnumeration::draw_node(double one,
+                                                       std::mt19937& generator) {
   std::uniform_real_distribution<> uniform;
   std::vector<std::uint32_t> zeros, ones;
   for (const std::uint32_t shot : shots_) {
@@ -47,26 +50,28 @@ Branches::Node Branches::drawn(double one, std::mt19937& generator) {
   return {outcome, is_last, is_last ? std::vector<std::uint32_t>() : std::move(ones)};
 }
 
-bool Branches::next_outcome(const std::array<double, 2>& probabilities,
-                            std::mt19937& generator) {
+bool OutcomeEnumeration::next_outcome(const std::array<double, 2>& probabilities,
+                                      std::mt19937& generator) {
   const double sum = probabilities[0] + probabilities[1];
-  // Of a state that is not there, either will do.
+  // For a zero state, either outcome will do.
   const double one = sum > 0 ? probabilities[1] / sum : 0.5;
   if (depth_ == path_.size() && is_drawn()) {
-    path_.push_back(drawn(one, generator));
+    path_.push_back(draw_node(one, generator));
   } else if (depth_ == path_.size()) {
     const bool all = tree_ == Tree::kAll;
     if (all && depth_ == kMostOfAll) {
-      throw CircuitError("a second derivative goes through all outcomes of at most " +
-                         std::to_string(kMostOfAll) +
-                         " measurements, and there are more on the way.");
+      throw CircuitError(
+          "second derivatives enumerate all outcomes: expected at most " +
+          std::to_string(kMostOfAll) +
+          " mid-circuit measurements, got more. Use fewer measurements, or shots.");
     }
     const bool happens[] = {all || probabilities[0] >= never_ * scale_,
                             all || probabilities[1] >= never_ * scale_};
     if (happens[0] || happens[1]) {
       path_.push_back({!happens[0], !(happens[0] && happens[1]), {}});
     } else {
-      // As in a real run, so that a loop until success ends here too.
+      // Both outcomes are impossible. Draws one, so that a loop that repeats until an
+      // outcome occurs ends.
       const bool outcome = std::uniform_real_distribution<>()(generator) < one;
       path_.push_back({outcome, true, {}});
     }
@@ -74,19 +79,20 @@ bool Branches::next_outcome(const std::array<double, 2>& probabilities,
   return path_[depth_++].outcome;
 }
 
-void Branches::all_postselected(double probability) {
-  // Not zero, which nothing is less likely than.
+void OutcomeEnumeration::all_postselected(double probability) {
+  // Not zero: no probability is below zero, so all outcomes would be visited.
   scale_ = std::max(probability, std::numeric_limits<double>::min());
 }
 
-bool Branches::advance() {
-  // A drawn tree has no more runs than shots.
+bool OutcomeEnumeration::advance() {
+  // With kDrawn there are at most as many executions as shots.
   if (++runs_ > kMostRuns && !is_drawn()) {
     throw CircuitError(
-        "The mid-circuit measurements of a circuit have more than " +
+        "an exact result enumerates the outcomes of mid-circuit measurements: expected "
+        "at most " +
         std::to_string(kMostRuns) +
-        " combinations of outcomes, which an exact result runs through. Use shots, or "
-        "mcm_method='single-branch-statistics' for one random run.");
+        " combinations, got more. Use shots, or mcm_method='single-branch-statistics' "
+        "for one random execution.");
   }
   depth_ = 0;
   scale_ = 1;

@@ -1,5 +1,5 @@
-// circuit/outcome_enumeration.h: the outcomes of a circuit's mid-circuit measurements,
-// one combination after another.
+// circuit/outcome_enumeration.h: enumerate the outcomes of a circuit's mid-circuit
+// measurements.
 #pragma once
 
 #include <array>
@@ -10,66 +10,73 @@
 
 namespace bellhop {
 
-// Which combinations of outcomes a circuit runs through, as in the contract.
+// Which combinations of outcomes a circuit executes, as in the contract: kNone: one
+// drawn combination; kThatHappen: all with nonzero probability; kAll: all; kDrawn: the
+// combinations that some shot draws.
 enum class Tree : std::uint8_t { kNone, kThatHappen, kAll, kDrawn };
 
-// A walk through the tree whose nodes are measurements and whose edges are outcomes,
-// depth first: one run of the circuit is one path to a leaf. How many measurements
-// there are may depend on outcomes.
+// Visits the combinations of outcomes depth first. The outcomes form a tree whose nodes
+// are measurements and whose edges are outcomes; each execution of the circuit is one
+// path to a leaf. The number of measurements may depend on outcomes.
 //
-// Outcomes that do not happen are not followed, as they add nothing to a result: a
-// probability of zero is its smallest value, so that it adds nothing to a first
-// derivative either. To a second derivative it does; so there the walk is through all.
+// With kThatHappen, outcomes of zero probability are not visited, since they do not
+// contribute to a result. They do not contribute to a first derivative either, because
+// zero is the minimum of a probability. They may contribute to a second derivative,
+// which uses kAll.
 //
-// A drawn tree is that of a circuit with shots: at each measurement those that came
-// there draw an outcome, each by itself, and outcomes that none drew are not followed.
-// So shots with the same outcomes share a run.
-class Branches {
+// With kDrawn, at each measurement each shot that has reached it draws an outcome.
+// Outcomes that no shot drew are not visited. So shots with the same outcomes share an
+// execution.
+class OutcomeEnumeration {
  public:
-  Branches() = default;
-  Branches(Tree tree, bool is_differentiated, std::size_t shots);
+  OutcomeEnumeration() = default;
+  OutcomeEnumeration(Tree tree, bool is_differentiated, std::size_t shots);
 
   bool is_tree() const { return tree_ != Tree::kNone; }
 
-  // Whether the state is normalized after each outcome. Else its squared norm is the
-  // probability of the outcomes so far.
+  // Returns whether the state is normalized after each outcome. Otherwise its squared
+  // norm is the probability of the outcomes so far.
   bool normalizes() const { return tree_ == Tree::kNone || is_drawn(); }
 
   bool is_drawn() const { return tree_ == Tree::kDrawn; }
 
-  // Of a drawn tree, the shots that have drawn the outcomes of this run, in order.
+  // With kDrawn: the shots that drew the outcomes of this execution, in ascending
+  // order.
   const std::vector<std::uint32_t>& shots() const { return shots_; }
 
-  // The outcome of the next measurement of this run, given the probabilities of this
-  // run up to there with each.
+  // Chooses the outcome of the next measurement of this execution. probabilities[i] is
+  // the squared norm of the state's part with outcome i: its joint probability with the
+  // outcomes so far if the state is not normalized.
   bool next_outcome(const std::array<double, 2>& probabilities,
                     std::mt19937& generator);
 
-  // Whether it will look at these probabilities.
+  // Returns whether next_outcome() will read the probabilities with kThatHappen. If
+  // not, they need not be computed.
   bool is_new() const { return tree_ == Tree::kThatHappen && depth_ == path_.size(); }
 
-  // A postselection holds with this probability: what is unlikely from here on is
-  // unlikely beside it.
+  // Records a postselection of this probability: the threshold for impossible outcomes
+  // is multiplied by it.
   void postselected(double probability) { all_postselected(scale_ * probability); }
 
-  // The same of all postselections of this run so far.
+  // Records the joint probability of all postselections of this execution so far.
   void all_postselected(double probability);
 
-  // Ends the run. Returns whether there is another one; throws CircuitError where
-  // there are too many.
+  // Ends an execution. Returns whether there is another combination to execute; throws
+  // CircuitError if there are too many.
   bool advance();
 
  private:
   struct Node {
     bool outcome;
-    bool is_last;  // the other outcome was taken, or does not happen
+    bool is_last;  // whether the other outcome was visited, or is not to be visited
     std::vector<std::uint32_t> others;  // the shots that drew the other outcome
   };
-  Node drawn(double one, std::mt19937& generator);
+  // Lets each remaining shot draw an outcome, which is 1 with probability `one`.
+  Node draw_node(double one, std::mt19937& generator);
 
   Tree tree_ = Tree::kNone;
-  double never_ = 0;  // a probability below this does not happen
-  double scale_ = 1;  // how likely the run's postselections were
+  double never_ = 0;  // outcomes below this probability are not visited
+  double scale_ = 1;  // joint probability of this execution's postselections
   std::vector<Node> path_;
   std::vector<std::uint32_t> shots_;
   std::size_t depth_ = 0;

@@ -6,8 +6,9 @@
 namespace bellhop {
 namespace {
 
-// Nobody says when an execution ends. An older one would start anew; it would have to
-// wait in a callback for so many later ones of the same function.
+// How many executions' counts are kept, since the end of an execution is not known. An
+// execution that is older would count from zero again; it would have to wait in a
+// callback while this many other executions of the same function begin.
 constexpr std::size_t kExecutionsKept = std::size_t{1} << 14;
 
 std::uint64_t entropy() {
@@ -19,12 +20,12 @@ std::uint64_t entropy() {
 
 RandomStream::RandomStream(std::optional<std::uint64_t> seed)
     : given_(seed.has_value()), repeats_(given_), seed_(seed ? *seed : entropy()) {
-  // XLA's threads see by the lock what was made here.
+  // The lock makes the constructed object visible to XLA's threads.
   std::lock_guard made(mutex_);
 }
 
 RandomStream::~RandomStream() {
-  // What they did is seen here.
+  // The lock makes the other threads' writes visible here.
   std::lock_guard done(mutex_);
 }
 
@@ -35,9 +36,11 @@ void RandomStream::seed_unless_given(std::uint64_t seed) {
   seed_ = seed;
 }
 
-RandomStream::Counts& RandomStream::counts_of(std::int64_t run_id) {
+// Returns the counts of an execution, or the common counts if seeds continue over
+// calls.
+RandomStream::Counts& RandomStream::find_or_add_counts(std::int64_t run_id) {
   const auto [found, is_new] = counts_.try_emplace(repeats_ ? run_id : 0);
-  // A reference to the counts of one stays when others come and go.
+  // References to elements stay valid when other elements are added or erased.
   Counts& counts = found->second;
   if (is_new && repeats_) {
     executions_.push_back(run_id);
@@ -54,7 +57,7 @@ Seed RandomStream::next(std::int64_t circuit, std::int64_t run_id) {
   std::uint64_t base = 0;
   {
     std::lock_guard lock(mutex_);
-    run = counts_of(run_id)[circuit]++;
+    run = find_or_add_counts(run_id)[circuit]++;
     base = seed_;
   }
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };

@@ -12,26 +12,26 @@ namespace bellhop {
 
 using Seed = std::array<std::uint32_t, 4>;
 
-// Gives the n-th run of each circuit a seed of its own, which depends on nothing
-// else: neither on the order in which different circuits run, nor on the thread. With a
-// seed of its own it counts in each call of the program from the beginning, else on
-// over calls. Any thread may call.
+// Gives the n-th execution of each circuit its own seed, which depends neither on the
+// order of different circuits nor on the thread. With a given seed, n starts at zero in
+// each call of the program; without one, n continues over calls. May be used from any
+// thread.
 class RandomStream {
  public:
-  // Without a seed, one that the system makes up.
+  // Without a seed, takes one from the system's entropy.
   explicit RandomStream(std::optional<std::uint64_t> seed);
   ~RandomStream();
 
-  // Takes a seed in place of one that the system made up; the first counts. Calls stay
-  // different.
+  // Replaces a seed from the system's entropy; does nothing if a seed was given. n
+  // still continues over calls.
   void seed_unless_given(std::uint64_t seed);
 
-  // For a circuit of the program, in one execution of it.
+  // Returns the next seed of a circuit in one execution of the program.
   Seed next(std::int64_t circuit, std::int64_t run_id);
 
  private:
   using Counts = std::unordered_map<std::int64_t, std::uint64_t>;  // by circuit
-  Counts& counts_of(std::int64_t run_id);
+  Counts& find_or_add_counts(std::int64_t run_id);
 
   std::mutex mutex_;
   bool given_;

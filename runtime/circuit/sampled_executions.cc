@@ -1,4 +1,5 @@
-// circuit/sampled_executions.cc: runs of a circuit whose outcomes are drawn.
+// circuit/sampled_executions.cc: draw mid-circuit outcomes, conditioned on
+// postselections.
 #include "circuit/sampled_executions.h"
 
 #include <cmath>
@@ -13,15 +14,16 @@ namespace {
 constexpr std::size_t kMostNodes = std::size_t{1} << 18;
 constexpr std::size_t kMostFailures = std::size_t{1} << 20;
 
-bool happens(double probability, std::mt19937& generator) {
+bool draw_event(double probability, std::mt19937& generator) {
   return std::uniform_real_distribution<>()(generator) < probability;
 }
 
 }  // namespace
 
-DrawnRuns::DrawnRuns(Redraw redraw) : redraw_(redraw) {}
+SampledExecutions::SampledExecutions(Redraw redraw) : redraw_(redraw) {}
 
-DrawnRuns::Node* DrawnRuns::visit(const std::array<double, 2>& weights) {
+SampledExecutions::Node* SampledExecutions::visit(
+    const std::array<double, 2>& weights) {
   is_new_ = false;
   if (is_lost_) return nullptr;
   std::uint32_t place =
@@ -40,52 +42,53 @@ DrawnRuns::Node* DrawnRuns::visit(const std::array<double, 2>& weights) {
   return &nodes_[place];
 }
 
-double DrawnRuns::share_behind(const Node& node, bool outcome) const {
+double SampledExecutions::survival_share(const Node& node, bool outcome) const {
   const std::uint32_t next = node.next[outcome];
   return next == 0 ? 1.0 : nodes_[next].share;
 }
 
-bool DrawnRuns::draw(const std::array<double, 2>& probabilities,
-                     std::mt19937& generator) {
+bool SampledExecutions::draw(const std::array<double, 2>& probabilities,
+                             std::mt19937& generator) {
   std::array<double, 2> weights{};
   if (std::isnan(probabilities[0] + probabilities[1])) {
     throw CircuitError(kNoProbabilities);
   }
   for (std::size_t i = 0; i < 2; ++i) {
-    if (probabilities[i] >= kImpossible) weights[i] = probabilities[i];
+    if (probabilities[i] >= kMinProbability) weights[i] = probabilities[i];
   }
   if (const Node* node = visit(weights)) {
     for (const bool outcome : {false, true}) {
-      weights[outcome] = node->weights[outcome] * share_behind(*node, outcome);
+      weights[outcome] = node->weights[outcome] * survival_share(*node, outcome);
     }
-    // Nothing here survives; the run ends as any other.
+    // No continuation survives the postselections, so every outcome makes the execution
+    // invalid.
     if (weights[0] + weights[1] == 0) weights = node->weights;
   }
-  const bool outcome = happens(weights[1] / (weights[0] + weights[1]), generator);
+  const bool outcome = draw_event(weights[1] / (weights[0] + weights[1]), generator);
   if (!is_lost_) path_.back().outcome = outcome;
   return outcome;
 }
 
-bool DrawnRuns::postselect(double probability, std::mt19937& generator) {
-  const bool can = probability >= kImpossible;
+bool SampledExecutions::postselect(double probability, std::mt19937& generator) {
+  const bool can = probability >= kMinProbability;
   const Node* node = visit({0.0, can ? probability : 0.0});
   if (node != nullptr) path_.back().outcome = true;
   const bool is_known = node != nullptr && !is_new_;
-  if (!can || (!is_known && !happens(probability, generator))) fail();
-  // What follows is not what would.
+  if (!can || (!is_known && !draw_event(probability, generator))) fail();
+  // The state after an impossible postselection is meaningless, so it is not stored.
   if (!can) is_lost_ = true;
   return can;
 }
 
-DrawnRuns::End DrawnRuns::finish() {
+SampledExecutions::End SampledExecutions::finish() {
   for (auto choice = path_.rbegin(); choice != path_.rend(); ++choice) {
     Node& node = nodes_[choice->node];
-    node.share = node.weights[0] * share_behind(node, false) +
-                 node.weights[1] * share_behind(node, true);
+    node.share = node.weights[0] * survival_share(node, false) +
+                 node.weights[1] * survival_share(node, true);
   }
   path_.clear();
   is_lost_ = false;
-  const bool can_count = nodes_.empty() || nodes_.front().share >= kImpossible;
+  const bool can_count = nodes_.empty() || nodes_.front().share >= kMinProbability;
   const bool counts = counts_ && can_count;
   counts_ = true;
   if (counts || !redraws() || !can_count) {
@@ -93,9 +96,10 @@ DrawnRuns::End DrawnRuns::finish() {
     return {counts, false};
   }
   if (++failures_ == kMostFailures) {
-    throw CircuitError("A shot was drawn " + std::to_string(kMostFailures) +
-                       " times, and its postselections failed each time. Use "
-                       "postselect_mode='hw-like', which drops such shots.");
+    throw CircuitError("the postselections of a shot failed in " +
+                       std::to_string(kMostFailures) +
+                       " executions in succession. Use postselect_mode='hw-like', "
+                       "which drops such shots.");
   }
   return {false, true};
 }

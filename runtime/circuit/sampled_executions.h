@@ -1,5 +1,5 @@
-// circuit/sampled_executions.h: runs of a circuit whose outcomes are drawn, and which
-// of them count.
+// circuit/sampled_executions.h: draw mid-circuit outcomes, conditioned on
+// postselections.
 #pragma once
 
 #include <array>
@@ -10,45 +10,53 @@
 
 namespace bellhop {
 
-// What becomes of a run whose postselection fails, as in the contract.
+// What to do with an execution whose postselection fails, as in the contract: kNever:
+// count it as failed; kRemembering: repeat it, and use the probabilities seen so far;
+// kAnew: repeat it, without them, because the circuit may differ each time.
 enum class Redraw : std::uint8_t { kNever, kRemembering, kAnew };
 
-// Draws runs of which those that count are distributed as the postselections demand.
+// Draws the mid-circuit outcomes of circuit executions, so that the valid executions
+// are distributed conditionally on the postselections.
 //
-// What runs came by is kept as a tree: at each measurement its probabilities, and what
-// share of all that follows is known to survive the postselections there. An outcome is
-// drawn by its probability times the share behind it. What no run came by yet is taken
-// to survive as a whole, and a new postselection stops the run from counting with the
-// probability that it fails: rejection sampling with a bound that each rejection
-// lowers. So the distribution is exact whatever is known, a postselection
-// fails once and not as often as it is unlikely, and what cannot be is found out.
-class DrawnRuns {
+// The probabilities of visited measurements are stored as a tree. Each node also stores
+// an upper bound of the share of its subtree that survives the postselections in it. An
+// outcome is drawn with its probability times the bound behind it. Unvisited subtrees
+// have the bound 1; a new postselection invalidates the execution with the probability
+// that it fails. This is rejection sampling whose bound is tightened by each rejection:
+// the distribution is exact at any time, a postselection fails about once, however
+// small its probability is, and impossible postselections are recognised.
+class SampledExecutions {
  public:
-  DrawnRuns() = default;
-  explicit DrawnRuns(Redraw redraw);
+  SampledExecutions() = default;
+  explicit SampledExecutions(Redraw redraw);
 
   bool redraws() const { return redraw_ != Redraw::kNever; }
 
-  // The outcome of the next measurement, given the probabilities of both.
+  // Draws the outcome of the next measurement, given the probabilities of both
+  // outcomes.
   bool draw(const std::array<double, 2>& probabilities, std::mt19937& generator);
 
-  // Takes a postselection that holds with this probability. Returns whether it can.
+  // Handles a postselection that succeeds with this probability. Returns whether it is
+  // possible.
   bool postselect(double probability, std::mt19937& generator);
 
-  // This run does not count.
+  // Marks this execution as invalid.
   void fail() { counts_ = false; }
 
   struct End {
     bool counts;
-    bool more;  // run again
+    bool more;  // whether the circuit must be executed again
   };
-  // Ends the run; throws CircuitError where too many did not count.
+  // Ends the execution. Throws CircuitError if too many executions in succession were
+  // invalid.
   End finish();
 
  private:
   struct Node {
     std::array<double, 2> weights;
-    std::array<std::uint32_t, 2> next{};  // zero: no run went there
+    // Indices of the child nodes, or zero for an unvisited outcome.
+    std::array<std::uint32_t, 2> next{};
+    // Upper bound of the share of the subtree that survives the postselections.
     double share = 1;
   };
   struct Choice {
@@ -56,18 +64,20 @@ class DrawnRuns {
     bool outcome;
   };
 
-  // Goes to the node of the next measurement, which a first visit makes. Null where
-  // nothing is kept.
+  // Moves to the node of the next measurement, which is added on the first visit.
+  // Returns null if nodes are not stored.
   Node* visit(const std::array<double, 2>& weights);
-  double share_behind(const Node& node, bool outcome) const;
+  // Returns the bound of the subtree behind an outcome.
+  double survival_share(const Node& node, bool outcome) const;
 
   Redraw redraw_ = Redraw::kNever;
   std::vector<Node> nodes_;  // the first is the root
   std::vector<Choice> path_;
   bool counts_ = true;
-  bool is_new_ = false;  // the node of the last visit
+  bool is_new_ = false;  // whether the last visit added its node
+  // Whether this execution has left the stored tree.
   bool is_lost_ = false;
-  std::size_t failures_ = 0;  // one after another
+  std::size_t failures_ = 0;  // number of invalid executions in succession
 };
 
 }  // namespace bellhop

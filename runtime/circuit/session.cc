@@ -1,4 +1,4 @@
-// circuit/session.cc: circuits in progress, and the handles that name them.
+// circuit/session.cc: circuits in progress, and the handles that programs hold.
 #include "circuit/session.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace bellhop {
 namespace {
 
-// Sessions open at one time, in all programs. The table costs memory only as far
-// as it has been used.
+// The most sessions that may be open at a time. The table takes memory only for
+// sessions that were used.
 constexpr std::uint32_t kPlaces = 1u << 16;
 
-// Places are never freed, so that a handle is looked up without a lock; only
-// opening and closing a circuit take `mutex`. No thread holds both the lock of a
-// session and this one.
+// All sessions. Session objects are never freed, so that a handle is looked up without
+// a lock; only opening and closing a session takes `mutex`. No thread holds both the
+// lock of a session and this mutex.
 struct Table {
   std::array<std::atomic<Session*>, kPlaces> places{};
   std::mutex mutex;
@@ -29,10 +29,12 @@ struct Table {
 };
 
 Table& table() {
-  static auto& leaked = *new Table;  // sessions may outlive static destruction
+  // Never destroyed, because sessions may outlive static objects.
+  static auto& leaked = *new Table;
   return leaked;
 }
 
+// Returns the index of a free session; throws CircuitError if there are too many.
 std::uint32_t claim_place() {
   Table& all = table();
   std::lock_guard lock(all.mutex);
@@ -42,17 +44,17 @@ std::uint32_t claim_place() {
     return place;
   }
   if (all.used == kPlaces) {
-    throw CircuitError("More than " + std::to_string(kPlaces) +
-                       " circuits are open at one time.");
+    throw CircuitError("too many open circuits: expected at most " +
+                       std::to_string(kPlaces) + " at a time.");
   }
-  // Room for every place, so that giving one back cannot throw.
+  // Reserves memory for every index, so that release_place cannot throw.
   if (all.free.capacity() <= all.used) all.free.reserve(2 * all.used + 16);
   all.places[all.used].store(new Session, std::memory_order_release);
   return all.used++;
 }
 
-// Numbers that no program can guess: each thread has a generator that the system
-// seeds. Zero is left out.
+// Draws a nonzero number that programs cannot guess; each thread has a generator that
+// is seeded from the system's entropy.
 std::uint32_t draw_generation() {
   thread_local std::mt19937 generator = [] {
     std::random_device device;
@@ -65,22 +67,23 @@ std::uint32_t draw_generation() {
   return drawn;
 }
 
-// A number that no other thread of the process has or had.
-std::uint64_t number_of_thread() {
+// Returns a number that no other thread of the process has or had.
+std::uint64_t get_thread_number() {
   static std::atomic<std::uint64_t> newest{0};
   thread_local const std::uint64_t number = ++newest;
   return number;
 }
 
-void give_place(std::uint32_t place) noexcept {
+void release_place(std::uint32_t place) noexcept {
   Table& all = table();
   std::lock_guard lock(all.mutex);
   all.free.push_back(place);
 }
 
-// Ends the circuit of a session that the caller has locked, and lets go of both.
-void close(Session& session, std::unique_lock<std::mutex> lock,
-           std::uint32_t place) noexcept {
+// Closes a session that the caller has locked, and unlocks it. Returns the device to
+// its pool unless it has failed.
+void close_session(Session& session, std::unique_lock<std::mutex> lock,
+                   std::uint32_t place) noexcept {
   std::unique_ptr<Device> device = std::move(session.device);
   const bool failed = session.device_failed;
   const bool recording = session.tape.recording;
@@ -89,12 +92,12 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   session.dynamic_count = {};
   session.directions = {};
   session.in_engine.reset();
-  // One long loop must not hold its memory for ever.
-  if (session.steps.capacity() > 4096) session.steps = {};
+  // Frees the memory of a long circuit's steps.
+  if (session.steps.capacity() > 4096) session.steps = std::vector<Step>();
   session.steps.clear();
   lock.unlock();
   profile_failed_circuit(place);
-  give_place(place);
+  release_place(place);
   table().live.fetch_sub(1, std::memory_order_relaxed);
   if (failed) return;
   try {
@@ -106,24 +109,26 @@ void close(Session& session, std::unique_lock<std::mutex> lock,
   pool.give(std::move(device));
 }
 
-Lease find(Handle handle, std::int64_t run_id) {
+// Locks the session of a handle; throws CircuitError if the handle is invalid.
+Lease lease_session(Handle handle, std::int64_t run_id) {
   if (handle.place < kPlaces) {
     Session* session = table().places[handle.place].load(std::memory_order_acquire);
-    // The session of another run may be in use for long, so its lock is not asked for.
+    // The session of another execution may be locked for long, so its lock is not
+    // requested.
     if (session != nullptr && session->run_id == run_id) {
       std::unique_lock lock(session->mutex);
       if (session->device != nullptr && session->generation == handle.generation &&
           session->run_id == run_id) {
         return Lease{*session, std::move(lock),
-                     SmallTeam(session->device->pool.threads(), session->qubits)};
+                     OpenMpLimit(session->device->pool.threads(), session->qubits)};
       }
     }
   }
   throw CircuitError(
-      "The circuit of this operation has ended: its handle is used after "
-      "bellhop_circuit_end, in another run than the one that began it, or after its "
-      "program failed. If you did not keep a handle yourself, this is a bug in "
-      "Bellhop; please report it.");
+      "the circuit of this operation has ended: its handle is used after "
+      "bellhop_circuit_end, in another execution than the one that began it, or after "
+      "its program failed. If you did not keep a handle yourself, this is an internal "
+      "error; please report it as a bug in Bellhop.");
 }
 
 }  // namespace
@@ -143,9 +148,9 @@ std::size_t dynamic_count_columns(std::span<const Step> steps) {
 
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id) {
-  // Each shot has a number there.
+  // The enumeration stores an index for each shot.
   if (beginning.tree == Tree::kDrawn) {
-    expect_numbers(beginning.shots, "A circuit whose shots draw outcomes");
+    expect_numbers(beginning.shots, "shots of a circuit with drawn outcomes");
   }
   std::unique_ptr<Device> device =
       beginning.pool.take(beginning.waits ? 0 : beginning.qubits, beginning.shots);
@@ -160,31 +165,35 @@ Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
   Session& session = *table().places[place].load(std::memory_order_acquire);
   std::lock_guard lock(session.mutex);
   session.generation = draw_generation();
-  session.thread.store(number_of_thread(), std::memory_order_relaxed);
-  session.serial.store(++SessionsOfCall::begun_here_, std::memory_order_relaxed);
+  session.thread.store(get_thread_number(), std::memory_order_relaxed);
+  session.serial.store(++CallSessions::begun_here_, std::memory_order_relaxed);
   session.run_id = run_id;
   session.beginning = &beginning;
   session.begun_by.store(&beginning, std::memory_order_relaxed);
   session.device = std::move(device);
   session.record = on_tape;
   session.touched = false;
-  session.branches = Branches(beginning.tree, beginning.record, beginning.shots);
-  session.runs = DrawnRuns(beginning.redraw);
+  session.branches =
+      OutcomeEnumeration(beginning.tree, beginning.record, beginning.shots);
+  session.runs = SampledExecutions(beginning.redraw);
   session.device_failed = false;
   session.tape.recording = on_tape;
   session.keeps_steps = beginning.record;
   session.waits = beginning.waits;
   session.rows = beginning.rows;
+  session.borrows = false;
   session.qubits = beginning.qubits;
   table().live.fetch_add(1, std::memory_order_relaxed);
   return Handle{place, session.generation};
 }
 
-Lease open_session(Handle handle, std::int64_t run_id) { return find(handle, run_id); }
+Lease open_session(Handle handle, std::int64_t run_id) {
+  return lease_session(handle, run_id);
+}
 
-std::string name_of(Handle handle, std::int64_t run_id) {
+std::string get_circuit_name(Handle handle, std::int64_t run_id) {
   try {
-    return find(handle, run_id)->beginning->circuit;
+    return lease_session(handle, run_id)->beginning->circuit;
   } catch (const CircuitError&) {
     return {};
   }
@@ -204,31 +213,34 @@ void stop_waiting(Session& session) {
 
 void require_one_circuit(const Session& session) {
   if (session.rows > 0) {
-    throw CircuitError("This operation is for one circuit, and was given a batch.");
+    throw CircuitError(
+        "this operation is not supported for a batch of circuits: expected a single "
+        "circuit, got " +
+        std::to_string(session.rows) + " rows.");
   }
 }
 
 void end_session(Handle handle, std::int64_t run_id) {
-  Lease lease = find(handle, run_id);
-  close(lease.session, std::move(lease.lock), handle.place);
+  Lease lease = lease_session(handle, run_id);
+  close_session(lease.session, std::move(lease.lock), handle.place);
 }
 
 namespace {
 
-// Ends the open sessions that `is_meant` accepts. It is asked without the lock of a
-// session first: that of another run may be in use for long, by this thread even, since
-// the handler of a signal may call anything.
+// Closes the open sessions that a predicate accepts. The predicate is evaluated first
+// without the session's lock: a session of another execution may be locked for long,
+// even by this thread, since the handler of a signal may call anything.
 template <typename Predicate>
-void end_where(const Predicate& is_meant) noexcept {
+void end_sessions_where(const Predicate& is_selected) noexcept {
   Table& all = table();
   if (all.live.load(std::memory_order_relaxed) == 0) return;
   for (std::uint32_t place = 0; place < kPlaces; ++place) {
     Session* session = all.places[place].load(std::memory_order_acquire);
     if (session == nullptr) return;
-    if (!is_meant(*session)) continue;
+    if (!is_selected(*session)) continue;
     std::unique_lock lock(session->mutex);
-    if (session->device != nullptr && is_meant(*session)) {
-      close(*session, std::move(lock), place);
+    if (session->device != nullptr && is_selected(*session)) {
+      close_session(*session, std::move(lock), place);
     }
   }
 }
@@ -236,19 +248,20 @@ void end_where(const Predicate& is_meant) noexcept {
 }  // namespace
 
 void end_sessions(std::int64_t run_id) noexcept {
-  end_where([run_id](const Session& session) { return session.run_id == run_id; });
+  end_sessions_where(
+      [run_id](const Session& session) { return session.run_id == run_id; });
 }
 
-void end_sessions_of(const Beginning& beginning) noexcept {
-  end_where([&](const Session& session) {
+void end_sessions_begun_by(const Beginning& beginning) noexcept {
+  end_sessions_where([&](const Session& session) {
     return session.begun_by.load(std::memory_order_relaxed) == &beginning;
   });
 }
 
-void SessionsOfCall::end_left_open() noexcept {
+void CallSessions::end_left_open() noexcept {
   if (live_sessions() == 0) return;
-  const std::uint64_t here = number_of_thread();
-  end_where([&](const Session& session) {
+  const std::uint64_t here = get_thread_number();
+  end_sessions_where([&](const Session& session) {
     return session.thread.load(std::memory_order_relaxed) == here &&
            session.serial.load(std::memory_order_relaxed) > before_;
   });

@@ -1,4 +1,4 @@
-// circuit/session.h: circuits in progress, and the handles that name them.
+// circuit/session.h: circuits in progress, and the handles that programs hold.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 
 #include "circuit/batched_view.h"
 #include "circuit/dynamic_count.h"
+#include "circuit/gate_numbers.h"
 #include "circuit/outcome_enumeration.h"
 #include "circuit/random_stream.h"
 #include "circuit/sampled_executions.h"
@@ -24,31 +25,31 @@
 
 namespace bellhop {
 
-// The value that a program carries for a circuit: the place of its session, and a
-// random number that the session has as long as its circuit is open. Every use checks
-// both words and the run that began the circuit, and neither word is an address: a
-// stale, guessed or foreign handle is an error and never touches memory.
+// The value that a program carries for a circuit: the index of its session, and a
+// random number that identifies the circuit while it is open. Each use checks both
+// words and the execution that began the circuit. Neither word is an address, so a
+// stale, guessed or foreign handle is an error and never accesses memory.
 struct Handle {
   std::uint32_t place = 0;
   std::uint32_t generation = 0;
 };
 
-// What the plugin has recorded, in our terms.
+// What the plugin has recorded for its adjoint derivatives.
 struct Tape {
   static constexpr std::int64_t kNotDifferentiable = -1;
 
   bool recording = false;
-  bool is_behind = false;  // gates were applied after the recording ended
-  // One entry a recorded operation with parameters, which is how plugins number
-  // them: the differentiable parameter it used, or kNotDifferentiable.
+  bool is_behind = false;  // whether gates were applied after the recording had ended
+  // For each recorded operation with parameters, in the plugin's numbering: the index
+  // of the differentiable parameter that it used, or kNotDifferentiable.
   std::vector<std::int64_t> parameters = {};
-  // The largest differentiable parameter seen, how many dynamic-count ones there are,
-  // and expectation values recorded.
+  // The largest differentiable parameter that occurred, the number of dynamic-count
+  // parameters, and the number of recorded expectation values.
   std::int64_t last_parameter = -1;
   std::size_t dynamic_count = 0;
   std::size_t expvals = 0;
-  // A gate that has a differentiable parameter and no adjoint derivative, and one
-  // that has several parameters: for error messages.
+  // For error messages: a gate with a differentiable parameter but without an adjoint
+  // derivative, and a gate with several parameters.
   std::string obstacle = {};
   std::string many_parameters = {};
 };
@@ -60,84 +61,94 @@ struct Single;
 enum class Precision : std::uint8_t;
 }  // namespace engine
 
-// What a measurement of one wire does to the state where its outcome is chosen.
+// How the measurement of a wire changes the state once its outcome is known.
 struct Projection {
   std::int32_t wire = 0;
   bool outcome = false;
-  bool reset = false;  // bring the wire to zero afterwards
-  double scale = 1;    // what is left is multiplied by
+  bool reset = false;  // whether to bring the wire to zero afterwards
+  double scale = 1;    // factor for the projected state
   bool is_postselected = false;
 };
 
-// The offset of parameters that are the last of the circuit's, as in the contract: the
-// amplitudes that its state is prepared from.
+// The offset, as in the contract, of the amplitudes that the state is prepared from:
+// they are the last of the circuit's parameters.
 constexpr std::int32_t kLastParameters = -2;
 
-// A run of gates that was applied or waits, or a projection, for when the circuit is
-// run (again). The table is that of the executable which runs, so it outlives the
+// A sequence of gates, or a projection, that the circuit has applied or will apply
+// later. The compiled executable owns the gate table, so the table outlives the
 // circuit.
 struct Step {
-  const GateTable* gates;  // null: a projection
-  std::int32_t offset;     // of its differentiable parameters, or below zero
+  const GateTable* gates;  // null for a projection
+  std::int32_t offset;     // index of its first differentiable parameter, or negative
   std::int32_t iterations;
-  // Kept where the offset is below zero or of dynamic-count parameters, and where gates
-  // wait.
-  PerRow<std::vector<double>> params;
+  // Set if the offset is negative or belongs to dynamic-count parameters, and for gates
+  // that are applied later.
+  PerRow<KeptNumbers> params;
   PerRow<std::vector<std::int32_t>> wires;
   Projection projection;
+  // In place of `params`, of the preparation of a large state in a circuit that is no
+  // batch and keeps no steps; the caller owns them.
+  std::span<const float> singles = {};
 };
 
-// What a compiled bellhop_circuit_begin knows; it outlives the circuits that it begins.
+// The attributes of a compiled bellhop_circuit_begin or bellhop_circuit_run. Outlives
+// the circuits that it begins.
 struct Beginning {
   DevicePool& pool;
   std::size_t qubits;
   std::size_t shots;
-  bool record;  // keeps what is applied
-  bool tape;    // for the device's derivatives too
-  bool own;     // which are the engine's own
+  bool record;  // whether to store the applied steps
+  bool tape;    // whether the device also records, for its own derivatives
+  bool own;     // whether derivatives are the engine's own
   Tree tree;
   Redraw redraw;
   std::size_t rows;
-  bool engine;                  // may run it
-  engine::Precision precision;  // where the engine does
-  bool waits;                   // see Session; of a batch it is true
-  std::string circuit;          // what errors call it
+  bool engine;                  // whether the engine may execute the circuit
+  engine::Precision precision;  // of the engine's amplitudes
+  bool waits;                   // see Session::waits; true for a batch
+  std::string circuit;          // the circuit's name in errors
 };
 
 // One circuit, from bellhop_circuit_begin to bellhop_circuit_end.
 struct Session {
-  std::mutex mutex;              // guards all of the below
-  std::uint32_t generation = 0;  // drawn at each begin; never 0 in a live session
+  std::mutex mutex;  // guards the members below
+  // Drawn for each circuit; zero if the session is closed.
+  std::uint32_t generation = 0;
   std::atomic<std::int64_t> run_id = 0;
-  // The thread that began the circuit, by a number of its own, and the position of the
-  // circuit among all that the thread has begun.
+  // The number of the thread that began the circuit, and the circuit's position among
+  // all circuits that the thread has begun.
   std::atomic<std::uint64_t> thread = 0;
   std::atomic<std::uint64_t> serial = 0;
-  std::atomic<const void*> begun_by = nullptr;  // `beginning`, read without the lock
+  // A copy of `beginning` that may be read without the lock.
+  std::atomic<const void*> begun_by = nullptr;
   const Beginning* beginning = nullptr;
-  std::unique_ptr<Device> device;  // null: no circuit stands in this place
-  bool record = false;             // on the plugin's tape
-  bool touched = false;            // an operation was applied
-  Branches branches;
-  DrawnRuns runs;              // where it is no tree
-  bool device_failed = false;  // the plugin threw: never reuse the device
+  std::unique_ptr<Device> device;  // null if the session is closed
+  bool record = false;             // whether the plugin records for its derivatives
+  bool touched = false;            // whether an operation was applied
+  OutcomeEnumeration branches;
+  SampledExecutions runs;      // used unless outcomes are enumerated
+  bool device_failed = false;  // the plugin threw; the device must not be reused
   Tape tape;
   bool keeps_steps = false;
   std::vector<Step> steps;
-  // Gates are kept and not applied until something is measured. The device has no
-  // qubits then: each thread that runs rows of a batch takes its own.
+  // Whether gates are stored, and applied only when something is measured. The device
+  // then has no qubits: each thread that executes rows of a batch takes a device of its
+  // own.
   bool waits = false;
-  std::size_t rows = 0;  // of a batch; zero for one circuit alone
-  // What the engine keeps of gates that wait, if it is no batch and the engine has
-  // begun.
+  std::size_t rows = 0;  // of a batch; zero for a single circuit
+  // Whether the parameters of gates stay valid until the circuit has ended, as they do
+  // if one call runs the whole circuit; gates then refer to them without copies.
+  bool borrows = false;
+  // The engine's state of a single circuit whose gates are stored; null before the
+  // engine begins.
   std::shared_ptr<engine::Single> in_engine;
   std::size_t qubits = 0;
   DynamicCount dynamic_count;
-  Directions directions;
+  TangentVectors directions;
 
-  // Runs a step of the circuit. What it throws becomes a CircuitError that begins
-  // with describe(); unless it was one already, it came out of the plugin, and the
-  // device is marked for destruction.
+  // Runs a step of the circuit. Exceptions become a CircuitError that begins with
+  // describe(). An exception other than CircuitError comes from the plugin, and marks
+  // the device for destruction.
   template <typename Describe, typename Step>
   decltype(auto) attempt(Describe&& describe, Step&& step) {
     try {
@@ -148,61 +159,67 @@ struct Session {
       throw CircuitError(describe() + ": " + error.what());
     } catch (const std::exception& error) {
       device_failed = true;
-      throw CircuitError(describe() + ": the device refused it: " + error.what());
+      throw CircuitError(describe() + ": the device raised an error: " + error.what());
     } catch (...) {
       device_failed = true;
-      throw CircuitError(describe() + ": the device refused it.");
+      throw CircuitError(describe() + ": the device raised an unknown C++ exception.");
     }
   }
 };
 
-// Exclusive use of a live session.
+// Exclusive access to an open session.
 struct Lease {
   Session& session;
   std::unique_lock<std::mutex> lock;
-  SmallTeam team;
+  OpenMpLimit team;
   Session* operator->() const { return &session; }
 };
 
-// Any thread may call these.
+// The functions below may be called from any thread.
+//
+// Opens a session and takes a device for it. Throws CircuitError.
 Handle begin_session(const Beginning& beginning, std::optional<Seed> seed,
                      std::int64_t run_id);
-// CircuitError where the handle is not that of an open circuit of the run.
+// Locks the session of a handle. Throws CircuitError unless the handle belongs to an
+// open circuit of the execution.
 Lease open_session(Handle handle, std::int64_t run_id);
-// For errors; empty where open_session would throw.
-std::string name_of(Handle handle, std::int64_t run_id);
-// How many columns a table of the dynamic-count parameters of some steps has.
+// Returns the circuit's name for errors, or an empty string if the handle is invalid.
+std::string get_circuit_name(Handle handle, std::int64_t run_id);
+// Returns the number of dynamic-count parameters of some steps, as columns of a table.
 std::size_t dynamic_count_columns(std::span<const Step> steps);
-// Whether a plugin records it. No tape holds samples or projections; what is recorded
-// of these is run again.
+// Returns whether a plugin records the circuit. A plugin's recording does not support
+// samples and projections, so circuits with these are executed again for their
+// derivatives.
 bool is_for_tape(const Beginning& beginning);
-// Ends the waiting of a circuit that is no batch: gives it a device of its qubits, in
-// the zero state.
+// Gives a single circuit whose gates are stored a device with its qubits, in the zero
+// state; further gates are applied at once.
 void stop_waiting(Session& session);
-// For operations that there are not for a batch: CircuitError where it is one.
+// Throws CircuitError if the circuit is a batch, for operations that do not support
+// batches.
 void require_one_circuit(const Session& session);
+// Closes a session and returns its device to the pool.
 void end_session(Handle handle, std::int64_t run_id);
 
-// Ends all sessions of an execution that failed part-way. A session in the middle of an
-// operation is waited for.
+// Closes all sessions of a failed execution. Waits for a session that is executing an
+// operation.
 void end_sessions(std::int64_t run_id) noexcept;
 
-// Ends all sessions that a compiled begin has opened and its program did not end. Call
-// it before the begin is freed: XLA frees an executable after its last run.
-void end_sessions_of(const Beginning& beginning) noexcept;
+// Closes all sessions that a compiled begin has opened and its program did not close.
+// Called before the begin is freed: XLA frees an executable after its last execution.
+void end_sessions_begun_by(const Beginning& beginning) noexcept;
 
-// Ends, in its destructor, the circuits that this thread began meanwhile and that are
-// still open. XLA runs a program on the thread of its caller to the end before it
-// returns, so these belong to runs that are over, and their programs left them open.
-class SessionsOfCall {
+// Its destructor closes the sessions that this thread has opened since construction and
+// that are still open. If XLA runs a program on its caller's thread, the program has
+// ended when the call returns, so such sessions belong to programs that left them open.
+class CallSessions {
  public:
-  SessionsOfCall() : before_(begun_here_) {}
-  ~SessionsOfCall() {
+  CallSessions() : before_(begun_here_) {}
+  ~CallSessions() {
     if (begun_here_ != before_) [[unlikely]]
       end_left_open();
   }
-  SessionsOfCall(const SessionsOfCall&) = delete;
-  SessionsOfCall& operator=(const SessionsOfCall&) = delete;
+  CallSessions(const CallSessions&) = delete;
+  CallSessions& operator=(const CallSessions&) = delete;
 
  private:
   friend Handle begin_session(const Beginning&, std::optional<Seed>, std::int64_t);
@@ -213,6 +230,7 @@ class SessionsOfCall {
   std::uint64_t before_;
 };
 
+// Returns the number of open sessions.
 std::size_t live_sessions() noexcept;
 
 }  // namespace bellhop

@@ -1,4 +1,4 @@
-// circuit/tangent_vectors.cc: vectors with a number for each dynamic-count parameter.
+// circuit/tangent_vectors.cc: tangents of the dynamic-count parameters.
 #include "circuit/tangent_vectors.h"
 
 #include <algorithm>
@@ -12,33 +12,32 @@ namespace {
 
 [[noreturn]] void throw_unknown() {
   throw CircuitError(
-      "A direction of dynamic-count parameters is read that was not given. This is a "
-      "bug in Bellhop; please report it.");
+      "internal error: a tangent of dynamic-count parameters was not recorded. Please "
+      "report this as a bug in Bellhop.");
 }
 
 }  // namespace
 
-double Directions::add(double id, std::int64_t number, std::span<const double> part,
-                       std::int64_t bits) {
+double TangentVectors::add(double id, std::int64_t number, std::span<const double> part,
+                           std::int64_t bits) {
   check_bits(bits);
-  const std::size_t before = part_of(id);
+  const std::size_t before = check_id(id);
   if (!is_dynamic_count(number)) throw_unknown();
   if (std::ranges::all_of(part, [](double value) { return value == 0; })) return id;
   if (parts_.size() >> bits != 0) {
-    throw CircuitError(
-        "The derivative of a loop of unknown length needs " +
-        std::to_string(parts_.size()) +
-        " directions, which numbers of the program's precision do not tell "
-        "apart. Set jax.config.update('jax_enable_x64', True).");
+    throw CircuitError("the derivative of a loop with a dynamic trip count needs " +
+                       std::to_string(parts_.size()) +
+                       " tangents, more than the program's precision can number. Set "
+                       "jax.config.update('jax_enable_x64', True).");
   }
   parts_.push_back({before, column_of(number), numbers_.size(), part.size()});
   numbers_.insert(numbers_.end(), part.begin(), part.end());
   return static_cast<double>(parts_.size());
 }
 
-void Directions::read(double id, std::span<double> direction) const {
+void TangentVectors::read(double id, std::span<double> direction) const {
   std::ranges::fill(direction, 0.0);
-  for (std::size_t name = part_of(id); name > 0;) {
+  for (std::size_t name = check_id(id); name > 0;) {
     const Part& part = parts_[name - 1];
     for (std::size_t i = 0; i < part.size && part.column + i < direction.size(); ++i) {
       direction[part.column + i] += numbers_[part.place + i];
@@ -47,7 +46,7 @@ void Directions::read(double id, std::span<double> direction) const {
   }
 }
 
-std::size_t Directions::part_of(double id) const {
+std::size_t TangentVectors::check_id(double id) const {
   if (!(id >= 0 && id <= static_cast<double>(parts_.size()))) throw_unknown();
   return static_cast<std::size_t>(id);
 }

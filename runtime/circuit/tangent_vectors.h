@@ -1,4 +1,4 @@
-// circuit/tangent_vectors.h: vectors with a number for each dynamic-count parameter.
+// circuit/tangent_vectors.h: tangents of the dynamic-count parameters.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +8,32 @@
 
 namespace bellhop {
 
-// Sums of parts, each of which is zero but for some parameters in a row. An id names
-// a sum, and 0 the sum of nothing. What an id names never changes: adding to it makes
-// another, so the order in which independent sums are made does not matter.
-class Directions {
+// Vectors with one element for each dynamic-count parameter, stored as sums of parts. A
+// part is nonzero only for some consecutive parameters. An id names a sum, and 0 the
+// zero vector. The vector of an id never changes: adding to it makes a new id, so the
+// order in which independent sums are made does not matter.
+class TangentVectors {
  public:
-  // Adds a part, whose first number is that of parameter `number`, and returns the
-  // id of the sum, a number of so many bits. Throws CircuitError for an id that
-  // there is not, and for more than there are such.
+  // Adds a part, whose first element belongs to the parameter `number`, to the sum
+  // `id`. Returns the id of the new sum, an integer of at most `bits` bits. Throws
+  // CircuitError if `id` is invalid or there are too many ids.
   double add(double id, std::int64_t number, std::span<const double> part,
              std::int64_t bits);
 
-  // Writes a sum, for so many parameters as there is room for. Throws CircuitError.
+  // Writes the first direction.size() elements of a sum. Throws CircuitError if `id` is
+  // invalid.
   void read(double id, std::span<double> direction) const;
 
  private:
   struct Part {
-    std::size_t before;  // the id that it was added to
+    std::size_t before;  // the id of the sum that it was added to
     std::size_t column;
-    std::size_t place;  // in the numbers
+    std::size_t place;  // index of its first element in numbers_
     std::size_t size;
   };
 
-  std::size_t part_of(double id) const;
+  // Returns an id as an integer; throws CircuitError if it is invalid.
+  std::size_t check_id(double id) const;
 
   std::vector<Part> parts_;
   std::vector<double> numbers_;

@@ -1,4 +1,4 @@
-// compiled_gates/factor_list.cc: the gates on the same pairs of amplitudes, in order.
+// compiled_gates/factor_list.cc: lists of gates on the same pairs of amplitudes.
 #include "compiled_gates/factor_list.h"
 
 #include <algorithm>

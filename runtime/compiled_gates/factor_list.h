@@ -1,4 +1,4 @@
-// compiled_gates/factor_list.h: the gates on the same pairs of amplitudes, in order.
+// compiled_gates/factor_list.h: lists of gates on the same pairs of amplitudes.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace bellhop::engine {
 
-// Returns the factor of a matrix of constants.
+// Returns the factor with a constant matrix.
 Factor fixed(const Matrix2& u);
 
-// Appends a factor. If the last factor and this one are constant, their product takes
-// their place: for the gates H, S on a wire, one matrix.
+// Appends a factor. If it and the last factor are constant, multiplies them into one:
+// for the gates H, S on a wire, one matrix.
 void join(std::vector<Factor>& factors, const Factor& factor);
 
-// Returns which entries of the product of the factors may be other than zero.
+// Returns which entries of the product of the factors may be nonzero.
 Operation::Form form_of(const std::vector<Factor>& factors);
 
 }  // namespace bellhop::engine

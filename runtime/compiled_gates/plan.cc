@@ -1,4 +1,4 @@
-// compiled_gates/plan.cc: a run of gates as operations of the engine.
+// compiled_gates/plan.cc: compile a sequence of gates to operations of the engine.
 #include "compiled_gates/plan.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using FactorKind = Factor::Kind;
 
 std::atomic<std::size_t> made_so_far{0};
 
-// Gates of one wire with as many controls in front of it.
+// Gates that are another gate with some control wires.
 struct ControlledGate {
   std::string_view name;
   std::string_view base;
@@ -40,12 +40,12 @@ constexpr std::array kControlledGates = {
 
 }  // namespace
 
-// Makes the operations of a plan, gate by gate.
+// Appends the operations of a plan, gate by gate.
 class Planner {
  public:
   Planner(Plan& plan, std::size_t qubits) : plan_(plan), last_(qubits, kNone) {}
 
-  // What follows belongs to another iteration: its parameters begin at `first_slot`.
+  // Begins another iteration, whose parameters begin at `first_slot`.
   void iterate(std::size_t first_slot, const double* params,
                std::span<const std::int32_t> dynamic_wires) {
     first_slot_ = first_slot;
@@ -71,11 +71,15 @@ class Planner {
         return add_state();
       case Gate::Kind::kBasisState:
         return add_basis_state();
+      case Gate::Kind::kDiagonal:
+        return add_diagonal();
     }
   }
 
+  // Stores the factors of all operations in the plan.
   void finish() {
-    // Factors of an operation were collected apart, since others may come between.
+    // The factors of each operation were collected separately, since gates on other
+    // wires may come between them.
     for (std::size_t i = 0; i < plan_.operations_.size(); ++i) {
       Operation& operation = plan_.operations_[i];
       operation.factor = plan_.factors_.size();
@@ -95,6 +99,7 @@ class Planner {
   }
   std::uint64_t bit(WireCode wire) const { return std::uint64_t{1} << place(wire); }
 
+  // Returns whether all wires of a gate are in range.
   bool fits(const Gate& gate) const {
     const auto fits = [&](WireCode wire) {
       return resolve(wire, dynamic_wires_) < static_cast<std::int64_t>(last_.size());
@@ -113,6 +118,7 @@ class Planner {
     if (value) controlled_ |= on;
   }
 
+  // Appends a named gate; returns whether the engine supports it.
   bool add_named(std::string_view name) {
     const auto controlled =
         std::ranges::find(kControlledGates, name, &ControlledGate::name);
@@ -147,7 +153,7 @@ class Planner {
       return add_exchange(
           {angle(FactorKind::kPhase, 1), fixed(kPauliX), angle(FactorKind::kPhase, 1)});
     }
-    // Of these names alone the parser has counted parameters and wires.
+    // The parser has checked the numbers of parameters and wires only for these names.
     static constexpr std::string_view kSigns[] = {"", "Plus", "Minus"};
     if (name.starts_with("SingleExcitation") || name.starts_with("DoubleExcitation")) {
       const std::string_view sign = name.substr(16);
@@ -157,7 +163,7 @@ class Planner {
     return false;
   }
 
-  // The factor of a parameter, or a fixed one where that is a constant.
+  // Returns the factor of a parameter, or a fixed one if the parameter is a constant.
   Factor angle(FactorKind kind, double scale, std::size_t index = 0) const {
     Factor factor;
     factor.kind = kind;
@@ -176,7 +182,7 @@ class Planner {
     return add_pairs(wire, wire, 0, std::move(factors));
   }
 
-  // On |01> and |10>.
+  // Adds an operation that acts on |01> and |10>.
   bool add_exchange(std::vector<Factor> factors) {
     const std::uint64_t both = bit(wires_[0]) | bit(wires_[1]);
     return add_pairs(both, both, bit(wires_[1]), std::move(factors));
@@ -186,7 +192,8 @@ class Planner {
     return add_pairs(0, mask, value, {factor});
   }
 
-  // |01> and |10>, or |0011> and |1100>; Plus and Minus turn the phase of all others.
+  // Adds a rotation of |01> and |10>, or of |0011> and |1100>; Plus and Minus also
+  // multiply all other states by a phase.
   bool add_excitation(std::string_view sign) {
     const std::size_t half = wires_.size() / 2;
     std::uint64_t all = 0, low = 0;
@@ -202,6 +209,7 @@ class Planner {
     return add_phase(all, all ^ low, angle(FactorKind::kPhase, -scale));
   }
 
+  // Appends factors on pairs of amplitudes, to an earlier operation if possible.
   bool add_pairs(std::uint64_t flips, std::uint64_t mask, std::uint64_t value,
                  std::vector<Factor> factors) {
     if (gate_->inverse) std::ranges::reverse(factors);
@@ -214,6 +222,7 @@ class Planner {
     return true;
   }
 
+  // Appends the rotation exp(-i phi P) for a Pauli word P.
   bool add_rotation(const std::string& word) {
     Operation operation;
     operation.kind = Operation::Kind::kPauliRotation;
@@ -256,19 +265,38 @@ class Planner {
     operation.is_adjoint = gate_->inverse;
     if (!take_data(operation)) return;
     if (!is_constant) note_not_differentiated();
-    plan_.gathered_ =
-        std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
+    if (is_large(operation)) {
+      plan_.has_large_operations_ = true;
+    } else {
+      plan_.gathered_ =
+          std::max(plan_.gathered_, gathered_numbers(wires_.size(), is_constant));
+    }
     append(operation, controls_ | targets_of(operation), {});
   }
 
+  // Appends a state preparation, which must be the first operation.
   void add_state() {
     if (!plan_.operations_.empty()) return refuse(*gate_);
     Operation operation;
     operation.kind = Operation::Kind::kState;
+    operation.is_real = gate_->is_real();
     if (!take_data(operation)) return;
     append(operation, targets_of(operation), {});
   }
 
+  // Appends a diagonal gate, whose parameters are its phases.
+  void add_diagonal() {
+    Operation operation;
+    operation.kind = Operation::Kind::kDiagonal;
+    operation.mask = controls_;
+    operation.value = controlled_;
+    operation.is_adjoint = gate_->inverse;
+    if (!take_data(operation)) return;
+    plan_.has_large_operations_ = true;
+    append(operation, controls_ | targets_of(operation), {});
+  }
+
+  // Appends a PauliX for each bit of a basis state that is 1.
   void add_basis_state() {
     const std::vector<WireCode> wires = wires_;
     for (std::size_t i = 0; i < wires.size(); ++i) {
@@ -282,11 +310,11 @@ class Planner {
     }
   }
 
-  // Where the numbers of a matrix or a state are; they must be one piece.
+  // Sets where a matrix's or state's entries are; false unless they are consecutive.
   bool take_data(Operation& operation) {
-    const std::vector<std::int64_t>& slots = gate_->slots;
+    const Slots& slots = gate_->slots;
     const std::int64_t step = slots[0] < 0 ? -1 : 1;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
+    for (std::size_t i = 0; !slots.is_array() && i < slots.size(); ++i) {
       if (slots[i] != slots[0] + step * static_cast<std::int64_t>(i)) {
         refuse(*gate_);
         return false;
@@ -314,8 +342,8 @@ class Planner {
     if (plan_.not_differentiated_.empty()) plan_.not_differentiated_ = gate_->name;
   }
 
-  // The operation on the same pairs that nothing has followed on their wires, or a new
-  // one.
+  // Returns the index of the last operation on these wires if it acts on the same
+  // pairs, or of a new one.
   std::size_t place_of(const Operation& operation) {
     const std::uint64_t on = operation.flips | operation.mask;
     const std::size_t last = last_on(on);
@@ -329,7 +357,7 @@ class Planner {
     return append(operation, on, {});
   }
 
-  // The last operation on some wires, if it is the last on each of them.
+  // Returns the last operation on some wires if it is the last on each of them.
   std::size_t last_on(std::uint64_t wires) const {
     std::optional<std::size_t> last;
     for (std::size_t i = 0; i < last_.size(); ++i) {
@@ -352,13 +380,13 @@ class Planner {
   }
 
   Plan& plan_;
-  std::vector<std::size_t> last_;             // by bit: the last operation on it
-  std::vector<std::vector<Factor>> factors_;  // of each operation
-  // Of the iteration that is added.
+  std::vector<std::size_t> last_;  // by bit: index of the last operation on it
+  std::vector<std::vector<Factor>> factors_;  // for each operation
+  // State of the current iteration:
   std::size_t first_slot_ = 0;
   const double* params_ = nullptr;
   std::span<const std::int32_t> dynamic_wires_;
-  // Of the gate that is added.
+  // State of the current gate:
   const Gate* gate_ = nullptr;
   std::vector<WireCode> wires_;
   std::uint64_t controls_ = 0;
@@ -380,7 +408,7 @@ Plan::Plan(const GatesOfPlan& gates, const GateTable::Iterations& iterations,
     for (const Gate& gate : gates.gates) planner.add(gate);
   }
   planner.finish();
-  if (not_applied_.empty() && qubits > kTileBits)
+  if (not_applied_.empty() && (qubits > kTileBits || has_large_operations_))
     groups_ = groups_of(program(), qubits);
 }
 

@@ -1,5 +1,5 @@
-// compiled_gates/plans.cc: the plans of a gate table, made where they are first asked
-// for.
+// compiled_gates/plans.cc: the cache of a gate table's plans, which are compiled on
+// first use.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -13,14 +13,16 @@
 namespace bellhop {
 namespace {
 
-// Between so many it is seen whether a signal has come.
+// Signals are checked after this many iterations.
 constexpr std::size_t kIterationsAtOnce = 1024;
 
-// A plan of computed wires has so many gates, or one iteration. What goes through the
-// wires of a circuit in turn mostly begins anew after as many, with the same plan.
+// The most gates of a plan with dynamic wires, unless one iteration has more. Loops
+// that move over the wires of a circuit mostly repeat after a divisor of this number,
+// and then reuse the plan.
 constexpr std::size_t kGatesAtOnce = 840;
 
-// With more, 10 to 25 MB, all plans of computed wires are forgotten.
+// With more gates than this in all plans with dynamic wires (10 to 25 MB), all plans
+// are discarded.
 constexpr std::size_t kMostGates = std::size_t{1} << 15;
 
 using Plan = engine::Plan;
@@ -28,16 +30,18 @@ using Plan = engine::Plan;
 }  // namespace
 
 struct GateTable::Plans {
-  // Measurements of other threads made plans, after which XLA frees the gates' state.
+  // Other threads may have added plans before XLA frees the gates' state; the lock
+  // makes their writes visible.
   ~Plans() { std::lock_guard done(mutex); }
 
-  // A compiled call is one of one circuit, and mostly asks for one plan all its life.
+  // The plan without dynamic wires. A compiled call belongs to one circuit, and mostly
+  // needs one plan.
   std::atomic<const Plan*> usual = nullptr;
   std::mutex mutex;
-  // By qubits, and what was computed.
+  // The number of qubits, and the dynamic wires and bits.
   using Key = std::pair<std::size_t, std::vector<std::int32_t>>;
   std::map<Key, std::shared_ptr<const Plan>> all;
-  // The one that was asked for last: a circuit asks for its plan several times.
+  // The plan that was used last: a circuit looks up its plan several times.
   const std::pair<const Key, std::shared_ptr<const Plan>>* last = nullptr;
   std::size_t gates = 0;
 };
@@ -72,7 +76,7 @@ GateTable::Part GateTable::part(std::size_t number, const Iterations& all,
   const std::size_t count = std::min(all.count - first, iterations_at_once());
   if (!is_computed()) {
     const Plan* const usual = plans_->usual.load(std::memory_order_acquire);
-    // It is never forgotten, so nobody has to own it.
+    // This plan is never discarded, so the pointer need not own it.
     const auto lent = [](const Plan* plan) {
       return std::shared_ptr<const Plan>(std::shared_ptr<const Plan>(), plan);
     };
@@ -106,7 +110,8 @@ std::shared_ptr<const Plan> GateTable::planned(const Iterations& iterations,
       return found->second;
     }
   }
-  // Rows on wires of their own need not wait for one another.
+  // Compiled without the lock, so that rows with different wires do not wait for each
+  // other.
   auto plan = std::make_shared<const Plan>(
       engine::GatesOfPlan{gates_, constants_, params_, dynamic_wires_}, iterations,
       qubits);

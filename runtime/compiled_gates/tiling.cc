@@ -1,5 +1,5 @@
-// compiled_gates/tiling.cc: the operations of a program in groups, each for a few bits
-// of the index.
+// compiled_gates/tiling.cc: group the operations of a program by the index bits that
+// they act on.
 #include "compiled_gates/tiling.h"
 
 #include <bit>
@@ -11,21 +11,29 @@ namespace {
 
 using OperationKind = Operation::Kind;
 
-// The lowest bits are in each tile, so that it is gathered from whole lines of the
-// cache, four at a time.
+// The lowest bits are in each tile, so that it is gathered from whole cache lines, four
+// at a time.
 constexpr std::uint64_t kLowest = 0b11111;
-// So many operations are looked at for one group.
+// The most operations that are considered for one group.
 constexpr std::size_t kLookedAt = 4096;
 
 struct Reach {
-  std::uint64_t inside;  // bits that a tile must have
-  std::uint64_t mixed;   // bits whose values it mixes
-  std::uint64_t read;    // bits that it only depends on
+  std::uint64_t inside;  // index bits that the tile must contain
+  std::uint64_t mixed;   // index bits that the operation may change
+  std::uint64_t read;    // index bits that the operation only reads
 };
 
+// Returns which index bits an operation needs, changes and reads.
 Reach reach_of(const Operation& operation) {
   if (operation.kind == OperationKind::kState)
     return {~std::uint64_t{0}, ~std::uint64_t{0}, 0};
+  if (operation.kind == OperationKind::kDiagonal) {
+    std::uint64_t read = operation.mask;
+    for (std::size_t t = 0; t < operation.targets; ++t) {
+      read |= std::uint64_t{1} << operation.bits[t];
+    }
+    return {0, 0, read};
+  }
   std::uint64_t mixed = operation.flips;
   for (std::size_t t = 0; t < operation.targets; ++t) {
     mixed |= std::uint64_t{1} << operation.bits[t];
@@ -59,6 +67,10 @@ class Grouping {
     while (!left_.empty()) {
       const std::vector<std::size_t> chosen = choose();
       Group& group = groups.emplace_back();
+      if (is_large(program_.operations[chosen.front()])) {
+        group.large = program_.operations[chosen.front()];
+        continue;
+      }
       for (std::uint64_t bits = tile_; bits != 0; bits &= bits - 1) {
         group.bits.push_back(static_cast<std::uint8_t>(std::countr_zero(bits)));
       }
@@ -68,7 +80,8 @@ class Grouping {
   }
 
  private:
-  // Takes those that nothing before them holds up, as long as the tile has room.
+  // Chooses operations that commute with all operations before them that were not
+  // chosen, while their bits fit into the tile.
   std::vector<std::size_t> choose() {
     tile_ = kLowest;
     std::uint64_t mixed = 0, read = 0;  // by operations that are not taken
@@ -77,12 +90,14 @@ class Grouping {
     for (std::size_t n = 0; n < kLookedAt && !left_.empty() && mixed != all_; ++n) {
       const std::size_t i = left_.front();
       left_.pop_front();
+      const bool is_alone = is_large(program_.operations[i]);
+      if (is_alone && chosen.empty() && passed.empty()) return {i};
       const Reach reach = reach_of(program_.operations[i]);
       const bool is_free =
           (reach.mixed & (mixed | read)) == 0 && (reach.read & mixed) == 0;
       const std::uint64_t wanted = tile_ | reach.inside;
       const bool fits = std::popcount(wanted) <= static_cast<int>(kTileBits);
-      if (is_free && (fits || (chosen.empty() && passed.empty()))) {
+      if (is_free && !is_alone && (fits || (chosen.empty() && passed.empty()))) {
         chosen.push_back(i);
         tile_ = wanted & all_;
         if (!fits) {
@@ -104,9 +119,9 @@ class Grouping {
     return chosen;
   }
 
+  // Appends an operation to a group, in terms of the group's bits and parameters.
   void add(Group& group, Operation operation) const {
-    if (operation.kind == OperationKind::kMatrix ||
-        operation.kind == OperationKind::kState) {
+    if (operation.kind == OperationKind::kMatrix) {
       std::vector<std::uint8_t>& bits = group.targets.emplace_back();
       for (std::size_t t = 0; t < operation.targets; ++t) {
         const std::uint64_t bit = std::uint64_t{1} << operation.bits[t];
@@ -114,9 +129,7 @@ class Grouping {
       }
       operation.bits = bits.data();
       if (!operation.is_constant) {
-        const bool is_matrix = operation.kind == OperationKind::kMatrix;
-        const std::size_t entries = std::size_t{2}
-                                    << (is_matrix ? 2 : 1) * operation.targets;
+        const std::size_t entries = std::size_t{2} << 2 * operation.targets;
         const std::size_t first = std::exchange(operation.entries, group.slots.size());
         for (std::size_t k = 0; k < entries; ++k) group.slots.push_back(first + k);
       }

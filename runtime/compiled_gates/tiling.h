@@ -1,31 +1,38 @@
-// compiled_gates/tiling.h: the operations of a program in groups, each for a few bits
-// of the index.
+// compiled_gates/tiling.h: group the operations of a program by the index bits that
+// they act on.
 //
-// A *tile* of a large state is what a group works on at a time: the amplitudes whose
-// index has any values at the bits of the group and the same at all others. It fits the
-// first cache, so that a state is gone through once for each group.
+// A *tile* of a large state is the part that a group processes at a time: the
+// amplitudes whose index has any values at the group's bits, and the same values at all
+// other bits. A tile fits into the first-level cache, so that the state is read once
+// for each group.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "kernels/operation.h"
 
 namespace bellhop::engine {
 
-// Bits of a tile: of 10 to 13 those with which value and gradient of 14 to 20 qubits
-// took least (doc/architecture/engine.md). Smaller states are worked on as a whole.
+// The number of bits of a tile. Of 10 to 13, the fastest for value and gradient of
+// circuits with 14 to 20 qubits (doc/architecture/engine.md). Smaller states are
+// processed as a whole.
 constexpr std::size_t kTileBits = 11;
 
 struct Group {
   Group() = default;
-  Group(Group&&) = default;  // operations point to targets
+  Group(Group&&) = default;  // not copyable, because operations point to targets
   Group& operator=(Group&&) = default;
 
-  // Of the whole state's index, ascending. All, where an operation fits no tile: that
-  // has a group of its own.
+  // Bits of the whole state's index, ascending. All bits if an operation fits into no
+  // tile; it then has a group of its own.
   std::vector<std::uint8_t> bits;
+  // Of a large operation, which is alone in its group: it is applied to the whole
+  // state, and its parameters stay where they are. All that follows is empty then.
+  std::optional<Operation> large;
   // In terms of these bits, and of the parameters that they use: `slots` has their
   // places among all.
   std::vector<Operation> operations;
@@ -38,6 +45,13 @@ struct Group {
             whole.constants,   slots.size(),      whole.gathered};
   }
 };
+
+// Whether an operation goes through the whole state, and not through tiles.
+inline bool is_large(const Operation& operation) {
+  using Kind = Operation::Kind;
+  return operation.kind == Kind::kState || operation.kind == Kind::kDiagonal ||
+         (operation.kind == Kind::kMatrix && operation.targets > kMostTableTargets);
+}
 
 // Groups whose operations, in order, do what the program does: those that have another
 // order there commute.

@@ -1,5 +1,5 @@
-// derivatives/derivative.cc: derivatives of any order of what a circuit measures, from
-// values or adjoint derivatives at shifted parameters.
+// derivatives/derivative.cc: derivatives of any order, from values or adjoint
+// derivatives at shifted parameters.
 #include "derivatives/derivative.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@
 namespace bellhop {
 namespace {
 
-// Of all dynamic-count parameters of the first `steps` gates and projections, in order.
-Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
+// Returns the indices of the dynamic-count parameters of the first `steps` gates and
+// projections, in order.
+Numbers list_dynamic_count_parameters(const Session& session, std::size_t steps) {
   Numbers numbers;
   for (const Step& step : std::span(session.steps).first(steps)) {
     if (step.gates == nullptr || !is_dynamic_count(step.offset)) continue;
@@ -27,13 +28,15 @@ Numbers dynamic_count_numbers(const Session& session, std::size_t steps) {
   return numbers;
 }
 
-// How many columns a vector of these numbers has.
-std::size_t columns_of(const Numbers& dynamic_count) {
-  // A program may number its parameters in any order.
+// Returns the length of a vector with a column for each of these dynamic-count
+// parameters.
+std::size_t count_columns(const Numbers& dynamic_count) {
+  // The program may number its parameters in any order.
   return dynamic_count.empty() ? 0 : column_of(std::ranges::max(dynamic_count)) + 1;
 }
 
-// Calls act for each choice of `size` numbers: 00, 01, 02, ..., 11, 12, ...
+// Calls `act` for each combination with repetition of `size` indices, in the order 00,
+// 01, 02, ..., 11, 12, ...
 template <typename Act>
 void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
   if (from.empty() && size > 0) return;
@@ -50,13 +53,14 @@ void for_each_choice(const Numbers& from, std::size_t size, Act&& act) {
   }
 }
 
-constexpr const char* kDerivative = "A derivative of a circuit";
-constexpr const char* kDirections = "The directions of a derivative";
+constexpr const char* kDerivative = "derivative of a circuit";
+constexpr const char* kDirections = "directions of a derivative";
 
-// All directions, written out.
-class Vectors {
+// The vectors of all directions, read from the session.
+class DirectionVectors {
  public:
-  Vectors(const Session& session, const DirectionRows& directions, std::size_t columns)
+  DirectionVectors(const Session& session, const DirectionRows& directions,
+                   std::size_t columns)
       : order_(directions.order) {
     for (const double id : directions.ids) {
       auto [found, is_new] = by_id_.try_emplace(id);
@@ -70,11 +74,13 @@ class Vectors {
     }
   }
 
+  // Returns direction k of a row.
   std::span<const double> of(std::size_t row, std::size_t k) const {
     return of_rows_[row * order_ + k];
   }
 
-  // The product of a row's directions at a choice, summed over the choice's orders.
+  // Returns the product of a row's directions at a combination of parameters, summed
+  // over all permutations of the combination.
   double weight(std::size_t row, Numbers choice) const {
     double sum = 0;
     do {
@@ -87,8 +93,8 @@ class Vectors {
     return sum;
   }
 
-  // Whether any is not zero there.
-  bool use(std::int32_t number) const {
+  // Returns whether any direction is nonzero at a parameter.
+  bool is_nonzero(std::int32_t number) const {
     return std::ranges::any_of(by_id_, [=](const auto& entry) {
       return entry.second[column_of(number)] != 0;
     });
@@ -106,12 +112,13 @@ double dot(std::span<const double> a, std::span<const double> b) {
 
 void check_size(std::size_t expected, std::size_t given) {
   if (given == expected) return;
-  throw CircuitError("A derivative of " + std::to_string(expected) +
-                     " numbers is asked for as " + std::to_string(given) + ".");
+  throw CircuitError("derivative buffer: expected " + std::to_string(expected) +
+                     " elements, got " + std::to_string(given) + ".");
 }
 
-// The derivatives by all static-count parameters. They do not depend on the order of
-// parameters, so each choice of these is looked at once, for all of its orders.
+// Computes the derivatives with respect to all static-count parameters. A derivative
+// does not depend on the order of its parameters, so each combination is computed once,
+// and written for all of its permutations.
 class Tensor {
  public:
   Tensor(Session& session, const PerRow<std::span<const double>>& params,
@@ -122,9 +129,9 @@ class Tensor {
         runs_(session, params, by, measured, helpers),
         params_(by.rules.of_parameters.size()),
         dynamic_count_(by.directions.order > 0
-                           ? dynamic_count_numbers(session, by.steps)
+                           ? list_dynamic_count_parameters(session, by.steps)
                            : Numbers()),
-        columns_(columns_of(dynamic_count_)),
+        columns_(count_columns(dynamic_count_)),
         vectors_(session, by.directions, columns_),
         has_jacobians_(by.adjoint && by.order + by.directions.order > 0) {
     std::size_t size =
@@ -135,17 +142,18 @@ class Tensor {
     check_size(size, result.size());
   }
 
+  // Computes all derivatives.
   void run() {
     std::ranges::fill(result_, 0.0);
     if (result_.empty()) return;
     Numbers shifted;
     for (std::size_t i = 0; i < params_; ++i) {
       const auto number = static_cast<std::int32_t>(i);
-      if (runs_.changes(number)) shifted.push_back(number);
+      if (runs_.has_shift_terms(number)) shifted.push_back(number);
     }
     Numbers along;
     for (const std::int32_t number : dynamic_count_) {
-      if (vectors_.use(number)) along.push_back(number);
+      if (vectors_.is_nonzero(number)) along.push_back(number);
     }
     if (by_.directions.order > 0 && along.empty()) return;
     const bool is_last_static = has_jacobians_ && by_.order > 0;
@@ -158,7 +166,7 @@ class Tensor {
           }
           if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
             return;
-          if (!d.empty() && !runs_.changes(d.front())) return;
+          if (!d.empty() && !runs_.has_shift_terms(d.front())) return;
           for_each_choice(shifted, by_.order - is_last_static,
                           [&](const Numbers& s) { add(s, d, weights); });
         });
@@ -166,7 +174,7 @@ class Tensor {
   }
 
  private:
-  // One run's part in a derivative: by the static-count parameters of a choice.
+  // The contribution of one execution to the derivative of a combination.
   struct Part {
     std::size_t choice;
     std::size_t run;
@@ -174,9 +182,10 @@ class Tensor {
   };
   struct Choice {
     Numbers by;
-    std::vector<double> weights;  // of the rows
+    std::vector<double> weights;  // of each row of directions
   };
 
+  // Adds the points of a derivative, and executes them if enough have been collected.
   void add(const Numbers& static_count, const Numbers& dynamic_count,
            const std::vector<double>& weights) {
     Numbers all = static_count;
@@ -190,6 +199,7 @@ class Tensor {
     if (runs_.size() * of_run + parts_.size() >= kNumbersAtOnce) flush();
   }
 
+  // Executes the collected points and adds their contributions to the result.
   void flush() {
     if (parts_.empty()) return;
     if (has_jacobians_) {
@@ -209,6 +219,8 @@ class Tensor {
     runs_.clear();
   }
 
+  // Adds the contribution of one execution, for one row of the batch and one row of
+  // directions.
   void add_part(const Part& part, std::size_t element, std::size_t row) {
     const Choice& choice = choices_[part.choice];
     const double factor = part.coefficient * choice.weights[row];
@@ -237,7 +249,7 @@ class Tensor {
     }
   }
 
-  // Calls act with the place of an entry, for each order of its numbers.
+  // Calls `act` with the index in the result of each permutation of some parameters.
   template <typename Act>
   void for_each_order(Numbers numbers, std::size_t first, Act&& act) const {
     do {
@@ -251,11 +263,11 @@ class Tensor {
 
   const Differentiation& by_;
   const std::span<double> result_;
-  ShiftedRuns runs_;
+  ShiftedExecutions runs_;
   const std::size_t params_;
   const Numbers dynamic_count_;
   const std::size_t columns_;
-  const Vectors vectors_;
+  const DirectionVectors vectors_;
   const bool has_jacobians_;
   std::vector<Part> parts_;
   std::vector<Choice> choices_;
@@ -268,20 +280,21 @@ void differentiate(Session& session, const PerRow<std::span<const double>>& para
                    std::span<double> result, const Helpers& helpers) {
   Tensor tensor(session, params, by, measured, result, helpers);
   if (session.device->shots == 0 || by.directions.order == 0) return tensor.run();
-  // Derivatives in directions come in any order, and each begins at the same seed.
+  // XLA may execute derivatives along directions in any order, so each begins with the
+  // same seed.
   const std::mt19937 generator = session.device->generator;
   tensor.run();
   session.device->generator = generator;
 }
 
-std::int32_t keep_derivative(Session& session,
+std::int32_t save_derivative(Session& session,
                              const PerRow<std::span<const double>>& params,
                              const Differentiation& by, const Measured& measured,
                              const Helpers& helpers) {
-  const Numbers numbers = dynamic_count_numbers(session, by.steps);
-  ShiftedRuns runs(session, params, by, measured, helpers);
+  const Numbers numbers = list_dynamic_count_parameters(session, by.steps);
+  ShiftedExecutions runs(session, params, by, measured, helpers);
   const std::int32_t saved =
-      session.dynamic_count.begin(runs.width(), columns_of(numbers));
+      session.dynamic_count.begin(runs.width(), count_columns(numbers));
   struct Part {
     std::int32_t number;
     std::size_t run;
@@ -300,7 +313,7 @@ std::int32_t keep_derivative(Session& session,
     runs.clear();
   };
   for (const std::int32_t number : numbers) {
-    if (!runs.changes(number)) break;
+    if (!runs.has_shift_terms(number)) break;
     runs.add({number}, [&](std::size_t run, double coefficient) {
       parts.push_back({number, run, coefficient});
     });
@@ -310,10 +323,11 @@ std::int32_t keep_derivative(Session& session,
   return saved;
 }
 
-void saved_derivative(const Session& session, std::int32_t derivative,
-                      const DirectionRows& directions, std::span<double> result) {
+void multiply_saved_derivative(const Session& session, std::int32_t derivative,
+                               const DirectionRows& directions,
+                               std::span<double> result) {
   const auto& [values, columns, numbers] = session.dynamic_count.derivative(derivative);
-  const Vectors vectors(session, directions, columns);
+  const DirectionVectors vectors(session, directions, columns);
   check_size(checked_product(directions.rows, values, kDerivative),
              checked_product(directions.order, result.size(), kDerivative));
   for (std::size_t row = 0; row < directions.rows; ++row) {

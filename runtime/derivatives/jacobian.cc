@@ -1,4 +1,4 @@
-// derivatives/jacobian.cc: derivatives of the recorded part of a circuit.
+// derivatives/jacobian.cc: adjoint derivatives from a plugin's recording of a circuit.
 #include "derivatives/jacobian.h"
 
 #include <algorithm>
@@ -6,32 +6,37 @@
 namespace bellhop {
 namespace {
 
+// Throws CircuitError unless the recorded circuit has this Jacobian.
 void check(const Session& session, std::size_t expvals, std::size_t parameters) {
   const Tape& tape = session.tape;
   if (!session.record) {
-    throw CircuitError("it was not begun with record = 2.");
+    throw CircuitError(
+        "internal error: the circuit was started without recording on the device "
+        "(record=2).");
   }
   if (tape.is_behind) {
     throw CircuitError(
-        "it applies gates after it measured a variance, which ends the plugin's "
-        "record. "
-        "Measure variances last.");
+        "gates after the measurement of a variance are not supported by the adjoint "
+        "method of this device: a variance ends the device's recording. Measure "
+        "variances last.");
   }
   if (expvals != tape.expvals) {
-    throw CircuitError("expected a Jacobian with " + std::to_string(expvals) +
-                       " rows, and " + std::to_string(tape.expvals) +
-                       " expectation values were measured.");
+    throw CircuitError("Jacobian: expected " + std::to_string(tape.expvals) +
+                       " rows, one for each expectation value, got " +
+                       std::to_string(expvals) + ".");
   }
   if (tape.last_parameter >= static_cast<std::int64_t>(parameters)) {
-    throw CircuitError("expected a Jacobian with " + std::to_string(parameters) +
-                       " columns, and a gate used differentiable parameter " +
-                       std::to_string(tape.last_parameter) + ".");
+    throw CircuitError("Jacobian: expected more than " +
+                       std::to_string(tape.last_parameter) +
+                       " columns, since a gate uses differentiable parameter " +
+                       std::to_string(tape.last_parameter) + ", got " +
+                       std::to_string(parameters) + ".");
   }
   if (!tape.obstacle.empty()) {
     throw CircuitError("gate '" + tape.obstacle +
-                       "' takes a differentiable parameter, and the adjoint method "
-                       "cannot differentiate that gate. Decompose it, or use finite "
-                       "differences or parameter shift.");
+                       "' has a differentiable parameter, which the adjoint method "
+                       "does not support for this gate. Decompose the gate, or use "
+                       "finite differences or parameter shift.");
   }
 }
 
@@ -41,11 +46,11 @@ void adjoint_jacobian(Session& session, std::span<double> jacobian, std::size_t 
                       std::size_t parameters) {
   const auto describe = [&]() -> std::string {
     const std::string& suspect = session.tape.many_parameters;
-    return "The derivative of a circuit" +
+    return "adjoint derivative of the circuit" +
            (suspect.empty() ? ""
                             : " (in which gate '" + suspect +
-                                  "' has more than the one parameter that the adjoint "
-                                  "method can do)");
+                                  "' has several parameters, which the adjoint method "
+                                  "does not support)");
   };
   session.attempt(describe, [&] {
     check(session, expvals, parameters);
@@ -57,10 +62,10 @@ void adjoint_jacobian(Session& session, std::span<double> jacobian, std::size_t 
     for (std::size_t i = 0; i < used.size(); ++i) {
       if (used[i] >= 0) trainable.push_back(i);
     }
-    // To the plugin, no trainable parameters means all of them.
+    // The plugin takes an empty list of trainable parameters for all parameters.
     if (trainable.empty() || expvals == 0) return;
 
-    // The plugin keeps the state once more, and with each observable applied.
+    // The plugin stores a copy of the state, and one for each observable.
     session.device->pool.expect_memory(Memory::kFree, {session.qubits, 1 + expvals});
     std::vector<double> rows(expvals * trainable.size());
     std::vector<DataView<double, 1>> views;

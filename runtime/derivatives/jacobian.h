@@ -1,5 +1,4 @@
-// derivatives/jacobian.h: the adjoint derivatives of a circuit that its plugin
-// recorded.
+// derivatives/jacobian.h: adjoint derivatives from a plugin's recording of a circuit.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +8,9 @@
 
 namespace bellhop {
 
-// Writes the derivative of expectation value i by static-count parameter j to
-// jacobian[i * parameters + j]. Those by dynamic-count parameters are kept with the
-// session. Throws CircuitError.
+// Writes the derivative of expectation value i with respect to static-count parameter j
+// to jacobian[i * parameters + j]. Stores the derivatives with respect to dynamic-count
+// parameters in the session. Throws CircuitError.
 void adjoint_jacobian(Session& session, std::span<double> jacobian, std::size_t expvals,
                       std::size_t parameters);
 

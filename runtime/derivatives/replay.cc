@@ -1,4 +1,4 @@
-// derivatives/replay.cc: gates that were kept, run on devices of their own.
+// derivatives/replay.cc: execute the steps that a session has stored on other devices.
 #include "derivatives/replay.h"
 
 #include <algorithm>
@@ -20,45 +20,47 @@
 namespace bellhop {
 namespace {
 
-// Lightning applies a gate on one thread, whatever the size of the state, so rows pay
-// as long as there is memory for the states that are worked on at a time: so many bytes
-// of them all together. What is left of the plugin's own threads is shared among them.
+// The memory for the states of parallel executions. Lightning applies a gate on one
+// thread, also for large states, so parallel executions are faster while their states
+// fit into memory. They share the plugin's own threads.
 constexpr std::size_t kBytesOfStates = std::size_t{1} << 30;
 
-// How many threads may run circuits of so many qubits.
-std::size_t teams(std::size_t qubits, const Helpers& helpers, std::size_t runs) {
+// Returns how many threads may execute circuits with this number of qubits at a time.
+std::size_t count_parallel_runs(std::size_t qubits, const Helpers& helpers,
+                                std::size_t runs) {
   const std::size_t by_memory = (kBytesOfStates / sizeof(std::complex<double>)) >>
                                 std::min<std::size_t>(qubits, 63);
   return std::max<std::size_t>(1, std::min({by_memory, helpers.threads, runs}));
 }
 
-// Where a circuit is run: a row of a batch, the static-count parameters, which are null
-// where each step has its own, and shifts of dynamic-count ones.
+// The parameters of one execution: the parameters of a row of a batch, with the
+// static-count parameters replaced (unless null) and shifted, and the dynamic-count
+// ones shifted.
 class Point {
  public:
-  // For what is applied to the circuit of one point after another.
-  struct Room {
+  // Memory that one point after another uses on a thread.
+  struct Scratch {
     std::vector<double> params;
-    std::vector<double> of_step;
+    std::vector<double> step_params;
   };
 
   Point(const Points& points, std::size_t number, std::span<const double> params,
-        std::size_t row, Room& room)
-      : row_(row), params_(params), room_(room) {
+        std::size_t row, Scratch& scratch)
+      : row_(row), params_(params), scratch_(scratch) {
     const std::vector<Shift>& shifts = points.shifts[number];
     if (shifts.empty()) return;
-    room.params.assign(params.begin(), params.end());
-    params_ = room.params;
+    scratch.params.assign(params.begin(), params.end());
+    params_ = scratch.params;
     for (const Shift& shift : shifts) {
       const auto place = static_cast<std::size_t>(shift.number);
       if (is_dynamic_count(shift.number)) {
         dynamic_count_.push_back(shift);
       } else if (points.basis.empty()) {
-        room.params[place] += shift.amount;
+        scratch.params[place] += shift.amount;
       } else {
         const auto row = points.basis.subspan(place * params.size(), params.size());
         for (std::size_t i = 0; i < row.size(); ++i) {
-          room.params[i] += shift.amount * row[i];
+          scratch.params[i] += shift.amount * row[i];
         }
       }
     }
@@ -66,10 +68,10 @@ class Point {
 
   std::size_t row() const { return row_; }
 
-  // Those of a step, until the next one's are asked for.
+  // Returns the parameters of a step; valid until the next call.
   std::span<const double> params_of(const Step& step) const {
     const std::span<const double> here = step.params.of(row_);
-    if (is_dynamic_count(step.offset)) return shifted(step, here);
+    if (is_dynamic_count(step.offset)) return shift_step_params(step, here);
     if (params_.data() == nullptr) return here;
     if (step.offset == kLastParameters) return params_.last(here.size());
     if (step.offset < 0) return here;
@@ -77,42 +79,44 @@ class Point {
   }
 
  private:
-  std::span<const double> shifted(const Step& step,
-                                  std::span<const double> here) const {
+  // Returns the dynamic-count parameters of a step, shifted.
+  std::span<const double> shift_step_params(const Step& step,
+                                            std::span<const double> here) const {
     bool is_copied = false;
     for (const auto& [number, amount] : dynamic_count_) {
       const std::int64_t place = std::int64_t{number} - step.offset;
       if (place < 0 || place >= static_cast<std::int64_t>(here.size())) continue;
-      if (!is_copied) room_.of_step.assign(here.begin(), here.end());
+      if (!is_copied) scratch_.step_params.assign(here.begin(), here.end());
       is_copied = true;
-      room_.of_step[static_cast<std::size_t>(place)] += amount;
+      scratch_.step_params[static_cast<std::size_t>(place)] += amount;
     }
-    return is_copied ? std::span<const double>(room_.of_step) : here;
+    return is_copied ? std::span<const double>(scratch_.step_params) : here;
   }
 
   std::size_t row_;
   std::span<const double> params_;
   std::vector<Shift> dynamic_count_;
-  Room& room_;
+  Scratch& scratch_;
 };
 
-// Runs the gates that a circuit was applied, on one thread. Its device goes back to the
-// pool at the end, or is destroyed where something was thrown.
-class Runner {
+// Executes the stored steps of a circuit on one device, which one thread uses. The
+// destructor returns the device to its pool, or destroys it if an exception was thrown.
+class DeviceRunner {
  public:
-  Runner(const Session& kept, bool adjoint, std::size_t teams)
+  DeviceRunner(const Session& kept, bool adjoint, std::size_t teams)
       : kept_(kept),
         pool_(kept.device->pool),
         team_(pool_.threads(), kept.qubits, teams) {
     session_.device = pool_.take(kept.qubits, kept.device->shots);
     session_.record = adjoint;
   }
-  ~Runner() {
+  ~DeviceRunner() {
     if (is_sound_) pool_.give(std::move(session_.device));
   }
-  Runner(const Runner&) = delete;
-  Runner& operator=(const Runner&) = delete;
+  DeviceRunner(const DeviceRunner&) = delete;
+  DeviceRunner& operator=(const DeviceRunner&) = delete;
 
+  // Executes the first `steps` steps at a point and calls `measure(session)`.
   template <typename Measure>
   void run(std::size_t steps, const Point& point, const RunSeeds& seeds,
            std::size_t number, Measure&& measure) {
@@ -139,14 +143,19 @@ class Runner {
 
   const Session& kept_;
   DevicePool& pool_;
-  SmallTeam team_;
+  OpenMpLimit team_;
   Session session_;
   bool is_used_ = false;
   bool is_sound_ = true;
 };
 
+// Throws CircuitError unless the steps were recorded and all parameters and shifts are
+// in range.
 void check(const Session& recorded, std::size_t params, const Points& points) {
-  if (!recorded.keeps_steps) throw CircuitError("it was not begun with record = 1.");
+  if (!recorded.keeps_steps)
+    throw CircuitError(
+        "internal error: the circuit was started without recording its steps "
+        "(record=1).");
   for (const Step& step : recorded.steps) {
     if (is_dynamic_count(step.offset)) continue;
     const auto least = step.offset == kLastParameters
@@ -163,35 +172,38 @@ void check(const Session& recorded, std::size_t params, const Points& points) {
     for (const Shift& shift : point) {
       if (is_dynamic_count(shift.number)) continue;
       if (shift.number < 0 || static_cast<std::size_t>(shift.number) >= known) {
-        throw CircuitError("parameter " + std::to_string(shift.number) + " of " +
-                           std::to_string(params) + " is shifted.");
+        throw CircuitError("internal error: shift of parameter " +
+                           std::to_string(shift.number) + ", expected 0 to " +
+                           std::to_string(static_cast<std::int64_t>(known) - 1) + ".");
       }
     }
   }
 }
 
-// All runs of one call.
-struct Runs {
+// The executions of one call: each row of the batch at each point.
+struct Replays {
   const Session& kept;
-  PerRow<std::span<const double>> params;  // of replays
+  PerRow<std::span<const double>> params;  // of the circuit's static-count parameters
   const Points& points;
   const Measuring& measuring;
   const Jacobians* jacobians;
 
+  // Executes and measures all rows at all points.
   void run(const Helpers& helpers) const {
     const std::size_t rows = std::max<std::size_t>(kept.rows, 1) * points.shifts.size();
     Helpers some = helpers;
-    some.threads = teams(kept.qubits, helpers, rows);
+    some.threads = count_parallel_runs(kept.qubits, helpers, rows);
     const RunSeeds seeds(*kept.device);
     const bool by_engine =
         engine::runs_again(kept, params.size(), measuring, jacobians, rows);
     for_each_row(rows, some, [&]() -> RowWorker {
-      const auto room = std::make_shared<Point::Room>();
-      const Work run = by_engine ? in_engine(seeds) : on_device(seeds, some.threads);
-      return [this, room, run](std::size_t number) {
+      const auto scratch = std::make_shared<Point::Scratch>();
+      const Work run =
+          by_engine ? make_engine_work(seeds) : make_device_work(seeds, some.threads);
+      return [this, scratch, run](std::size_t number) {
         const std::size_t row = number / points.shifts.size();
         const Point point(points, number % points.shifts.size(), params.of(row), row,
-                          *room);
+                          *scratch);
         if (kept.rows == 0) return run(point, number);
         const auto describe = [&] {
           return "Row " + std::to_string(row) + " of a batch of " +
@@ -206,20 +218,22 @@ struct Runs {
  private:
   using Work = std::function<void(const Point&, std::size_t)>;
 
-  Work on_device(const RunSeeds& seeds, std::size_t threads) const {
-    const auto runner = std::make_shared<Runner>(kept, jacobians != nullptr, threads);
+  // Returns a function that executes points on a plugin's device.
+  Work make_device_work(const RunSeeds& seeds, std::size_t threads) const {
+    const auto runner =
+        std::make_shared<DeviceRunner>(kept, jacobians != nullptr, threads);
     return [this, &seeds, runner](const Point& point, std::size_t number) {
       runner->run(points.steps, point, seeds, number,
                   [&](Session& session) { measure(session, point.row(), number); });
     };
   }
 
-  Work in_engine(const RunSeeds& seeds) const {
+  // Returns a function that executes points in the engine.
+  Work make_engine_work(const RunSeeds& seeds) const {
     const auto walk = std::make_shared<engine::Walk>(
         engine::Layout{kept.qubits, /*rows_in_lanes=*/false, kept.beginning->precision},
         jacobians != nullptr);
-    const engine::Sampling sampling{ShotNumbers(kept.beginning->shots), nullptr,
-                                    &seeds};
+    const engine::Sampling sampling{ShotNumbers(kept.beginning->shots), &seeds};
     return [this, sampling, walk](const Point& point, std::size_t number) {
       const Measuring of_row{
           measuring.measurements, {measuring.data.of(point.row())}, measuring.outputs};
@@ -230,6 +244,7 @@ struct Runs {
     };
   }
 
+  // Measures a plugin's session, and writes outputs and Jacobian of execution `number`.
   void measure(Session& session, std::size_t row, std::size_t number) const {
     std::vector<double> unused;
     std::vector<Output> outputs;
@@ -253,14 +268,14 @@ struct Runs {
   }
 };
 
-std::string describe() { return "A circuit that is run again for its derivative"; }
+std::string describe() { return "execution of the circuit for its derivative"; }
 
 }  // namespace
 
 void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers) {
   const Points here{{{}}, {}, batch.steps.size()};
-  Runs{batch, {}, here, measuring, jacobians}.run(helpers);
+  Replays{batch, {}, here, measuring, jacobians}.run(helpers);
 }
 
 void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
@@ -268,7 +283,7 @@ void replay(const Session& recorded, const PerRow<std::span<const double>>& para
   Session unused;
   unused.attempt(describe, [&] {
     check(recorded, params.size(), points);
-    Runs{recorded, params, points, measuring, nullptr}.run(helpers);
+    Replays{recorded, params, points, measuring, nullptr}.run(helpers);
   });
 }
 
@@ -279,7 +294,7 @@ void replay_jacobian(const Session& recorded,
   Session unused;
   unused.attempt(describe, [&] {
     check(recorded, params.size(), points);
-    Runs{recorded, params, points, measuring, &jacobians}.run(helpers);
+    Replays{recorded, params, points, measuring, &jacobians}.run(helpers);
   });
 }
 

@@ -1,8 +1,8 @@
-// derivatives/replay.h: runs of the gates that a session has kept, on devices of their
-// own: a circuit again with other parameters, or each row of a batch.
+// derivatives/replay.h: execute the steps that a session has stored on other devices: a
+// circuit with other parameters, or each row of a batch.
 //
-// With parameters {0.1, 0.2} and the points {{}, {{1, 0.5}}}, replay runs the circuit
-// with {0.1, 0.2} and with {0.1, 0.7}.
+// With parameters {0.1, 0.2} and the points {{}, {{1, 0.5}}}, replay executes the
+// circuit with {0.1, 0.2} and with {0.1, 0.7}.
 #pragma once
 
 #include <compare>
@@ -18,37 +18,39 @@
 
 namespace bellhop {
 
-// What is added to a parameter.
+// An amount that is added to a parameter.
 struct Shift {
-  std::int32_t number;  // of the parameter, which may be a dynamic-count one
+  std::int32_t number;  // index of a static-count or dynamic-count parameter
   double amount;
 
   auto operator<=>(const Shift&) const = default;
 };
 
-// Points in the space of parameters at which a circuit is run again.
+// Points in the space of parameters at which a circuit is executed.
 struct Points {
-  std::vector<std::vector<Shift>> shifts;  // of each point
-  // If not empty, f64[rows, params]: a shift with a static-count number n goes along
-  // row n, instead of along parameter n.
+  std::vector<std::vector<Shift>> shifts;  // for each point
+  // If not empty, f64[rows, params]: a shift with static-count index n is along row n,
+  // instead of along parameter n.
   std::span<const double> basis = {};
-  std::size_t steps = 0;  // each run ends after so many steps of the circuit
+  std::size_t steps = 0;  // the number of the circuit's steps to execute
 };
 
-// These functions share the runs among threads. Results do not depend on the number of
-// threads. They throw the CircuitError of the first run that fails.
+// These functions distribute the executions over threads. Results do not depend on the
+// number of threads. They throw the CircuitError of the first execution that fails.
+//
+// Executes and measures each row of a batch. Writes Jacobians too, unless null.
 
-// Runs each row of a batch and measures it. Writes Jacobians too, unless null is given.
+// Executes and measures each row of a batch. Writes Jacobians too, unless null.
 void run_batch(const Session& batch, const Measuring& measuring,
                const Jacobians* jacobians, const Helpers& helpers);
 
-// Runs the gates that `recorded` keeps, once for each point, and measures each run. Of
-// a batch, each row is run at each point.
+// Executes the steps that `recorded` has stored, once for each point, and measures each
+// execution. For a batch, executes each row at each point.
 void replay(const Session& recorded, const PerRow<std::span<const double>>& params,
             const Points& points, const Measuring& measuring, const Helpers& helpers);
 
-// Does the same, but writes the adjoint derivatives of the expectation values instead
-// of these, so that `measuring` has no outputs.
+// Like replay, but writes the adjoint derivatives of the expectation values instead of
+// the values, so that `measuring` has no outputs.
 void replay_jacobian(const Session& recorded,
                      const PerRow<std::span<const double>>& params,
                      const Points& points, const Measuring& measuring,

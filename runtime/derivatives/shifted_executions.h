@@ -1,11 +1,11 @@
-// derivatives/shifted_executions.h: runs of a circuit at shifted parameters, each point
+// derivatives/shifted_executions.h: execute a circuit at shifted parameters, each point
 // once.
 //
-// For the second derivatives by parameters 0 and 1 with the rule of RX:
+// For the second derivatives with respect to parameters 0 and 1 with the rule of RX:
 //
 //   runs.add({0, 1}, act)    four points; act(0, 1/4), act(1, -1/4), act(2, -1/4), ...
 //   runs.add({0, 0}, act)    three points, as two of the four shifts cancel
-//   runs.measure()           runs seven circuits
+//   runs.measure()           executes seven circuits
 //   runs.visit(0, 2, act)    act(0, value) for the value of the third point
 #pragma once
 
@@ -24,40 +24,47 @@
 
 namespace bellhop {
 
-// Points are run when their results have so many numbers together.
+// The collected points are executed once their results have this many numbers together.
 inline constexpr std::size_t kNumbersAtOnce = std::size_t{1} << 21;
 
-// Numbers of parameters in ascending order. A parameter by which a derivative is taken
-// twice has its number there twice.
+// Indices of parameters in ascending order. A parameter with respect to which a
+// derivative is taken twice occurs twice.
 using Numbers = std::vector<std::int32_t>;
 
-// Collects points, runs the circuit at all of them at once, and holds the results.
-class ShiftedRuns {
+// Collects points, executes the circuit at all of them, and stores the results.
+class ShiftedExecutions {
  public:
-  ShiftedRuns(const Session& session, const PerRow<std::span<const double>>& params,
-              const Differentiation& by, const Measured& measured,
-              const Helpers& helpers)
+  ShiftedExecutions(const Session& session,
+                    const PerRow<std::span<const double>>& params,
+                    const Differentiation& by, const Measured& measured,
+                    const Helpers& helpers)
       : session_(session),
         params_(params),
         by_(by),
         measured_(measured),
         helpers_(helpers),
         batch_(std::max<std::size_t>(session.rows, 1)),
-        width_(sum_of(measured.sizes)) {
+        width_(sum_sizes(measured.sizes)) {
     points_.steps = by.steps;
     points_.basis = by.basis;
   }
 
+  // The number of rows of the batch, or 1.
   std::size_t batch() const { return batch_; }
+  // The number of measured values of an execution.
   std::size_t width() const { return width_; }
+  // The number of collected points.
   std::size_t size() const { return points_.shifts.size(); }
 
-  // Whether the shift rule of a parameter has any terms. If not, derivatives are zero.
-  bool changes(std::int32_t number) const { return terms_of(number).count > 0; }
+  // Returns whether the shift rule of a parameter has any terms. If not, derivatives
+  // are zero.
+  bool has_shift_terms(std::int32_t number) const {
+    return get_terms(number).count > 0;
+  }
 
-  // Adds the points of a derivative by some parameters. Calls act(run, coefficient) for
-  // each: the derivative is the sum of the coefficients times the values of these runs.
-  // A point that was added before is not run a second time.
+  // Adds the points of a derivative with respect to some parameters. Calls act(run,
+  // coefficient) for each: the derivative is the sum of the coefficients times the
+  // values of these executions. A point that was added before is executed once.
   template <typename Act>
   void add(const Numbers& numbers, Act&& act) {
     std::vector<std::size_t> at(numbers.size());
@@ -66,7 +73,7 @@ class ShiftedRuns {
       std::vector<Shift> point;
       is_more = false;
       for (std::size_t k = 0; k < numbers.size(); ++k) {
-        const std::size_t term = terms_of(numbers[k]).first + at[k];
+        const std::size_t term = get_terms(numbers[k]).first + at[k];
         coefficient *= by_.rules.coefficients[term];
         const double amount = by_.rules.amounts[term];
         const bool is_same = !point.empty() && point.back().number == numbers[k];
@@ -75,7 +82,7 @@ class ShiftedRuns {
       }
       std::erase_if(point, [](const Shift& shift) { return shift.amount == 0; });
       for (std::size_t k = numbers.size(); k-- > 0 && !is_more;) {
-        is_more = ++at[k] < terms_of(numbers[k]).count;
+        is_more = ++at[k] < get_terms(numbers[k]).count;
         if (!is_more) at[k] = 0;
       }
       const auto [found, is_new] = known_.try_emplace(point, size());
@@ -84,13 +91,13 @@ class ShiftedRuns {
     }
   }
 
-  // Runs the circuit at all points. The values can be read until `clear`.
+  // Executes the circuit at all points. The values can be read until `clear`.
   void measure() {
     std::vector<Output> outputs;
     values_.clear();
     for (const std::int64_t size : measured_.sizes) {
       const auto numbers = static_cast<std::size_t>(size);
-      values_.emplace_back(numbers_of_runs(numbers));
+      values_.emplace_back(count_numbers(numbers));
       outputs.push_back({values_.back().data(), numbers});
     }
     replay(session_, params_, points_, {measured_.list, measured_.data, outputs},
@@ -103,12 +110,12 @@ class ShiftedRuns {
     }
   }
 
-  // Does the same, for the adjoint derivatives of the values instead of these.
+  // Like measure, but computes the adjoint derivatives of the values.
   void measure_jacobians(std::size_t dynamic_columns) {
-    jacobians_.assign(numbers_of_runs(checked_product(width_, params_.size(), kValues)),
+    jacobians_.assign(count_numbers(checked_product(width_, params_.size(), kValues)),
                       0.0);
     by_dynamic_count_.assign(
-        numbers_of_runs(checked_product(width_, dynamic_columns, kValues)), 0.0);
+        count_numbers(checked_product(width_, dynamic_columns, kValues)), 0.0);
     dynamic_columns_ = dynamic_columns;
     replay_jacobian(
         session_, params_, points_, {measured_.list, measured_.data, {}},
@@ -116,8 +123,7 @@ class ShiftedRuns {
         helpers_);
   }
 
-  // Calls act(place, value) for each number that a run gave, of one element of the
-  // batch.
+  // Calls act(index, value) for each value of an execution, of one row of the batch.
   template <typename Act>
   void visit(std::size_t element, std::size_t run, Act&& act) const {
     std::size_t place = 0;
@@ -128,16 +134,17 @@ class ShiftedRuns {
     }
   }
 
-  // The derivatives of a value in a run, by all static-count parameters, or by all
-  // dynamic-count ones.
+  // Return the derivatives of a value in an execution with respect to all static-count
+  // parameters, and with respect to all dynamic-count parameters.
   std::span<const double> jacobian(std::size_t element, std::size_t run,
                                    std::size_t place) const {
-    return row_of(jacobians_, params_.size(), element, run, place);
+    return get_row(jacobians_, params_.size(), element, run, place);
   }
   std::span<const double> by_dynamic_count(std::size_t run, std::size_t place) const {
-    return row_of(by_dynamic_count_, dynamic_columns_, 0, run, place);
+    return get_row(by_dynamic_count_, dynamic_columns_, 0, run, place);
   }
 
+  // Removes all points.
   void clear() {
     points_.shifts.clear();
     known_.clear();
@@ -149,25 +156,26 @@ class ShiftedRuns {
     std::size_t count;
   };
 
-  static constexpr const char* kValues = "The values of a differentiated circuit";
+  static constexpr const char* kValues = "values of a differentiated circuit";
 
-  static std::size_t sum_of(std::span<const std::int64_t> sizes) {
+  static std::size_t sum_sizes(std::span<const std::int64_t> sizes) {
     std::size_t sum = 0;
     for (const std::int64_t size : sizes)
       sum = checked_sum(sum, static_cast<std::size_t>(size), kValues);
     return sum;
   }
 
-  // How many numbers all runs have, of so many each.
-  std::size_t numbers_of_runs(std::size_t each) const {
+  // Returns how many numbers all executions have, with `each` numbers per execution.
+  // Throws CircuitError if they do not fit into memory.
+  std::size_t count_numbers(std::size_t each) const {
     const std::size_t runs = checked_product(batch_, size(), kValues);
     const std::size_t numbers = checked_product(runs, each, kValues);
     expect_numbers(numbers, kValues);
     return numbers;
   }
 
-  // The terms of a parameter's rule.
-  Terms terms_of(std::int32_t number) const {
+  // Returns the range of terms of a parameter's rule.
+  Terms get_terms(std::int32_t number) const {
     const std::span<const std::int64_t> ends = by_.rules.ends;
     const std::size_t rule =
         is_dynamic_count(number)
@@ -179,9 +187,9 @@ class ShiftedRuns {
             static_cast<std::size_t>(ends[rule] - first)};
   }
 
-  std::span<const double> row_of(const std::vector<double>& numbers,
-                                 std::size_t columns, std::size_t element,
-                                 std::size_t run, std::size_t place) const {
+  std::span<const double> get_row(const std::vector<double>& numbers,
+                                  std::size_t columns, std::size_t element,
+                                  std::size_t run, std::size_t place) const {
     return std::span(numbers).subspan(
         ((element * size() + run) * width_ + place) * columns, columns);
   }

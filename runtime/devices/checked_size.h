@@ -1,9 +1,9 @@
-// devices/checked_size.h: sizes that a program names, computed so that none wraps.
+// devices/checked_size.h: compute the sizes of a program's data without overflow.
 //
-// A saved file may hold any module, so attributes, operand values and dimensions of
-// buffers are hostile: whatever is computed from them before memory is touched goes
-// through these functions, which throw CircuitError where the result has no place in
-// std::size_t.
+// A saved file may contain any module, so attributes, operand values and buffer
+// dimensions are hostile input. Every size that is computed from them before memory is
+// accessed uses these functions, which throw CircuitError if the result does not fit
+// into std::size_t. `what` names the quantity in the error.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace bellhop {
 
 [[noreturn]] inline void throw_too_large(const char* what) {
   throw CircuitError(std::string(what) +
-                     ": the size does not fit into 64 bits. The program is damaged, or "
-                     "was not written by Bellhop.");
+                     ": expected a size that fits into 64 bits, got a larger one. The "
+                     "program is damaged, or was not written by Bellhop.");
 }
 
 inline std::size_t checked_product(std::size_t a, std::size_t b, const char* what) {
@@ -36,7 +36,7 @@ inline std::size_t checked_sum(std::size_t a, std::size_t b, const char* what) {
   return sum;
 }
 
-// count * 2 ** exponent.
+// Returns count * 2 ** exponent.
 inline std::size_t checked_shift(std::size_t count, std::size_t exponent,
                                  const char* what) {
   if (count != 0 &&
@@ -46,7 +46,7 @@ inline std::size_t checked_shift(std::size_t count, std::size_t exponent,
   return exponent >= 64 ? 0 : count << exponent;
 }
 
-// An integer of the program as a size: 0 or more, and at most `most`.
+// Returns an integer of the program as a size, if it is between 0 and `most`.
 inline std::size_t checked_size(std::int64_t value, std::size_t most,
                                 const char* what) {
   if (value < 0 || static_cast<std::uint64_t>(value) > most) [[unlikely]] {
@@ -56,7 +56,7 @@ inline std::size_t checked_size(std::int64_t value, std::size_t most,
   return static_cast<std::size_t>(value);
 }
 
-// Throws unless a buffer has exactly as many elements as its use needs.
+// Throws CircuitError unless a buffer has exactly the expected number of elements.
 inline void expect_count(std::size_t expected, std::size_t given, const char* what) {
   if (expected == given) [[likely]]
     return;
@@ -64,7 +64,8 @@ inline void expect_count(std::size_t expected, std::size_t given, const char* wh
                      " elements, got " + std::to_string(given) + ".");
 }
 
-// The `count` elements from `first` on, where the span has as many.
+// Returns the `count` elements from index `first` on; throws CircuitError if the span
+// is too short.
 template <typename T>
 std::span<T> checked_part(std::span<T> all, std::size_t first, std::size_t count,
                           const char* what) {

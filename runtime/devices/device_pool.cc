@@ -1,4 +1,4 @@
-// devices/device_pool.cc: plugin libraries, and devices kept between circuits.
+// devices/device_pool.cc: load plugin libraries, and reuse devices between circuits.
 #include "devices/device_pool.h"
 
 #include <dlfcn.h>
@@ -15,43 +15,46 @@
 namespace bellhop {
 namespace {
 
-// A state vector of this many qubits is 1 MiB. Larger ones are freed while idle:
-// by then the time for their allocation is small beside that of one gate.
+// An idle device keeps the state of up to this many qubits (1 MiB). Larger states are
+// freed: their allocation takes less time than one gate.
 constexpr std::size_t kQubitsKeptIdle = 16;
 
-// The interface cannot delete an observable, so a device that has been given
-// this many (or so large ones) is not used again. Building a new device takes 2
-// us, which spread over as many observables is nothing.
+// The interface cannot delete observables, so a device with more observable data than
+// this is not reused. A new device takes 2 us to build, which is negligible compared
+// with these observables.
 constexpr std::size_t kObservableLoadKept = 4096;
 
-// Nor one whose observables may hold as much memory of the states that it had: a few
-// bytes that the allocator has cut from the place of the last state keep the next one
-// from there, and the heap would grow by a state with each circuit.
+// A device is not reused either if its observables may take as much memory as its
+// state: small blocks that the allocator places where the last state was keep the next
+// state from that place, so the heap would grow by a state with each circuit.
 constexpr std::size_t kAmplitudesHeld =
     (std::size_t{4} << 20) / sizeof(std::complex<double>);
 
+// Opens a plugin library; throws CircuitError.
 void* open_library(const std::string& library) {
-  // Libraries may start threads when they are loaded.
+  // Libraries may start threads while they are loaded, and threads inherit the
+  // floating-point mode.
   const DefaultFloatingPointEnvironment environment;
-  // Never closed: devices and exceptions of the plugin may outlive any owner.
-  // RTLD_LOCAL keeps plugins that share class names apart.
+  // Never closed, because the plugin's devices and exceptions may outlive any owner.
+  // RTLD_LOCAL separates plugins that share class names.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* reason = dlerror();
-    throw CircuitError("The device plugin '" + library + "' cannot be loaded: " +
+    throw CircuitError("the device plugin '" + library + "' cannot be loaded: " +
                        (reason != nullptr ? reason : "no reason given") +
                        ". Reinstall the package of this device.");
   }
   return handle;
 }
 
-// Whether a plugin is built for the processors of a GPU: Kokkos' constructors of these.
+// Returns whether a plugin contains Kokkos' execution space for CUDA, HIP or SYCL.
 bool is_built_for_gpu(void* library) {
   return std::ranges::any_of(
       std::array{"_ZN6Kokkos4CudaC1Ev", "_ZN6Kokkos3HIPC1Ev", "_ZN6Kokkos4SYCLC1Ev"},
       [&](const char* name) { return dlsym(library, name) != nullptr; });
 }
 
+// Sets all qubits of a device to zero with a basis state.
 void set_to_zero(Device& device) {
   device.bits.assign(device.qubits.size(), 0);
   auto bits = view_of(device.bits.data(), device.bits.size());
@@ -61,7 +64,7 @@ void set_to_zero(Device& device) {
 }  // namespace
 
 void Qubits::refuse(std::int64_t wire, std::size_t qubits) {
-  // The program brings what it computes to 32 bits.
+  // The program clamps dynamic wires to 32 bits.
   using Limits = std::numeric_limits<std::int32_t>;
   const std::string more = wire == Limits::max()   ? " or more"
                            : wire == Limits::min() ? " or less"
@@ -76,8 +79,8 @@ Device::Device(DevicePool& home)
       generator(std::random_device{}()),
       plugin(home.factory_, home.kwargs_.c_str()) {
   if (!plugin) {
-    throw CircuitError("The device plugin's " + home.name_ + "(\"" + home.kwargs_ +
-                       "\") returned no device.");
+    throw CircuitError("the device plugin's factory for " + home.name_ + "(\"" +
+                       home.kwargs_ + "\") returned null, expected a device.");
   }
   plugin->SetDevicePRNG(&generator);
 }
@@ -90,12 +93,11 @@ DevicePool::DevicePool(void* library, Factory factory, std::string name,
       is_lightning_(name_.starts_with("Lightning")),
       is_in_host_memory_(!name_.starts_with("LightningGPU") &&
                          !is_built_for_gpu(library)),
-      threads_(ThreadControl::of(library)) {}
+      threads_(OpenMpControl::find_in(library)) {}
 
 DevicePool& DevicePool::get(const std::string& library, const std::string& factory,
                             const std::string& kwargs) {
-  // Leaked on purpose: plugins have static objects of their own, which may be
-  // gone by the time ours are destroyed.
+  // Never destroyed, because plugins have static objects that may be destroyed earlier.
   static auto& mutex = *new std::mutex;
   static auto& pools = *new std::map<std::tuple<std::string, std::string, std::string>,
                                      std::unique_ptr<DevicePool>>;
@@ -107,13 +109,14 @@ DevicePool& DevicePool::get(const std::string& library, const std::string& facto
     void* opened = open_library(library);
     void* address = dlsym(opened, symbol.c_str());
     if (address == nullptr) {
-      throw CircuitError(
-          "The device plugin '" + library + "' has no function '" + symbol +
-          "'. Expected a plugin tested with Bellhop: " + kTestedPlugins + ".");
+      throw CircuitError("the device plugin '" + library + "' does not export '" +
+                         symbol + "', expected a plugin tested with Bellhop: " +
+                         kTestedPlugins + ". Install a tested version.");
     }
     pool.reset(
         new DevicePool(opened, reinterpret_cast<Factory>(address), factory, kwargs));
-    // XLA hands the pool to other threads; they see by its lock what was made here.
+    // Locking the pool's mutex makes the constructed pool visible to XLA's other
+    // threads.
     std::lock_guard made(pool->mutex_);
   }
   return *pool;
@@ -140,8 +143,8 @@ std::unique_ptr<Device> DevicePool::take(std::size_t qubits, std::size_t shots) 
     expect_memory(Memory::kFree, {qubits});
     device->qubits = Qubits(device->plugin->AllocateQubits(qubits));
     if (device->qubits.size() != qubits) {
-      throw CircuitError("The device " + name_ + " was asked for " +
-                         std::to_string(qubits) + " qubits and allocated " +
+      throw CircuitError("the device " + name_ + ": expected " +
+                         std::to_string(qubits) + " allocated qubits, got " +
                          std::to_string(device->qubits.size()) + ".");
     }
   }
@@ -155,7 +158,7 @@ void DevicePool::clear(Device& device) const {
     set_to_zero(device);
     return;
   }
-  // Of other plugins it is not certain that a basis state clears all amplitudes.
+  // Other plugins may not clear all amplitudes when they set a basis state.
   const std::size_t qubits = device.qubits.size();
   device.plugin->ReleaseQubits(device.qubits.all());
   device.qubits = Qubits(device.plugin->AllocateQubits(qubits));
@@ -190,9 +193,9 @@ void DevicePool::give(std::unique_ptr<Device> device) noexcept {
   if (is_worn_out(*device)) return;
   const std::size_t qubits = device->qubits.size();
   try {
-    // On Lightning a basis state of all qubits is a whole new state, 70 times faster
-    // at 4 qubits than releasing and allocating them. Of other plugins only the
-    // latter is certain.
+    // On Lightning, setting a basis state of all qubits replaces the state, 70 times
+    // faster at 4 qubits than releasing and allocating the qubits. Other plugins need
+    // the latter.
     if (qubits > 0 && (!is_lightning_ || qubits > kQubitsKeptIdle)) {
       device->plugin->ReleaseQubits(device->qubits.all());
       device->qubits = {};
@@ -200,7 +203,7 @@ void DevicePool::give(std::unique_ptr<Device> device) noexcept {
     std::lock_guard lock(mutex_);
     idle_[qubits].push_back(std::move(device));
   } catch (...) {
-    // A device that cannot be cleared is dropped; the next circuit makes another.
+    // A device that cannot be reset is destroyed; the next circuit makes a new one.
   }
 }
 

@@ -1,4 +1,4 @@
-// devices/device_pool.h: plugin libraries, and devices kept between circuits.
+// devices/device_pool.h: load plugin libraries, and reuse devices between circuits.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace bellhop {
 
-// The plugin's names of a circuit's wires 0, 1, ...: it may count on after a release.
-// There is no way to one of them but by this check.
+// The plugin's qubit ids of a circuit's wires 0, 1, ... (a plugin may assign new ids
+// after a release). Elements can be accessed only with a range check.
 class Qubits {
  public:
   Qubits() = default;
@@ -28,13 +28,13 @@ class Qubits {
 
   std::size_t size() const { return names_.size(); }
   bool empty() const { return names_.empty(); }
-  // As the plugin takes them.
+  // The ids in the form that the plugin's functions take.
   std::vector<QubitIdType>& all() { return names_; }
 
-  // Throws that a circuit of so many has no such wire.
+  // Throws the CircuitError that a circuit with this number of qubits has no such wire.
   [[noreturn]] static void refuse(std::int64_t wire, std::size_t qubits);
 
-  // CircuitError where the circuit has no such wire.
+  // Returns the id of a wire; throws CircuitError if the circuit has no such wire.
   QubitIdType operator[](std::int64_t wire) const {
     if (static_cast<std::uint64_t>(wire) >= names_.size()) [[unlikely]]
       refuse(wire, names_.size());
@@ -47,19 +47,20 @@ class Qubits {
 
 class DevicePool;
 
-// A plugin's device with its qubits, and the buffers that its calls refill, so
-// that a circuit of a size seen before allocates nothing of ours. Used by one
-// thread at a time.
+// A plugin's device with its qubits, and buffers that its calls reuse, so that repeated
+// circuits of the same size allocate no memory here. Used by one thread at a time.
 struct Device {
   explicit Device(DevicePool& home);
 
   DevicePool& pool;
-  // Lightning asks the system for entropy at every measurement unless it has a
-  // generator, which is half the price of an expectation value of a few qubits.
+  // Set as the plugin's generator: without it, Lightning requests entropy from the
+  // system at every measurement, which takes half the time of an expectation value of a
+  // few qubits.
   std::mt19937 generator;
   Plugin plugin;
   Qubits qubits;
-  // Numbers and matrix entries given to observables so far; see DevicePool::give.
+  // How many coefficients and matrix entries observables have received so far; see
+  // DevicePool::give.
   std::size_t observable_load = 0;
   std::size_t shots = 0;
 
@@ -73,39 +74,43 @@ struct Device {
   std::vector<ObsIdType> operands;
 };
 
-// The idle devices of one library, factory and keyword string. Pools live as
-// long as the process, so a reference to one may be kept. Any thread may call.
+// The idle devices of one library, factory and keyword string. Pools are never
+// destroyed, so references to them stay valid. May be used from any thread.
 class DevicePool {
  public:
-  // Opens the library on first use; throws CircuitError where that fails.
+  // Returns the pool of a device. Opens the library on first use; throws CircuitError
+  // if that fails.
   static DevicePool& get(const std::string& library, const std::string& factory,
                          const std::string& kwargs);
 
-  // A device with `qubits` qubits in the zero state.
+  // Returns a device with `qubits` qubits in the zero state, which the caller owns
+  // until it calls `give`. Throws CircuitError.
   std::unique_ptr<Device> take(std::size_t qubits, std::size_t shots);
 
-  // CircuitError where states of these devices, and samples of them, do not fit.
+  // Throws CircuitError if the states and samples do not fit into memory. Checks only
+  // Lightning devices that keep states in the host's memory.
   void expect_memory(Memory memory, const MemoryNeeded& needed) const;
 
-  // The plugin's, in its library.
+  // The name of the device's class in the plugin.
   const std::string& name() const { return name_; }
 
-  // Whether this is one of PennyLane's own simulators of a state vector, of which we
-  // know more than the interface says.
+  // Whether this is a Lightning simulator of PennyLane, whose behaviour is known beyond
+  // the plugin interface.
   bool is_lightning() const { return is_lightning_; }
   bool is_in_host_memory() const { return is_in_host_memory_; }
 
-  const ThreadControl& threads() const { return threads_; }
+  const OpenMpControl& threads() const { return threads_; }
 
-  // Brings a device, which is not recording, back to the zero state; the plugin may
+  // Resets a device to the zero state. The device must not be recording. The plugin may
   // throw.
   void clear(Device& device) const;
 
-  // Prepares a device that no call has failed on for the next circuit of the same kind;
-  // one that is worn out becomes another.
+  // Resets a device for the next circuit of the same size, or replaces it if it is worn
+  // out. No call of the device may have failed.
   void renew(std::unique_ptr<Device>& device);
 
-  // Takes back a device that no call has failed on, in any state but recording.
+  // Returns a device to the pool, or destroys it if it is worn out. No call of the
+  // device may have failed, and it must not be recording.
   void give(std::unique_ptr<Device> device) noexcept;
 
  private:
@@ -113,7 +118,10 @@ class DevicePool {
   using Factory = Plugin::Factory;
 
   DevicePool(void* library, Factory factory, std::string name, std::string kwargs);
+  // Sets all qubits to zero; returns whether the plugin succeeded.
   bool reset(Device& device) const;
+  // Returns whether the observables that the device has accumulated take so much memory
+  // that the device must not be used again.
   bool is_worn_out(const Device& device) const;
 
   const Factory factory_;
@@ -121,7 +129,7 @@ class DevicePool {
   const std::string kwargs_;
   const bool is_lightning_;
   const bool is_in_host_memory_;
-  const ThreadControl threads_;
+  const OpenMpControl threads_;
   std::mutex mutex_;
   std::map<std::size_t, std::vector<std::unique_ptr<Device>>> idle_;  // by qubits
 };

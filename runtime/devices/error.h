@@ -1,19 +1,19 @@
-// devices/error.h: what circuits throw.
+// devices/error.h: the exception that circuits throw.
 #pragma once
 
 #include <stdexcept>
 
 namespace bellhop {
 
-// What a user's program, or the compiler's code for it, got wrong. Its text is
-// complete; anything else that is thrown comes from a plugin or the C++ library.
+// An error in a user's program, or in the compiler's code for it, with a complete
+// message. Other exceptions come from a plugin or from the C++ library.
 class CircuitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Where outcomes are to be drawn.
+// The error of a mid-circuit measurement or of sampling.
 inline constexpr const char* kNoProbabilities =
-    "probabilities of outcomes are NaN. A parameter of the circuit is no number.";
+    "the probabilities of outcomes are NaN. A circuit parameter is NaN or infinite.";
 
 }  // namespace bellhop

@@ -1,4 +1,4 @@
-// devices/memory.cc: refusing what does not fit into the host's memory.
+// devices/memory.cc: raise errors for states that do not fit into the host's memory.
 #include "devices/memory.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace bellhop {
 namespace {
 
-// For less, nobody need ask the system: 32 MiB.
+// Smaller sizes are not checked: 32 MiB.
 constexpr double kFewBytes = 1 << 25;
 
 }  // namespace
@@ -31,8 +31,9 @@ void expect_memory(Memory memory, const MemoryNeeded& needed) {
   std::string what = std::to_string(qubits) + " qubits";
   if (states > 1) what += ", of which there are " + std::to_string(states) + " states,";
   if (shots > 0) what += " and " + std::to_string(shots) + " shots";
-  throw CircuitError(what + " take " + in_gib(bytes) + " of memory, and " +
-                     (all ? "this process may have " : "free are ") + in_gib(there_is) +
+  throw CircuitError(what + " take " + format_gib(bytes) + " of memory, and " +
+                     (all ? "this process may have " + format_gib(there_is)
+                          : format_gib(there_is) + " are free") +
                      ". Use fewer wires" + (shots > 0 ? " or shots." : "."));
 }
 
@@ -41,9 +42,9 @@ void expect_numbers(std::size_t count, const char* what) {
   if (bytes < kFewBytes) return;
   const double free = memory_for_process(Memory::kFree);
   if (bytes <= free) return;
-  throw CircuitError(std::string(what) + " takes " + in_gib(bytes) +
-                     " of memory, and free are " + in_gib(free) +
-                     ". Use fewer parameters.");
+  throw CircuitError(std::string(what) + " takes " + format_gib(bytes) +
+                     " of memory, and " + format_gib(free) +
+                     " are free. Use fewer parameters.");
 }
 
 }  // namespace bellhop

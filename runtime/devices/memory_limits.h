@@ -1,4 +1,4 @@
-// devices/memory_limits.h: how much memory this process may have.
+// devices/memory_limits.h: find out how much memory this process may use.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,24 @@
 namespace bellhop {
 
 enum class Memory : std::uint8_t {
-  kFree,  // by now, without swapping
-  kAll,   // that the process may have
+  kFree,  // memory that is free now, without swapping
+  kAll,   // the process's limit, including used memory
 };
 
-// The bytes that the process may have, or may have besides those that it has: the least
-// of the machine's memory, RLIMIT_AS and RLIMIT_DATA, and the limits of its cgroups, of
-// version 1 or 2. Infinite where nothing says. Reads files below `root`, "" but for
-// tests; any thread may call it.
+// Returns how many bytes the process may have in all, or may still allocate: the least
+// of the machine's memory, RLIMIT_AS, RLIMIT_DATA, and the limits of its cgroups
+// (version 1 or 2). Infinite without a limit. Reads the system's files below `root`,
+// which is empty except in tests. May be called from any thread.
 double memory_for_process(Memory memory, const std::string& root = "");
 
-// A number of bytes in words: "1.5 GiB".
-std::string in_gib(double bytes);
+// Formats a number of bytes as in "1.5 GiB".
+std::string format_gib(double bytes);
 
-// CircuitError for memory that the system has refused; from within any code of a
-// circuit.
+// Throws the CircuitError for an allocation of `bytes` bytes that failed while a
+// circuit ran.
 [[noreturn]] void throw_no_memory(std::size_t bytes);
 
-// The same in words, where nobody knows how much was asked for.
-std::string no_memory();
+// Returns the message for a failed allocation of unknown size.
+std::string make_no_memory_message();
 
 }  // namespace bellhop

@@ -1,5 +1,4 @@
-// devices/plugin.h: a plugin's device, called in the default floating-point
-// environment.
+// devices/plugin.h: call a plugin's device in the default floating-point environment.
 #pragma once
 
 #include <memory>
@@ -9,9 +8,9 @@
 
 namespace bellhop {
 
-// Owns a plugin's device. Threads that the plugin starts inherit the mode, and its
-// amplitudes are those that it computes when PennyLane calls it. Used by one thread at
-// a time.
+// Owns a plugin's device, and calls it in the default floating-point environment, which
+// threads that the plugin starts inherit. So the amplitudes are the same as when
+// PennyLane calls the plugin. Used by one thread at a time.
 class Plugin {
  public:
   using Factory = Catalyst::Runtime::QuantumDevice* (*)(const char*);
@@ -27,10 +26,10 @@ class Plugin {
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  // Whether the factory returned a device.
+  // Returns whether the factory returned a device.
   explicit operator bool() const { return device_ != nullptr; }
 
-  // A call of the device, for the length of the expression that makes the call.
+  // Provides the device for one call expression, within the default environment.
   class Call {
    public:
     explicit Call(Catalyst::Runtime::QuantumDevice& device) : device_(device) {}

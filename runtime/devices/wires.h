@@ -1,4 +1,4 @@
-// devices/wires.h: wires of a circuit, and the plugin's names of its qubits.
+// devices/wires.h: map the wires of a circuit to the plugin's qubit ids.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,20 @@
 
 namespace bellhop {
 
-// A wire of a gate as the contract writes it: its number, or below zero the place of
-// one that the program computes. A type of its own, so that no number of a run is taken
-// for one: a computed wire may be below zero.
+// A gate's wire as encoded in the contract: a static wire if not negative, otherwise -1
+// - i for the dynamic wire with index i. A separate type, so that it cannot be confused
+// with a wire's value, which may be negative if it is dynamic.
 enum class WireCode : std::int64_t {};
 
 inline bool is_dynamic(WireCode code) { return static_cast<std::int64_t>(code) < 0; }
 
-// Which of the computed wires a code means.
+// Returns the index of a dynamic wire among the dynamic wires.
 inline std::size_t dynamic_index(WireCode code) {
   return static_cast<std::size_t>(-1 - static_cast<std::int64_t>(code));
 }
 
-// `dynamic_wires` has as many as the codes of its run refer to: GateTable::check_sizes.
+// Returns the wire that a code denotes. GateTable::check_sizes has checked that
+// `dynamic_wires` contains it.
 inline std::int64_t resolve(WireCode code,
                             std::span<const std::int32_t> dynamic_wires) {
   return is_dynamic(code) ? dynamic_wires[dynamic_index(code)]
@@ -36,14 +37,14 @@ inline std::int64_t resolve(std::int64_t wire, std::span<const std::int32_t>) {
   return wire;
 }
 
-// Where no device has the qubits, they are named by their numbers.
+// Returns qubits whose ids are 0, 1, ..., for circuits that no plugin's device runs.
 inline Qubits numbered(std::size_t qubits) {
   std::vector<QubitIdType> names(qubits);
   std::iota(names.begin(), names.end(), 0);
   return Qubits(std::move(names));
 }
 
-// Writes the plugin's names of `wires` to `out`.
+// Writes the plugin's qubit ids of `wires` to `out`.
 template <typename Wire>
 void map_wires(std::vector<QubitIdType>& out, const std::vector<Wire>& wires,
                const Qubits& qubits, std::span<const std::int32_t> dynamic_wires = {}) {
@@ -53,7 +54,8 @@ void map_wires(std::vector<QubitIdType>& out, const std::vector<Wire>& wires,
   }
 }
 
-// Plugins compute nonsense, silently, where a gate names one wire twice.
+// Throws CircuitError if a wire occurs twice. Plugins would compute wrong results
+// silently.
 template <typename Wire>
 void check_distinct(const std::vector<Wire>& wires,
                     const std::vector<Wire>& controls = {}) {

@@ -1,5 +1,5 @@
-// engine/batch_execution.cc: circuits in the engine, the rows of a batch as many at a
-// time as a register has lanes.
+// engine/batch_execution.cc: execute circuits in the engine, as many rows of a batch at
+// a time as a register has lanes.
 #include "engine/batch_execution.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "engine/engine_dispatch.h"
 #include "engine/single_circuit.h"
 #include "engine/state_evolution.h"
+#include "engine/work_estimate.h"
 #include "states/measure_state.h"
 #include "states/observable.h"
 #include "states/projections.h"
@@ -22,9 +23,8 @@ namespace {
 
 std::atomic<std::size_t> run_so_far{0};
 
-// The rows of larger states have no cache to share, and each thread has memory for as
-// many as a register has lanes.
-constexpr std::size_t kMostQubitsInLanes = 12;
+// Threads that share a state of fewer qubits wait for each other too often.
+constexpr std::size_t kLeastQubitsShared = 14;
 
 bool differs_by_row(const Measuring& measuring) {
   if (measuring.data.stride == 0) return false;
@@ -33,7 +33,7 @@ bool differs_by_row(const Measuring& measuring) {
   });
 }
 
-// Rows first .. first + count, in the lanes of one thread's states.
+// The states of some rows of a batch, in the lanes of one thread's registers.
 class Group {
  public:
   Group(const Session& batch, const Measuring& measuring, const Jacobians* jacobians,
@@ -46,8 +46,8 @@ class Group {
         lanes_(walk_.states().lanes()),
         padded_(batch.steps.size()) {}
 
-  // Runs the gates of the rows, and what is measured between them; `before` takes each
-  // step.
+  // Applies all steps to rows first to first + count - 1; calls `before` with each step
+  // first.
   template <typename Before>
   void forward(std::size_t first, std::size_t count, const Before& before) {
     rows_ = {first, count};
@@ -59,7 +59,10 @@ class Group {
     }
   }
 
-  // The probabilities of a wire's outcomes in a lane.
+  // Lets threads share the work on a row.
+  void lend(const Helpers& helpers) { walk_.states().lend(&helpers); }
+
+  // Returns the probabilities of a wire's outcomes in a lane.
   std::array<double, 2> probabilities_of(std::int32_t wire, std::size_t lane) {
     return probabilities(walk_.states(), walk_.ket(), wire, lane);
   }
@@ -72,7 +75,7 @@ class Group {
   }
 
  private:
-  // Padded as parameters are.
+  // Returns the directions of the rows, padded like the parameters.
   Direction direction() {
     if (jacobians_ == nullptr || !jacobians_->direction) return {};
     const auto& rows = *jacobians_->direction;
@@ -85,10 +88,10 @@ class Group {
 
   bool is_full() const { return rows_.count == lanes_; }
 
-  // Where there are less rows than lanes the last stands in the others once more, so
-  // that none reads past the end.
+  // If there are fewer rows than lanes, the parameters of the last row fill the other
+  // lanes, so that no lane reads past the end.
   void pad(std::size_t i) {
-    const PerRow<std::vector<double>>& params = batch_.steps[i].params;
+    const PerRow<KeptNumbers>& params = batch_.steps[i].params;
     if (params.stride == 0 || is_full()) return;
     std::vector<double>& padded = padded_[i];
     padded.clear();
@@ -108,6 +111,7 @@ class Group {
             step.params.stride, step.wires.of(rows_.first)};
   }
 
+  // Undoes all steps and adds the derivatives of the rows.
   void differentiate(const std::vector<Amplitudes>& bras) {
     const std::size_t size = jacobians_->height * jacobians_->columns;
     const auto of_rows =
@@ -131,32 +135,73 @@ class Group {
   RowRange rows_;
 };
 
+// How the rows of a batch are run.
+struct RowPlan {
+  Layout layout;
+  std::size_t lanes;
+  std::size_t groups;  // of as many rows as there are lanes
+};
+
+RowPlan plan_rows(const Session& batch, const Measuring& measuring,
+                  const Jacobians* jacobians) {
+  const Precision precision = batch.beginning->precision;
+  const std::size_t most = sweeps(precision).lanes;
+  const std::size_t states = jacobians == nullptr ? 1 : 1 + jacobians->height;
+  const bool in_lanes =
+      batch.rows > 1 && !differs_by_row(measuring) &&
+      std::ranges::all_of(batch.steps,
+                          [&](const Step& step) {
+                            return step.gates == nullptr ||
+                                   (step.gates->is_one_plan(step, batch.rows) &&
+                                    !has_large_operations(batch, step));
+                          }) &&
+      are_lanes_worthwhile(batch, most, states);
+  const std::size_t lanes = in_lanes ? most : 1;
+  return {{batch.qubits, in_lanes, precision}, lanes, (batch.rows + lanes - 1) / lanes};
+}
+
+// Returns how many of the groups are for one thread each. Of large states the last
+// groups, fewer than there are threads, are shared by all threads, one after another.
+std::size_t count_unshared(const RowPlan& plan, std::size_t threads) {
+  const bool is_large =
+      !plan.layout.rows_in_lanes && plan.layout.qubits >= kLeastQubitsShared;
+  return is_large ? plan.groups - plan.groups % std::max<std::size_t>(threads, 1)
+                  : plan.groups;
+}
+
 // Gives groups of rows, as many as a register has lanes, to `work`, on several threads.
 template <typename Work>
 void for_each_group(const Session& batch, const Measuring& measuring,
                     const Jacobians* jacobians, const Helpers& helpers,
                     const Work& work) {
-  const bool in_lanes =
-      batch.rows > 1 && batch.qubits <= kMostQubitsInLanes &&
-      !differs_by_row(measuring) &&
-      std::ranges::all_of(batch.steps, [&](const Step& step) {
-        return step.gates == nullptr || step.gates->is_one_plan(step, batch.rows);
-      });
-  const Precision precision = batch.beginning->precision;
-  const Layout layout{batch.qubits, in_lanes, precision};
-  const std::size_t lanes = in_lanes ? sweeps(precision).lanes : 1;
+  const RowPlan plan = plan_rows(batch, measuring, jacobians);
+  const std::size_t lanes = plan.lanes;
   const RunSeeds seeds(*batch.device);
-  const Sampling sampling{ShotNumbers(batch.beginning->shots), nullptr, &seeds};
-  for_each_row((batch.rows + lanes - 1) / lanes, helpers, [&]() -> RowWorker {
-    const auto group =
-        std::make_shared<Group>(batch, measuring, jacobians, sampling, layout);
-    return [&batch, &work, group, lanes](std::size_t number) {
-      const std::size_t first = number * lanes;
-      work(*group, first, std::min(lanes, batch.rows - first));
-    };
-  });
+  const Sampling sampling{ShotNumbers(batch.beginning->shots), &seeds};
+  const auto run = [&](Group& group, std::size_t number) {
+    const std::size_t first = number * lanes;
+    work(group, first, std::min(lanes, batch.rows - first));
+  };
+  const auto make_group = [&] {
+    return std::make_shared<Group>(batch, measuring, jacobians, sampling, plan.layout);
+  };
+  const std::size_t unshared = count_unshared(plan, helpers.threads);
+  for_each_row(
+      unshared, helpers,
+      [&]() -> RowWorker {
+        return
+            [&run, group = make_group()](std::size_t number) { run(*group, number); };
+      },
+      estimate_row_time(batch, jacobians) * static_cast<std::int64_t>(lanes));
+  if (unshared == plan.groups) return;
+  const auto group = make_group();
+  group->lend(helpers);
+  for (std::size_t number = unshared; number < plan.groups; ++number) {
+    run(*group, number);
+  }
 }
 
+// Executes and measures all rows of a batch.
 void run_rows(const Session& batch, const Measuring& measuring,
               const Jacobians* jacobians, const Helpers& helpers) {
   for_each_group(batch, measuring, jacobians, helpers,
@@ -165,12 +210,12 @@ void run_rows(const Session& batch, const Measuring& measuring,
                  });
 }
 
-constexpr const char* kRows = "The rows of a batch";
+constexpr const char* kRows = "rows of a batch";
 
-// How likely a run is where a wire is measured.
+// The probabilities of a row at the measurement of a wire.
 struct Likelihood {
-  std::array<double, 2> both;  // with each outcome
-  double postselected = 1;     // its postselections so far, each where it is
+  std::array<double, 2> both;  // of each outcome
+  double postselected = 1;     // joint probability of its postselections so far
 };
 
 std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t wire,
@@ -198,8 +243,8 @@ std::vector<Likelihood> likelihoods_of_rows(const Session& batch, std::int32_t w
   return found;
 }
 
-// That by which a tree goes on for all rows: an outcome happens where it does in some
-// row. And postselections are as unlikely as in the row where they are most.
+// Combines the probabilities of all rows, for the enumeration: an outcome occurs if it
+// occurs in some row, and postselections have the probability of the least likely row.
 Likelihood likelihood_for_all(const std::vector<Likelihood>& rows) {
   Likelihood most = rows.front();
   for (const Likelihood& row : rows) {
@@ -232,7 +277,8 @@ bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
     const bool postselects = measurement.postselect != MidMeasurement::kNoPostselection;
     bool outcome = measurement.postselect == 1;
     if (!postselects) {
-      // What only a plugin can apply goes through all outcomes.
+      // If the engine cannot apply the gates, the probabilities are unknown, so both
+      // outcomes are enumerated.
       Likelihood likelihood{{1, 1}};
       if (batch.branches.is_new() && runs_gates(batch)) {
         likelihood = likelihood_for_all(likelihoods_of_rows(batch, wire, helpers));

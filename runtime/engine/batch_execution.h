@@ -1,5 +1,5 @@
-// engine/batch_execution.h: runs circuits in the engine, single ones and the rows of
-// batches.
+// engine/batch_execution.h: execute circuits in the engine: single ones, and the rows
+// of batches.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,19 @@
 
 namespace bellhop::engine {
 
-// Runs the gates that wait in a session, and measures. The engine must be able to
-// (`runs` in engine_dispatch.h). Threads share the rows of a batch; results do not
-// depend on their number.
+// Applies the stored gates of a session and measures. The engine must support the
+// circuit (`runs` in engine_dispatch.h). Distributes the rows of a batch over threads;
+// results do not depend on the number of threads.
 void run(Session& session, const Measuring& measuring, const Jacobians* jacobians,
          const Helpers& helpers);
 
-// Returns the outcome of a measurement in the middle that all rows of a batch go
-// through next: one that is taken in a tree, as it happens in some row.
+// Returns the outcome of a mid-circuit measurement for all rows of a batch. Outcomes
+// are enumerated: each outcome that occurs in some row is executed for all rows.
 bool measure_wire_of_rows(Session& batch, const MidMeasurement& measurement,
                           std::int32_t wire, const Helpers& helpers);
 
-// How many rows the engine has run in this process.
+// Returns how many circuits, counting each row of a batch, the engine has executed in
+// this process.
 std::size_t rows_in_engine() noexcept;
 
 }  // namespace bellhop::engine

@@ -1,4 +1,4 @@
-// engine/engine_dispatch.cc: which circuits the engine runs.
+// engine/engine_dispatch.cc: decide which circuits the engine executes.
 #include "engine/engine_dispatch.h"
 
 #include <algorithm>
@@ -15,19 +15,23 @@ namespace {
 
 using Kind = Measurement::Kind;
 
-// A loop that calls for its gates again and again must not keep them for ever.
+// A loop that applies gates in each iteration must not store them forever.
 constexpr std::size_t kMostSteps = 4096;
 
+// Returns whether the engine supports all gates of a plan. Only the first gates may
+// prepare a state.
 bool applies(const Plan& plan, bool is_first) {
   return plan.not_applied().empty() && (is_first || !plan.prepares_state());
 }
 
+// Returns whether the engine can differentiate all gates of a plan that have
+// differentiable parameters.
 bool differentiates(const Plan& plan, std::int32_t offset) {
   return offset < 0 || plan.not_differentiated().empty();
 }
 
-// Of the first row, as all have the same gates: of computed ones it has been seen that
-// they can be on their wires.
+// Returns the engine's plan for a step. Uses row 0: all rows apply the same gates.
+// Dynamic wires were validated before.
 std::shared_ptr<const Plan> plan_of(const Session& session, const Step& step) {
   const auto count = static_cast<std::size_t>(step.iterations);
   const auto wires = step.wires.of(0);
@@ -35,24 +39,36 @@ std::shared_ptr<const Plan> plan_of(const Session& session, const Step& step) {
       .plan;
 }
 
-// Whether the static-count parameters that it takes are among so many.
+}  // namespace
+
+bool has_large_operations(const Session& session, const Step& step) {
+  return plan_of(session, step)->has_large_operations();
+}
+
+namespace {
+
+// Returns whether every static-count parameter of a step has an index below
+// `parameters`.
 bool takes_of(const Step& step, std::size_t parameters) {
   if (is_dynamic_count(step.offset)) return true;
-  // GateTable::check_sizes has seen that it does not wrap, when the step was kept.
+  // GateTable::check_sizes has checked, when the step was stored, that this does not
+  // overflow.
   const std::size_t taken =
       static_cast<std::size_t>(step.iterations) * step.gates->parameters();
   if (step.offset == kLastParameters) return taken <= parameters;
   return step.offset < 0 || static_cast<std::size_t>(step.offset) + taken <= parameters;
 }
 
-// What is wrong with a measurement is the plugin's to say: wires that there are not or
-// that stand twice in a product, and results of another size.
+// Returns whether all wires are in range. The engine declines invalid measurements
+// (wires out of range or repeated in a product, results of another size), so that the
+// plugin reports the error.
 bool are_there(const std::vector<std::int64_t>& wires, std::size_t qubits) {
   return std::ranges::all_of(wires, [&](std::int64_t wire) {
     return wire >= 0 && wire < static_cast<std::int64_t>(qubits);
   });
 }
 
+// Returns whether the engine supports an observable.
 bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits) {
   using Step = ObservableStep::Kind;
   std::vector<std::uint64_t> wires;  // of the operands so far, as bits
@@ -70,10 +86,11 @@ bool measures(const std::vector<ObservableStep>& observable, std::size_t qubits)
   return true;
 }
 
+// Returns whether the engine supports a measurement.
 bool measures(const Measurement& measurement, std::size_t qubits, std::size_t shots) {
   if (!are_there(measurement.wires, qubits)) return false;
   switch (measurement.kind) {
-    // With shots a plugin estimates them.
+    // With shots a plugin estimates these values from samples.
     case Kind::kExpval:
     case Kind::kVar:
       return shots == 0 && measures(measurement.observable, qubits);
@@ -87,7 +104,7 @@ bool measures(const Measurement& measurement, std::size_t qubits, std::size_t sh
     case Kind::kFrequencies:
       return shots > 0 && measurement.shots() == shots &&
              are_there(measurement.signs, qubits);
-    // Each shot has gates of its own, which are the plugin's to apply.
+    // Each shot has its own gates, which the plugin applies.
     case Kind::kSnapshots:
     case Kind::kSnapshotMeans:
       return false;
@@ -95,6 +112,7 @@ bool measures(const Measurement& measurement, std::size_t qubits, std::size_t sh
   return false;
 }
 
+// Returns whether an output has the type and size of a measurement's result.
 bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
           const Output& output) {
   using Type = Output::Type;
@@ -124,13 +142,16 @@ bool fits(const Measurement& measurement, std::size_t qubits, std::size_t shots,
   return false;
 }
 
-// Only their bras are linear in the state.
+// Returns whether all measurements are expectation values; only their bras are linear
+// in the state.
 bool are_means(const MeasurementList& list) {
   return std::ranges::all_of(list.measurements(), [](const Measurement& measurement) {
     return measurement.kind == Kind::kExpval;
   });
 }
 
+// Returns whether the engine supports the derivatives of these measurements, and the
+// Jacobians have their size.
 bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qubits,
          std::size_t rows) {
   std::size_t values = 0;
@@ -147,10 +168,12 @@ bool fit(const MeasurementList& list, const Jacobians& jacobians, std::size_t qu
   }
   return jacobians.height == height && (!cotangents || cotangents->size() == values) &&
          jacobians.values.size() ==
-             checked_product(checked_product(rows, height, "A Jacobian"),
-                             jacobians.columns, "A Jacobian");
+             checked_product(checked_product(rows, height, "Jacobian"),
+                             jacobians.columns, "Jacobian");
 }
 
+// Returns whether the engine supports all measurements, and the outputs have their
+// sizes.
 bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots) {
   const auto& all = measuring.measurements.measurements();
   const bool has_outputs = !measuring.outputs.empty();
@@ -163,9 +186,9 @@ bool measures(const Measuring& measuring, std::size_t qubits, std::size_t shots)
   return true;
 }
 
-// Whether there is no other way: only the engine shares runs among shots, goes back
-// through projections, to the amplitudes at the beginning, and from what is no
-// expectation value.
+// Returns whether only the engine supports the circuit: executions that shots share,
+// and derivatives through projections, with respect to initial amplitudes, and of other
+// values than expectation values.
 bool has_no_other(const Beginning& beginning) {
   if (beginning.tree == Tree::kDrawn) return true;
   return beginning.tape && (beginning.own || beginning.tree != Tree::kNone);
@@ -176,7 +199,7 @@ bool runs(const Session& session, const Measuring& measuring,
   if (!session.waits || !suits(*session.beginning)) return false;
   const Step* first = nullptr;
   for (const Step& step : session.steps) {
-    // Tangents go neither through projections nor with dynamic-count parameters.
+    // Tangents support neither projections nor dynamic-count parameters.
     const bool stays = step.gates != nullptr && !is_dynamic_count(step.offset);
     if (jacobians != nullptr && jacobians->direction && !stays) return false;
     if (step.gates == nullptr) continue;
@@ -209,7 +232,7 @@ bool may_wait(const Session& session) {
   const Step& last = session.steps.back();
   const auto plan = plan_of(session, last);
   if (!applies(*plan, session.steps.size() == 1)) return false;
-  // What is on no tape is differentiated by shifts.
+  // Circuits that no plugin records are differentiated by shift rules.
   const bool by_tape = session.keeps_steps && is_for_tape(*session.beginning);
   return !by_tape || differentiates(*plan, last.offset);
 }
@@ -238,8 +261,8 @@ bool may_score(const Session& session, std::size_t parameters) {
 
 bool runs(const Session& session, const Measuring& measuring,
           const Jacobians* jacobians) {
-  // A single circuit that was not begun for derivatives has not kept what its
-  // projections removed, so there is no way back.
+  // A single circuit without recorded steps has not stored the amplitudes that its
+  // projections removed, so the adjoint method cannot undo these.
   if (jacobians != nullptr && session.rows == 0 && !session.keeps_steps) return false;
   return (!measuring.outputs.empty() || jacobians != nullptr) &&
          runs(session, measuring, jacobians, std::max<std::size_t>(session.rows, 1));

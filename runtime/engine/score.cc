@@ -1,4 +1,5 @@
-// engine/score.cc: the derivative of how likely it was what a run has drawn.
+// engine/score.cc: the score function, which is the derivative of the logarithm of the
+// probability of an execution's samples and outcomes.
 #include "engine/score.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 namespace bellhop::engine {
 namespace {
 
-// Leaves the amplitude of one sample, divided by its probability.
+// Sets all amplitudes to zero except the amplitude of a sample, which is divided by its
+// probability.
 void take_sample(const States& states, const Amplitudes& bra, std::uint32_t sample) {
   const auto take = [&]<typename Real>(AmplitudesOf<Real> numbers) {
     const double real = numbers.real[sample], imag = numbers.imag[sample];
@@ -22,9 +24,9 @@ void take_sample(const States& states, const Amplitudes& bra, std::uint32_t samp
   with_numbers(states.layout(), take, bra);
 }
 
-// Adds the derivative of the outcomes of the first steps, and of a sample after them.
-// The state is normalized after each outcome; what it is multiplied by cancels in the
-// derivative of a logarithm.
+// Adds the derivative for the outcomes of the first steps, and for a sample after them.
+// The state is normalized after each outcome; the normalization cancels in the
+// derivative of the logarithm.
 void add(Walk& walk, std::span<const Step> steps, std::optional<std::uint32_t> sample,
          double weight, std::span<double> result, std::span<double> by_dynamic_count) {
   const auto inputs = [](const Step& step) -> Walk::Inputs {
@@ -62,7 +64,7 @@ std::int32_t score(Session& session, std::span<double> result) {
   for (const auto& [n_steps, sample] : single.samples) {
     add(single.walk, steps.first(n_steps), sample, 1, result, more);
   }
-  // Each of these counts the outcomes, which are drawn once.
+  // Each sample's derivative includes the outcomes, which were drawn only once.
   const double rest = 1 - static_cast<double>(single.samples.size());
   if (rest != 0) add(single.walk, steps, std::nullopt, rest, result, more);
   single.done = 0;

@@ -1,4 +1,5 @@
-// engine/score.h: the derivative of how likely it was what a run has drawn.
+// engine/score.h: the score function, which is the derivative of the logarithm of the
+// probability of an execution's samples and outcomes.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace bellhop::engine {
 
-// Writes the derivatives of the logarithm of the probability of all outcomes and
-// samples that were drawn since the circuit began, by its static-count parameters, if
-// it `may_score` (engine_dispatch.h). Those by the dynamic-count ones are kept by the
-// session, under the number that is returned.
+// Writes the derivatives, with respect to the static-count parameters, of the logarithm
+// of the probability of all outcomes and samples that were drawn since the circuit
+// began. `may_score` (engine_dispatch.h) must hold. Stores the derivatives with respect
+// to the dynamic-count parameters in the session, and returns their index.
 std::int32_t score(Session& session, std::span<double> result);
 
 }  // namespace bellhop::engine

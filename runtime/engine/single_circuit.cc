@@ -1,4 +1,4 @@
-// engine/single_circuit.cc: a circuit that is no batch, under way in the engine.
+// engine/single_circuit.cc: execute a single circuit in the engine.
 #include "engine/single_circuit.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace bellhop::engine {
 namespace {
 
-// Up to here a thread keeps the memory of a circuit for its next one of as many qubits:
-// to allocate it takes longer than many a gate.
+// Up to this many qubits, a thread keeps the memory of a circuit for its next circuit
+// of the same size: allocating it takes longer than many gates.
 constexpr std::size_t kMostKept = 8;
 thread_local std::unique_ptr<Single> kept;
 
@@ -43,7 +43,7 @@ std::shared_ptr<Single> begin(const Session& session) {
   return {single.release(), keep};
 }
 
-// Threads that help until a call returns.
+// Lends helper threads to the states, for its lifetime.
 class Lent {
  public:
   Lent(States& states, const Helpers& helpers) : states_(states) {
@@ -58,10 +58,10 @@ class Lent {
 };
 
 Walk::Inputs own_inputs(const Step& step) {
-  return {step.params.values.data(), 0, step.wires.values};
+  return {step.params.values.data(), 0, step.wires.values, step.singles};
 }
 
-// Goes back to the beginning.
+// Undoes all steps and adds their derivatives.
 template <typename InputsOf>
 void differentiate(Walk& walk, std::span<const Step> steps, const InputsOf& inputs_of,
                    const std::vector<Amplitudes>& bras, const Jacobians& jacobians,
@@ -116,7 +116,8 @@ void measure_single(Session& session, const Measuring& measuring,
   const ShotNumbers shots = session.branches.is_drawn()
                                 ? ShotNumbers(session.branches.shots())
                                 : ShotNumbers(session.beginning->shots);
-  const Sampling sampling{shots, &session.device->generator, nullptr, &drawn};
+  const RunSeeds seeds(*session.device);
+  const Sampling sampling{shots, &seeds, &drawn};
   if (jacobians == nullptr) {
     measure(states, measuring, {}, sampling);
     if (drawn.size() == 1) {

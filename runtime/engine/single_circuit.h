@@ -1,8 +1,8 @@
-// engine/single_circuit.h: a circuit that is no batch, under way in the engine.
+// engine/single_circuit.h: execute a single circuit in the engine.
 //
-// After three steps and a measurement of a wire in the middle, a session keeps a Single
-// with done = 4 (the projection is a step too). Its gates after that wait, until the
-// next measurement goes on from there.
+// After three steps and a mid-circuit measurement, a session has a Single with done = 4
+// (the projection is a step too). Later gates are stored, until the next measurement
+// continues from there.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace bellhop::engine {
 
-// What a session keeps of its circuit: the state after the first `done` steps.
+// The engine's state of a session's circuit after the first `done` steps.
 struct Single {
   explicit Single(const Session& session);
 
-  // Drawn after so many steps, where there is one shot.
+  // A sample that was drawn after some steps of a circuit with one shot.
   struct Sample {
     std::size_t steps;
     std::uint32_t index;
@@ -33,25 +33,26 @@ struct Single {
   std::vector<Sample> samples;
 };
 
-// The circuit of a session that waits, after all of its steps. Where it begins here, it
-// does along a direction.
+// Applies all remaining steps of a session whose gates are stored, and returns its
+// Single. If the circuit begins here, it has a tangent along the direction.
 Single& at_end(Session& session, const Direction& direction = {});
 
-// Runs the gates that wait in a session and measures, with derivatives unless
-// `jacobians` is null. The engine must be able to (`runs` in engine_dispatch.h).
+// Applies the stored gates of a session and measures, with derivatives unless
+// `jacobians` is null. The engine must support the circuit (`runs` in
+// engine_dispatch.h).
 void measure_single(Session& session, const Measuring& measuring,
                     const Jacobians* jacobians, const Helpers& helpers);
 
-// Runs the gates that wait in a session, measures a wire and returns the outcome.
+// Applies the stored gates of a session, measures a wire and returns the outcome.
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire);
 
-// Returns the parameters of a step; they are valid until the next call.
+// A function that returns the parameters of a step, valid until the next call.
 using ParametersOf = std::function<std::span<const double>(const Step&)>;
 
-// Runs steps of a row with other parameters, measures, and writes derivatives unless
-// `jacobians` is null. `number` is that of the run: where it writes and which seed it
-// has.
+// Executes steps of a row with other parameters, measures, and writes derivatives
+// unless `jacobians` is null. `number` is the index of the execution, which selects its
+// outputs and its seed.
 void run_again(std::span<const Step> steps, std::size_t row,
                const ParametersOf& parameters_of, const Measuring& measuring,
                const Jacobians* jacobians, std::size_t number, const Sampling& sampling,

@@ -1,4 +1,5 @@
-// engine/state_evolution.cc: through the steps of a circuit, forward and back.
+// engine/state_evolution.cc: apply the steps of a circuit to a state, forward and
+// backward.
 #include "engine/state_evolution.h"
 
 #include "gates/gate_table.h"
@@ -12,12 +13,14 @@ std::size_t parts_of(const Step& step) {
   return step.gates->parts(static_cast<std::size_t>(step.iterations));
 }
 
-// Where the derivatives by the parameters of a step begin; below zero: there are none.
+// Returns the column of the derivative with respect to a step's first parameter;
+// negative if there is none.
 std::int64_t first_column(const Step& step, std::size_t columns) {
   if (is_dynamic_count(step.offset))
     return static_cast<std::int64_t>(column_of(step.offset));
   if (step.offset != kLastParameters) return step.offset;
-  // No wrap: `takes_of` in engine_dispatch.cc has seen that there are as many.
+  // No underflow: `takes_of` in engine_dispatch.cc has checked the number of
+  // parameters.
   const std::size_t taken =
       static_cast<std::size_t>(step.iterations) * step.gates->parameters();
   return static_cast<std::int64_t>(columns - taken);
@@ -25,15 +28,22 @@ std::int64_t first_column(const Step& step, std::size_t columns) {
 
 }  // namespace
 
+Amplitudes Walk::ket() {
+  const Amplitudes state = states_.get(0);
+  if (is_unset_) states_.set_zero_state(state);
+  is_unset_ = false;
+  return state;
+}
+
 Ket Walk::ket_with_tangent() {
   if (direction_.numbers.empty()) return {ket()};
   return {ket(), states_.get(1)};
 }
 
-// The iterations of a part, as a sweep takes them.
+// Returns the iterations of a part of a step, in the form that the kernels take.
 Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inputs,
                          std::int64_t column) {
-  // Steps may have the same gates, and a place that their parameters share.
+  // Different steps may have the same gates and the same address of parameters.
   if (step_ != &step) states_.forget_matrices();
   step_ = &step;
   const GateTable& gates = *step.gates;
@@ -57,11 +67,20 @@ Segment Walk::segment_of(const Step& step, std::size_t number, const Inputs& inp
 TiledProgram Walk::iteration(const Segment& segment, std::size_t number) const {
   const std::size_t before = number * program_.parameters;
   return {program_, plan_->groups(), segment.parameters + before,
-          segment.direction == nullptr ? nullptr : segment.direction + before};
+          segment.direction == nullptr ? nullptr : segment.direction + before,
+          singles_};
 }
 
 bool Walk::is_tiled() const {
-  return !states_.layout().rows_in_lanes && states_.layout().qubits > kTileBits;
+  return !states_.layout().rows_in_lanes &&
+         (states_.layout().qubits > kTileBits || plan_->has_large_operations());
+}
+
+void Walk::expect_work(const Segment& segment, std::size_t passes) const {
+  const std::size_t amplitudes = std::size_t{1} << states_.layout().qubits;
+  const std::size_t operations = program_.size * segment.iterations * passes;
+  states_.expect_work(kNanosecondsOfAmplitude * static_cast<double>(operations) *
+                      static_cast<double>(amplitudes));
 }
 
 void Walk::begin(const Direction& direction) {
@@ -69,7 +88,7 @@ void Walk::begin(const Direction& direction) {
   removed_.clear();
   step_ = nullptr;
   plan_.reset();
-  states_.set_zero_state(ket());
+  is_unset_ = true;
   if (!direction.numbers.empty()) states_.set_zero(states_.get(1));
 }
 
@@ -78,10 +97,20 @@ void Walk::forward(const Step& step, const Inputs& inputs) {
   if (step.gates == nullptr) {
     return project(states_, ket(), step.projection, can_go_back_ ? &removed_ : nullptr);
   }
+  Inputs here = inputs;
+  singles_ = inputs.singles.data();
+  if (!inputs.singles.empty() && states_.layout().qubits <= kTileBits) {
+    // The kernels of small states take doubles.
+    widened_.assign(inputs.singles.begin(), inputs.singles.end());
+    here.params = widened_.data();
+  }
   for (std::size_t number = 0; number < parts_of(step); ++number) {
     if (number > 0) check_signals();
-    const Segment segment = segment_of(step, number, inputs, -1);
+    const Segment segment = segment_of(step, number, here, -1);
     if (is_tiled()) {
+      // A preparation of all amplitudes writes each of them.
+      if (plan_->prepares_all()) is_unset_ = false;
+      expect_work(segment, 1);
       for (std::size_t t = 0; t < segment.iterations; ++t) {
         forward_by_tiles(iteration(segment, t), states_, ket_with_tangent());
       }
@@ -110,6 +139,8 @@ void Walk::backward(const Step& step, const Inputs& inputs,
   for (std::size_t number = parts_of(step); number-- > 0;) {
     const Segment segment = segment_of(step, number, inputs, column);
     if (is_tiled()) {
+      // Each state goes back, and a derivative takes as long as that.
+      expect_work(segment, 2 * (1 + gradients.bras.size()));
       for (std::size_t t = segment.iterations; t-- > 0;) {
         double* const at =
             column < 0 ? nullptr : jacobian + segment.column + t * program_.parameters;

@@ -1,4 +1,4 @@
-// ffi/call_frame.cc: reading XLA's call frame.
+// ffi/call_frame.cc: read XLA's call frame without ffi::Binding.
 #include "ffi/call_frame.h"
 
 #include "ffi/run_cleanup.h"
@@ -8,7 +8,8 @@
 namespace bellhop {
 
 int64_t run_id(const XLA_FFI_CallFrame& frame) {
-  // It fails for struct sizes of another version only, which registration rules out.
+  // This fails only for struct sizes of another version of XLA, which registration
+  // excludes.
   XLA_FFI_RunId_Get_Args args{XLA_FFI_RunId_Get_Args_STRUCT_SIZE, nullptr, frame.ctx,
                               0};
   frame.api->XLA_FFI_RunId_Get(&args);
@@ -22,7 +23,7 @@ int32_t device_ordinal(const XLA_FFI_CallFrame& frame) {
   return args.device_ordinal;
 }
 
-XLA_FFI_Error* interrupted(const XLA_FFI_CallFrame& frame) {
+XLA_FFI_Error* check_interrupts(const XLA_FFI_CallFrame& frame) {
   try {
     check_signals();
     return nullptr;
@@ -38,14 +39,14 @@ XLA_FFI_Error* error(const XLA_FFI_Api* api, const std::string& message) {
   return api->XLA_FFI_Error_Create(&args);
 }
 
-XLA_FFI_Error* not_of_contract(const XLA_FFI_CallFrame& frame) {
-  return error(frame.api,
-               "bellhop: a call of the runtime has operands or results of other types "
-               "than runtime/contract.toml says. The program is damaged, or was not "
-               "written by bellhop.");
+XLA_FFI_Error* make_contract_error(const XLA_FFI_CallFrame& frame) {
+  return error(
+      frame.api,
+      "bellhop: the operands or results of a custom call do not have the types in "
+      "runtime/contract.toml. The program is damaged, or was not written by Bellhop.");
 }
 
-XLA_FFI_Error* describe_handler(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* answer_metadata_query(XLA_FFI_CallFrame* frame) {
   static const auto* described =
       xla::ffi::Ffi::Bind().To([] { return xla::ffi::Error::Success(); }).release();
   return described->Call(frame);

@@ -1,8 +1,10 @@
-// ffi/handler.h: XLA handlers made of functions, whose parameters are the binding.
+// ffi/handler.h: make XLA handlers from functions, deriving the binding from the
+// parameter types.
 //
-// Pointers are states, attributes say their names, and what XLA has no other name for
-// is an argument. XLA's own deduction knows no contexts, no optional arguments, and
-// none that remain.
+// A pointer parameter is the handler's state, an attribute type contains the
+// attribute's name, and RunId, ThreadPool, RemainingArgs and RemainingRets are contexts
+// or rest lists. XLA's own deduction supports neither contexts nor optional or
+// remaining arguments.
 #pragma once
 
 #include <algorithm>
@@ -22,17 +24,19 @@ namespace bellhop {
 
 namespace ffi = xla::ffi;
 
-// A string as an argument of a template.
+// A string literal that can be a template argument.
 template <std::size_t kSize>
-struct Name {
-  constexpr Name(const char (&name)[kSize]) {  // NOLINT: as a literal is written
+struct StringLiteral {
+  constexpr StringLiteral(
+      const char (&name)[kSize]) {  // NOLINT: as a literal is written
     std::copy_n(name, kSize, text);
   }
   char text[kSize];
 };
 
-// An attribute of the call, which is decoded as XLA's type for its own.
-template <Name kName, typename T, typename Xla = T>
+// A handler parameter that is the attribute `kName` of the call. XLA decodes it as type
+// `Xla`, and the handler reads it as type `T`.
+template <StringLiteral kName, typename T, typename Xla = T>
 class Attribute {
  public:
   using Decoded = Xla;
@@ -50,16 +54,16 @@ class Attribute {
   T value_;
 };
 
-template <Name kName>
+template <StringLiteral kName>
 using Integer = Attribute<kName, std::int64_t>;
-template <Name kName>
+template <StringLiteral kName>
 using Text = Attribute<kName, std::string_view>;
-template <Name kName, typename T>
+template <StringLiteral kName, typename T>
 using List = Attribute<kName, std::span<const T>, ffi::Span<const T>>;
 
 template <typename Param>
 inline constexpr bool kIsAttribute = false;
-template <Name kName, typename T, typename Xla>
+template <StringLiteral kName, typename T, typename Xla>
 inline constexpr bool kIsAttribute<Attribute<kName, T, Xla>> = true;
 
 template <typename Param>
@@ -70,9 +74,10 @@ inline constexpr bool kIsOptional = false;
 template <typename Value>
 inline constexpr bool kIsOptional<std::optional<Value>> = true;
 
-// Appends to a binding what a parameter stands for.
+// Appends to an XLA binding the argument, result, attribute or context that the type
+// `Param` denotes.
 template <typename Param, typename Binding>
-auto with_parameter(Binding&& binding) {
+auto bind_parameter(Binding&& binding) {
   if constexpr (kIsAttribute<Param>) {
     return std::forward<Binding>(binding).template Attr<typename Param::Decoded>(
         Param::name());
@@ -97,34 +102,41 @@ auto with_parameter(Binding&& binding) {
   }
 }
 
+// Appends the bindings of several parameters, in order.
 template <typename First, typename... Params, typename Binding>
-auto with_parameters(Binding&& binding) {
+auto bind_parameters(Binding&& binding) {
   if constexpr (sizeof...(Params) == 0) {
-    return with_parameter<First>(std::forward<Binding>(binding));
+    return bind_parameter<First>(std::forward<Binding>(binding));
   } else {
-    return with_parameters<Params...>(
-        with_parameter<First>(std::forward<Binding>(binding)));
+    return bind_parameters<Params...>(
+        bind_parameter<First>(std::forward<Binding>(binding)));
   }
 }
 
+// Binds a function that executes a call. The result is never freed: it lives as long as
+// the process.
 template <typename... Params>
-auto* bound(ffi::Error (*function)(Params...)) {
-  return with_parameters<Params...>(ffi::Ffi::Bind()).To(function).release();
+auto* bind_function(ffi::Error (*function)(Params...)) {
+  return bind_parameters<Params...>(ffi::Ffi::Bind()).To(function).release();
 }
 
+// Binds a function that creates the state of a compiled call (XLA's instantiate stage).
 template <typename State, typename... Params>
-auto* bound(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
-  return with_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
+auto* bind_function(ffi::ErrorOr<std::unique_ptr<State>> (*function)(Params...)) {
+  return bind_parameters<Params...>(ffi::Ffi::BindInstantiate()).To(function).release();
 }
 
-// The handler that a function is: its parameters are the binding. One that returns a
-// state is the handler that makes it when a call is compiled.
-template <auto kFunction>
+// For calls that name no table.
+inline const void* find_no_table(const XLA_FFI_CallFrame& /*frame*/) { return nullptr; }
+
+// The XLA handler that decodes a call and invokes `kFunction`. If `kFunction` returns a
+// state, it is the handler of the instantiate stage. In a joint run (ffi/joint_runs.h)
+// an error of the function does not fail the call. `kFindTable` returns the table that
+// a frame names, or null.
+template <auto kFunction, auto kFindTable = find_no_table>
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) {
-  static auto* const bound_function = bound(kFunction);
-  return jointly(
-      frame, [](const XLA_FFI_CallFrame&) { return nullptr; },
-      [&] { return bound_function->Call(frame); });
+  static auto* const bound_handler = bind_function(kFunction);
+  return run_jointly(frame, kFindTable, [&] { return bound_handler->Call(frame); });
 }
 
 }  // namespace bellhop

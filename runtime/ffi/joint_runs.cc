@@ -1,4 +1,4 @@
-// ffi/joint_runs.cc: runs whose devices wait for each other in collectives.
+// ffi/joint_runs.cc: runs whose devices wait for each other in collective operations.
 #include "ffi/joint_runs.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a run goes on after a failure before it is stopped.
+// How long a run continues after a failure before it is stopped.
 constexpr std::chrono::seconds kPatience{10};
 
 struct Run {
   const JointRun* run;
   const void* table;
   std::size_t devices;
-  // Whether it is known which execution is this run.
+  // Whether the XLA execution of this run is known.
   bool is_known = false;
   std::vector<std::string> failures;
 };
@@ -44,7 +44,7 @@ struct JointExecution {
 
 namespace {
 
-// Who holds the mutex takes no other lock.
+// A holder of the mutex takes no other lock.
 struct Registry {
   std::mutex mutex;
   std::vector<Run> runs;
@@ -61,7 +61,8 @@ struct Registry {
     return found == executions.end() ? nullptr : *found;
   }
 
-  // The first call of an execution: the table says which runs it may be.
+  // Registers an execution at its first call with a table. The runs of that table whose
+  // execution is unknown are candidates.
   std::shared_ptr<JointExecution> begin_execution(std::int64_t id, const void* table) {
     std::vector<Run*> candidates;
     for (Run& run : runs) {
@@ -77,10 +78,11 @@ struct Registry {
   }
 };
 
-// Never destroyed: programs may run while the process ends. Replaced in the child of a
-// fork.
+// Never destroyed, because programs may run while the process exits. Replaced in the
+// child of a fork.
 Registry* registry = new Registry;
 
+// Writes zeros to all results of a call.
 void write_zeros(const XLA_FFI_CallFrame& frame) {
   Buffers results(frame.rets.rets, 0, frame.rets.size);
   for (const BufferView& result : results.span()) {
@@ -111,7 +113,7 @@ void get_details(const Api* api, ErrorDetails* details) {
   }
 }
 
-// Takes the error.
+// Returns the message of an XLA error, and destroys the error.
 std::string text_of(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   ErrorDetails details{sizeof(ErrorDetails), nullptr, error, nullptr, 0};
   get_details(api, &details);
@@ -122,7 +124,8 @@ std::string text_of(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   return text;
 }
 
-// Whether a device stops at a call of this number, which a failure came before.
+// Returns whether a device must stop at its call with this number, after a failure.
+// Chooses the number once all devices have made nearly the same number of calls.
 bool stops(JointExecution& execution, std::size_t devices, std::uint64_t call) {
   if (execution.stop_at == 0 && Clock::now() - execution.failed_at > kPatience &&
       execution.calls.size() == devices) {

@@ -1,4 +1,5 @@
-// ffi/registry.h: the custom calls of the module, each known from where it is defined.
+// ffi/registry.h: the list of all custom-call targets, each declared in the file of its
+// handler.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,9 @@
 
 namespace bellhop {
 
-// A custom call of runtime/contract.toml: a constant beside its handler. `instantiate`
-// is null where it keeps no state of its own per compiled call.
+// A custom-call target of runtime/contract.toml, declared as a constant next to its
+// handler. Its constructor adds it to `all()`. `instantiate` is null if the target has
+// no state per compiled call.
 struct Target {
   Target(const char* name, XLA_FFI_Handler* execute,
          XLA_FFI_Handler* instantiate = nullptr)
@@ -16,7 +18,8 @@ struct Target {
     all().push_back(this);
   }
 
-  // In no order; constants of several files are made.
+  // Returns all targets. The order is unspecified: static constants of different files
+  // are initialised in any order.
   static std::vector<const Target*>& all() {
     static auto& targets = *new std::vector<const Target*>;
     return targets;

@@ -1,4 +1,4 @@
-// ffi/run_cleanup.cc: what a run that failed has left, wherever it is kept.
+// ffi/run_cleanup.cc: release the resources that a failed execution has left open.
 #include "ffi/run_cleanup.h"
 
 #include <vector>
@@ -6,19 +6,19 @@
 namespace bellhop {
 namespace {
 
-// Never destroyed: programs may fail while the process ends.
+// Never destroyed, because a program may fail while the process exits.
 auto& cleanups = *new std::vector<RunCleanup>;
 
-GoesOn goes_on = nullptr;
+RunContinues run_continues = nullptr;
 
 }  // namespace
 
 void set_run_cleanups(std::initializer_list<RunCleanup> all) { cleanups = all; }
 
-void set_goes_on(GoesOn function) { goes_on = function; }
+void set_run_continues(RunContinues function) { run_continues = function; }
 
 void release_run(std::int64_t run_id) noexcept {
-  if (goes_on != nullptr && goes_on(run_id)) return;
+  if (run_continues != nullptr && run_continues(run_id)) return;
   for (const RunCleanup cleanup : cleanups) cleanup(run_id);
 }
 

@@ -1,4 +1,4 @@
-// ffi/run_cleanup.h: what a run that failed has left, wherever it is kept.
+// ffi/run_cleanup.h: release the resources that a failed execution has left open.
 #pragma once
 
 #include <cstdint>
@@ -6,36 +6,40 @@
 
 namespace bellhop {
 
-// Drops what some part of the runtime keeps for a run. Any thread may call it.
+// Releases the resources that one part of the runtime holds for an execution. May be
+// called from any thread.
 using RunCleanup = void (*)(std::int64_t run_id) noexcept;
 
-// Those of all parts, in the order in which they are called; while the module loads.
+// Sets the cleanup functions of all parts of the runtime, in calling order. Called
+// once, while the module loads.
 void set_run_cleanups(std::initializer_list<RunCleanup> cleanups);
 
-// Tells of a run whether it goes on although a handler has failed in it.
-using GoesOn = bool (*)(std::int64_t run_id) noexcept;
-void set_goes_on(GoesOn goes_on);
+// Returns whether an execution continues although one of its handlers has failed.
+// Called once, while the module loads.
+using RunContinues = bool (*)(std::int64_t run_id) noexcept;
+void set_run_continues(RunContinues run_continues);
 
-// Calls the cleanups for a run that failed, unless it goes on: nobody else would end
-// what it began.
+// Calls all cleanup functions for a failed execution, unless the execution continues.
+// No later handler of the program would release these resources.
 void release_run(std::int64_t run_id) noexcept;
 
-// Whether a handler of ours has run on this thread since this was made. A run that
-// begins on the thread of its caller is over when JAX returns; one whose arguments are
-// on their way begins later, and elsewhere.
-class RunsHere {
+// Detects whether a handler has run on this thread since the object was constructed. If
+// XLA runs a program on its caller's thread, the program has ended when JAX returns. A
+// program whose arguments are not ready starts later, on an XLA thread.
+class HandlerDetector {
  public:
-  RunsHere() : before_(any_here) { any_here = false; }
-  ~RunsHere() { any_here = before_; }
-  RunsHere(const RunsHere&) = delete;
-  RunsHere& operator=(const RunsHere&) = delete;
+  HandlerDetector() : before_(has_run_here) { has_run_here = false; }
+  ~HandlerDetector() { has_run_here = before_; }
+  HandlerDetector(const HandlerDetector&) = delete;
+  HandlerDetector& operator=(const HandlerDetector&) = delete;
 
-  bool any() const { return any_here; }
+  bool has_run() const { return has_run_here; }
 
-  static void one() { any_here = true; }
+  // Records that a handler runs on this thread.
+  static void record_handler() { has_run_here = true; }
 
  private:
-  static thread_local constinit inline bool any_here = false;
+  static thread_local constinit inline bool has_run_here = false;
   bool before_;
 };
 

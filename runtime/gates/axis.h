@@ -1,4 +1,4 @@
-// gates/axis.h: what gates of one wire turn about. Plain data, which the engine reads
+// gates/axis.h: the kinds of rotations of one wire. Plain data, which the engine reads
 // too.
 #pragma once
 

@@ -1,4 +1,4 @@
-// gates/fused_gates.cc: which gates fuse, and what they are together.
+// gates/fused_gates.cc: fuse successive gates on one wire into one matrix.
 #include "gates/fused_gates.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool is_fusable(const Gate& gate) {
 
 GateGroups::GateGroups(std::span<const Gate> gates) {
   std::vector<std::vector<std::uint32_t>> groups;
-  // By wire, the group that nothing else has followed there.
+  // The last group on each wire, while no other gate has followed there.
   std::map<WireCode, std::size_t> open;
   for (std::uint32_t index = 0; index < gates.size(); ++index) {
     const Gate& gate = gates[index];
@@ -29,7 +29,7 @@ GateGroups::GateGroups(std::span<const Gate> gates) {
       }
       open[gate.wires[0]] = groups.size();
     } else if (gate.kind != Gate::Kind::kNamed || gate.run_time_wires) {
-      // It may stand on any wire.
+      // The gate may act on any wire.
       open.clear();
     } else {
       for (WireCode wire : gate.wires) open.erase(wire);

@@ -1,4 +1,4 @@
-// gates/fused_gates.h: gates that follow one another on one wire, as one matrix.
+// gates/fused_gates.h: fuse successive gates on one wire into one matrix.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace bellhop {
 
-// Gates in an order in which they act as in their own, by their indices. Those of a
-// group stand on one wire, with nothing on it between them.
+// Groups gates, by their indices, in an order that has the same effect as the original
+// one. The gates of a group are on one wire, with no other gate on it between them.
 class GateGroups {
  public:
   GateGroups() = default;
   explicit GateGroups(std::span<const Gate> gates);
 
-  // Whether any group has more than one gate.
+  // Returns whether any group has more than one gate.
   bool fuses() const { return ends_.size() < order_.size(); }
 
   std::size_t size() const { return ends_.size(); }
@@ -33,7 +33,7 @@ class GateGroups {
   std::vector<std::uint32_t> ends_;
 };
 
-// The matrix of a gate that may stand in a group with others.
+// Returns the matrix of a gate that may be fused with others.
 Matrix2 matrix_of(const Gate& gate, std::span<const double> params);
 
 }  // namespace bellhop

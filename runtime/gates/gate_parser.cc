@@ -1,4 +1,4 @@
-// gates/gate_parser.cc: the gate table of contract.toml, parsed and checked.
+// gates/gate_parser.cc: parse and check the gate table of contract.toml.
 #include <algorithm>
 #include <array>
 
@@ -11,8 +11,9 @@ namespace {
 constexpr std::size_t kAny = ~std::size_t{0};
 constexpr std::size_t kSome = kAny - 1;  // one or more
 
-// Plugins read the parameters and wires of these gates without a look at how many
-// there are, so they are counted here. Gates not listed are the device's to judge.
+// Numbers of parameters and wires of gates. Plugins read these gates' parameters and
+// wires without checking how many there are, so the parser checks. Gates that are not
+// listed are checked by the device.
 struct Arity {
   std::size_t params;
   std::size_t wires;
@@ -66,7 +67,7 @@ void expect_params(const Gate& gate, std::size_t expected) {
   }
 }
 
-// Plugins shift by the number of wires less one.
+// Throws unless the gate has wires: plugins shift by the number of wires minus one.
 void expect_wires(const Gate& gate) {
   if (gate.wires.empty()) reject(gate, "expected one wire or more, got none");
 }
@@ -77,12 +78,25 @@ void expect_plain(const Gate& gate) {
   }
 }
 
+// Reads the slots of `count` parameters; of an array of -count, where that is negative.
+Slots read_slots(CodeReader& reader, std::int64_t count) {
+  if (count >= 0) return Slots(reader.take(static_cast<std::size_t>(count)));
+  // So that no sum of slots and sizes overflows.
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  const std::int64_t first = reader.next();
+  if (count < -kMost || first > kMost || first < -kMost) {
+    reader.fail("an array of parameters is larger than any memory");
+  }
+  return {first, static_cast<std::size_t>(-count)};
+}
+
 // 2 ** (scale * wires), in numbers of two doubles.
 std::size_t data_size(const Gate& gate, std::size_t scale) {
   if (gate.wires.size() > 24) reject(gate, "too many wires for a gate with data");
   return std::size_t{2} << (scale * gate.wires.size());
 }
 
+// Throws CircuitError unless the numbers of parameters and wires fit the gate.
 void check(const Gate& gate) {
   switch (gate.kind) {
     case Gate::Kind::kMatrix:
@@ -91,7 +105,11 @@ void check(const Gate& gate) {
     case Gate::Kind::kState:
       expect_plain(gate);
       expect_wires(gate);
+      if (2 * gate.slots.size() == data_size(gate, 1)) return;  // real ones
       return expect_params(gate, data_size(gate, 1));
+    case Gate::Kind::kDiagonal:
+      expect_wires(gate);
+      return expect_params(gate, data_size(gate, 1) / 2);
     case Gate::Kind::kBasisState:
       expect_plain(gate);
       return expect_params(gate, gate.wires.size());
@@ -122,8 +140,8 @@ void check(const Gate& gate) {
   }
 }
 
-// Plugins compute I in a Pauli word as X. A word of nothing but I turns the global
-// phase.
+// Removes the I factors of a Pauli word, which plugins would treat as X. A word of only
+// I changes the global phase.
 void drop_identities(Gate& gate) {
   std::string& word = gate.pauli_word.front();
   for (std::size_t i = word.size(); i-- > 0;) {
@@ -139,6 +157,7 @@ void drop_identities(Gate& gate) {
   }
 }
 
+// Sets name, kind, Pauli word and source line of a gate from the contract's text.
 void set_name(Gate& gate, std::string name) {
   const std::size_t at = name.find('@');
   if (at != name.npos) {
@@ -148,17 +167,19 @@ void set_name(Gate& gate, std::string name) {
   const std::size_t colon = name.find(':');
   gate.name = name.substr(0, colon);
   if (colon != name.npos) gate.pauli_word = {name.substr(colon + 1)};
-  gate.kind = gate.name == "QubitUnitary" ? Gate::Kind::kMatrix
-              : gate.name == "StatePrep"  ? Gate::Kind::kState
-              : gate.name == "BasisState" ? Gate::Kind::kBasisState
-                                          : Gate::Kind::kNamed;
+  gate.kind = gate.name == "QubitUnitary"           ? Gate::Kind::kMatrix
+              : gate.name == "StatePrep"            ? Gate::Kind::kState
+              : gate.name == "BasisState"           ? Gate::Kind::kBasisState
+              : gate.name == "DiagonalQubitUnitary" ? Gate::Kind::kDiagonal
+                                                    : Gate::Kind::kNamed;
 }
 
+// Computes the parameters of a gate whose parameters are all constants.
 void fold_constants(Gate& gate, const std::vector<double>& constants) {
   std::vector<double> values(gate.slots.size());
-  std::ranges::transform(gate.slots, values.begin(), [&](std::int64_t slot) {
-    return gate.scale * constants[static_cast<std::size_t>(-1 - slot)];
-  });
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = gate.scale * constants[static_cast<std::size_t>(-1 - gate.slots[i])];
+  }
   if (gate.kind == Gate::Kind::kNamed) {
     gate.params = std::move(values);
   } else if (gate.kind == Gate::Kind::kMatrix) {
@@ -174,7 +195,7 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
                      std::span<const double> constants)
     : constants_(constants.begin(), constants.end()) {
   const std::vector<std::string> table = split_lines(names);
-  CodeReader reader("A run of gates", code);
+  CodeReader reader("gates", code);
 
   const auto read_wires = [&](Gate& gate, std::size_t count) {
     std::vector<WireCode> wires;
@@ -193,27 +214,34 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
     set_name(gate, table[static_cast<std::size_t>(reader.next_below(
                        static_cast<std::int64_t>(table.size()), "a name"))]);
     gate.inverse = reader.next_below(2, "adjoint") == 1;
-    const std::size_t params = reader.next_count("the number of parameters");
+    const std::int64_t params = reader.next();
     const std::size_t wires = reader.next_count("the number of wires");
     const std::size_t controls = reader.next_count("the number of control wires");
 
-    gate.slots = reader.take(params);
+    gate.slots = read_slots(reader, params);
     gate.wires = read_wires(gate, wires);
     gate.controls = read_wires(gate, controls);
     for (std::size_t i = 0; i < controls; ++i) {
       gate.control_values.push_back(reader.next_below(2, "a control value") == 1);
     }
 
-    for (std::int64_t slot : gate.slots) {
-      if (slot >= 0) {
-        params_ = std::max(params_, static_cast<std::size_t>(slot) + 1);
+    if (!gate.slots.empty()) {
+      const std::int64_t largest = gate.slots.largest();
+      const std::int64_t smallest = gate.slots.smallest();
+      if (largest >= 0) {
+        params_ = std::max(params_, static_cast<std::size_t>(largest) + 1);
         gate.run_time_params = true;
-        if (gate.kind == Gate::Kind::kBasisState) {
-          bits_.push_back(static_cast<std::size_t>(slot));
-        }
-      } else if (-1 - slot >= static_cast<std::int64_t>(constants_.size())) {
-        reader.fail("refers to constant " + std::to_string(-1 - slot) + " of " +
+      }
+      if (smallest < 0 &&
+          -1 - smallest >= static_cast<std::int64_t>(constants_.size())) {
+        reader.fail("refers to constant " + std::to_string(-1 - smallest) + " of " +
                     std::to_string(constants_.size()));
+      }
+    }
+    if (gate.kind == Gate::Kind::kBasisState) {
+      for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+        const std::int64_t slot = gate.slots[i];
+        if (slot >= 0) bits_.push_back(static_cast<std::size_t>(slot));
       }
     }
 
@@ -226,9 +254,9 @@ GateTable::GateTable(std::string_view names, std::span<const std::int64_t> code,
       }
     }
     if (gate.name == "PauliRot") drop_identities(gate);
-    // Of PSWAP, pennylane-lightning 0.45 computes a wrong derivative.
-    gate.has_adjoint_derivative =
-        gate.kind == Gate::Kind::kNamed && params == 1 && gate.name != "PSWAP";
+    // pennylane-lightning 0.45 computes a wrong derivative of PSWAP.
+    gate.has_adjoint_derivative = gate.kind == Gate::Kind::kNamed &&
+                                  gate.slots.size() == 1 && gate.name != "PSWAP";
     if (!gate.run_time_params) fold_constants(gate, constants_);
   }
   groups_ = GateGroups(gates_);

@@ -1,4 +1,4 @@
-// gates/gate_table.cc: applies a parsed run of gates to a session's device.
+// gates/gate_table.cc: apply a parsed sequence of gates to a session's device.
 // Parsing is in gate_parser.cc.
 #include "gates/gate_table.h"
 
@@ -12,7 +12,7 @@
 namespace bellhop {
 namespace {
 
-// By then most of a gate's time is that of its way through the state.
+// From this many qubits on, most of a gate's time is the pass over the state.
 constexpr std::size_t kFewestQubitsToFuse = 12;
 
 struct Inputs {
@@ -25,8 +25,9 @@ struct Inputs {
   }
 };
 
+// Returns the position, name, wires and source line of a gate, for errors.
 std::string describe(const Gate& gate, std::size_t position, const Inputs& inputs) {
-  // An identity that checks the wires of one.
+  // The compiler emits an identity gate to check the wires of a measurement.
   static constexpr std::string_view kMeasurement = "measurement at ";
   if (gate.site.starts_with(kMeasurement)) {
     return "A measurement on wires " + wire_list(gate.wires, inputs.dynamic_wires) +
@@ -44,6 +45,13 @@ std::string describe(const Gate& gate, std::size_t position, const Inputs& input
 
 void fill_complex(std::vector<std::complex<double>>& out, const Gate& gate,
                   const Inputs& inputs) {
+  if (gate.is_real()) {
+    out.resize(gate.slots.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = inputs.parameter(gate.slots[i]);
+    }
+    return;
+  }
   out.resize(gate.slots.size() / 2);
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = {inputs.parameter(gate.slots[2 * i]),
@@ -51,7 +59,7 @@ void fill_complex(std::vector<std::complex<double>>& out, const Gate& gate,
   }
 }
 
-// The parameters of a named gate, as the plugin takes them.
+// Returns the parameters of a named gate, in the plugin's form.
 const std::vector<double>& parameters_of(const Gate& gate, const Inputs& inputs,
                                          Device& device) {
   if (!gate.run_time_params) return gate.params;
@@ -78,8 +86,8 @@ void apply_matrix(Session& session, const Gate& gate, const Inputs& inputs) {
 }
 
 void apply_state(Session& session, const Gate& gate, const Inputs& inputs) {
-  // Plugins write only the amplitudes in which all other qubits are 0, and leave
-  // the rest as it was.
+  // Plugins write only the amplitudes in which all other qubits are 0, and leave the
+  // others unchanged.
   if (session.touched) {
     throw CircuitError(
         "a state can be prepared only before all other operations. Decompose it "
@@ -107,8 +115,8 @@ void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs)
     device.plugin->SetBasisState(bits, device.wires);
     return;
   }
-  // After other operations, as PennyLane decomposes it: the plugins' function
-  // would also clear the wires that it is not given.
+  // After other operations, flips the qubits, as PennyLane decomposes the gate: the
+  // plugins' function would also clear the other wires.
   static const std::string flip = "PauliX";
   std::vector<QubitIdType> wire(1);
   for (std::size_t i = 0; i < device.bits.size(); ++i) {
@@ -118,8 +126,48 @@ void apply_basis_state(Session& session, const Gate& gate, const Inputs& inputs)
   }
 }
 
+// A diagonal of phases as the product of rotations about Z on each choice of its wires,
+// which plugins have: the phase of index j is the sum of coefficients[s], negative
+// where j and s have an odd number of ones in common.
+void apply_diagonal(Session& session, const Gate& gate, const Inputs& inputs) {
+  Device& device = *session.device;
+  // Controls are wires in front, behind which all phases but those of their values are
+  // zero.
+  std::vector<QubitIdType> wires = device.controls;
+  wires.insert(wires.end(), device.wires.begin(), device.wires.end());
+  std::size_t controlled = 0;
+  for (const bool value : gate.control_values) controlled = 2 * controlled + value;
+  std::vector<double> numbers(std::size_t{1} << wires.size());
+  for (std::size_t i = 0; i < gate.slots.size(); ++i) {
+    const double phase = inputs.parameter(gate.slots[i]);
+    numbers[controlled * gate.slots.size() + i] = gate.inverse ? -phase : phase;
+  }
+  for (std::size_t step = 1; step < numbers.size(); step *= 2) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if ((i & step) != 0) continue;
+      const double sum = numbers[i] + numbers[i | step];
+      numbers[i | step] = numbers[i] - numbers[i | step];
+      numbers[i] = sum;
+    }
+  }
+  const double scale = 1 / static_cast<double>(numbers.size());
+  device.plugin->NamedOperation("GlobalPhase", {-scale * numbers[0]}, {}, false, {}, {},
+                                {});
+  std::vector<QubitIdType> chosen;
+  for (std::size_t s = 1; s < numbers.size(); ++s) {
+    chosen.clear();
+    for (std::size_t w = 0; w < wires.size(); ++w) {
+      if ((s >> (wires.size() - 1 - w)) & 1) chosen.push_back(wires[w]);
+    }
+    device.plugin->NamedOperation("MultiRZ", {-2 * scale * numbers[s]}, chosen, false,
+                                  {}, {}, {});
+  }
+}
+
 void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
   switch (gate.kind) {
+    case Gate::Kind::kDiagonal:
+      return apply_diagonal(session, gate, inputs);
     case Gate::Kind::kNamed:
       return apply_named(session, gate, inputs);
     case Gate::Kind::kMatrix:
@@ -131,7 +179,7 @@ void apply_gate(Session& session, const Gate& gate, const Inputs& inputs) {
   }
 }
 
-// Gates that follow one another on one wire: one way through the state for all.
+// Applies successive gates on one wire as one matrix, in one pass over the state.
 void apply_group(Session& session, std::span<const Gate> gates,
                  std::span<const std::uint32_t> group, const Inputs& inputs) {
   Device& device = *session.device;
@@ -144,14 +192,15 @@ void apply_group(Session& session, std::span<const Gate> gates,
   device.plugin->MatrixOperation(device.matrix, device.wires, false, {}, {});
 }
 
-// What is recorded must be gates, and a small state is less work than a matrix.
+// Returns whether gates are fused. A recording needs the gates themselves, and for a
+// small state a matrix takes longer.
 bool fuses(const Session& session) {
   const Device& device = *session.device;
   return !session.tape.recording && device.pool.is_lightning() &&
          device.qubits.size() >= kFewestQubitsToFuse;
 }
 
-// Writes the plugin's names of a gate's wires to the buffers of the device.
+// Writes the plugin's ids of a gate's wires to the buffers of the device.
 void map_gate(Device& device, const Gate& gate, const Qubits& qubits,
               std::span<const std::int32_t> dynamic_wires) {
   map_wires(device.wires, gate.wires, qubits, dynamic_wires);
@@ -164,7 +213,7 @@ void map_gate(Device& device, const Gate& gate, const Qubits& qubits,
   check_distinct(all, device.controls);
 }
 
-// Whether the computed wires of a gate are there and different, as they mostly are.
+// Returns whether a gate's dynamic wires are in range and distinct.
 bool is_on_wires(const Gate& gate, std::size_t qubits,
                  std::span<const std::int32_t> dynamic_wires) {
   std::uint64_t on = 0;
@@ -180,22 +229,21 @@ bool is_on_wires(const Gate& gate, std::size_t qubits,
   return true;
 }
 
-// Keeps our account of what the plugin has recorded.
+// Records in `tape` what the plugin records for a gate.
 void note(Tape& tape, const Gate& gate, std::int32_t offset) {
   std::int64_t used = Tape::kNotDifferentiable;
-  // A tape begins with the state that was prepared.
+  // A recording begins after state preparation, so it has no derivative with respect to
+  // the amplitudes.
   if (offset == kLastParameters) tape.obstacle = gate.name;
   if (offset >= 0 && gate.run_time_params) {
-    for (std::int64_t slot : gate.slots) {
-      if (slot >= 0) used = std::max(used, offset + slot);
-    }
+    used = std::max(used, offset + gate.slots.largest());
     if (is_dynamic_count(used)) {
       const auto count = column_of(used) + 1;
       tape.dynamic_count = std::max(tape.dynamic_count, count);
     } else {
       tape.last_parameter = std::max(tape.last_parameter, used);
     }
-    // The derivative by a bit is zero wherever there is one.
+    // The derivative with respect to a bit is zero.
     if (!gate.has_adjoint_derivative && gate.kind != Gate::Kind::kBasisState) {
       tape.obstacle = gate.name;
     }
@@ -204,6 +252,12 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
     tape.parameters.push_back(used);
     if (gate.slots.size() > 1) tape.many_parameters = gate.name;
   }
+  if (gate.kind == Gate::Kind::kDiagonal) {
+    // The rotations that it becomes, whose angles are no parameters.
+    tape.parameters.insert(tape.parameters.end(),
+                           std::size_t{1} << (gate.wires.size() + gate.controls.size()),
+                           Tape::kNotDifferentiable);
+  }
 }
 
 }  // namespace
@@ -211,7 +265,7 @@ void note(Tape& tape, const Gate& gate, std::int32_t offset) {
 void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
                             std::int32_t offset, std::int32_t iterations) const {
   if (iterations < 0) {
-    throw CircuitError("A run of gates has 0 or more iterations, got " +
+    throw CircuitError("gates of a loop: expected 0 or more iterations, got " +
                        std::to_string(iterations) + ".");
   }
   const auto check = [&](const char* what, std::size_t of_iteration,
@@ -219,19 +273,19 @@ void GateTable::check_sizes(std::size_t params, std::size_t dynamic_wires,
     const std::size_t used = checked_product(static_cast<std::size_t>(iterations),
                                              of_iteration, "A run of gates");
     if (used <= given) return;
-    throw CircuitError("A run of gates uses " + std::to_string(used) + what +
-                       " and was given " + std::to_string(given) + ".");
+    throw CircuitError("sequence of gates: expected " + std::to_string(used) + what +
+                       ", got " + std::to_string(given) + ".");
   };
   check(" parameters", params_, params);
   check(" dynamic wires", dynamic_wires_, dynamic_wires);
-  // Numbers of parameters have 32 bits, and those of a run follow one another.
+  // Parameter indices have 32 bits, and the indices of a sequence are consecutive.
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
   const std::size_t taken = static_cast<std::size_t>(iterations) * params_;
   if (offset < kLastParameters ||
       (offset >= 0 && taken > kMost - static_cast<std::size_t>(offset))) {
-    throw CircuitError("The offset of a run of " + std::to_string(taken) +
-                       " parameters: expected -2 to " + std::to_string(kMost) +
-                       " for each of them, got " + std::to_string(offset) + ".");
+    throw CircuitError("offset of " + std::to_string(taken) +
+                       " gate parameters: expected -2 to " + std::to_string(kMost) +
+                       " for each parameter, got " + std::to_string(offset) + ".");
   }
 }
 
@@ -278,25 +332,37 @@ void GateTable::check_computed(
   }
 }
 
-void GateTable::keep(Session& session, const PerRow<std::span<const double>>& params,
-                     std::int32_t offset,
+void GateTable::keep(Session& session, const GivenNumbers& given, std::int32_t offset,
                      const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                      std::int32_t iterations) const {
-  check_sizes(params.size(), dynamic_wires.size(), offset, iterations);
-  check_computed(session, params, dynamic_wires, iterations);
+  check_sizes(given.size(), dynamic_wires.size(), offset, iterations);
   // What there is for more iterations has the numbers of later gates.
-  const auto copy = [&](const auto& numbers, std::size_t of_iteration) {
+  const auto part = [&](const auto& numbers, std::size_t of_iteration) {
     const std::size_t used = static_cast<std::size_t>(iterations) * of_iteration;
-    const auto all = numbers.values;
-    const auto part = numbers.stride == 0 ? all.first(used) : all;
-    return std::vector(part.begin(), part.end());
+    const std::span all(numbers.values);
+    return numbers.stride == 0 ? all.first(used) : all;
   };
-  session.steps.push_back({this,
-                           offset,
-                           iterations,
-                           {copy(params, params_), params.stride},
-                           {copy(dynamic_wires, dynamic_wires_), dynamic_wires.stride},
-                           {}});
+  const auto copied = [](const auto& numbers) {
+    return std::vector(numbers.begin(), numbers.end());
+  };
+  Step step{this, offset, iterations, {}, {}, {}};
+  const bool is_single = !given.singles.values.empty();
+  if (is_single && is_preparation() && session.borrows && session.rows == 0 &&
+      !session.keeps_steps) {
+    step.singles = part(given.singles, params_);
+  } else if (is_single) {
+    PerRow<std::vector<double>> params = as_doubles(given.singles);
+    step.params = {KeptNumbers(std::move(params.values)), params.stride};
+  } else {
+    const std::span<const double> used = part(given.doubles, params_);
+    step.params = {
+        session.borrows ? KeptNumbers::borrow(used) : KeptNumbers(copied(used)),
+        given.doubles.stride};
+  }
+  const PerRow<std::span<const double>> params{step.params.values, step.params.stride};
+  check_computed(session, params, dynamic_wires, iterations);
+  step.wires = {copied(part(dynamic_wires, dynamic_wires_)), dynamic_wires.stride};
+  session.steps.push_back(std::move(step));
 }
 
 void GateTable::apply(Session& session, std::span<const double> params,
@@ -312,12 +378,14 @@ void GateTable::apply(Session& session, std::span<const double> params,
   }
   if (!session.keeps_steps) return;
   Step& step = session.steps.emplace_back(Step{this, offset, iterations, {}, {}, {}});
-  const auto keep = [count](auto& numbers, auto given, std::size_t of_iteration) {
-    const auto used = given.first(count * of_iteration);
-    numbers.values.assign(used.begin(), used.end());
+  const auto used = [count](auto given, std::size_t of_iteration) {
+    const auto part = given.first(count * of_iteration);
+    return std::vector(part.begin(), part.end());
   };
-  if (offset < 0 || is_dynamic_count(offset)) keep(step.params, params, params_);
-  keep(step.wires, dynamic_wires, dynamic_wires_);
+  if (offset < 0 || is_dynamic_count(offset)) {
+    step.params.values = KeptNumbers(used(params, params_));
+  }
+  step.wires.values = used(dynamic_wires, dynamic_wires_);
 }
 
 void GateTable::apply_iteration(Session& session, std::span<const double> params,

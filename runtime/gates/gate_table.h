@@ -1,4 +1,4 @@
-// gates/gate_table.h: a straight run of gates, parsed once and applied often.
+// gates/gate_table.h: a sequence of gates, parsed once and applied often.
 #pragma once
 
 #include <cstddef>
@@ -18,48 +18,53 @@ class Plan;
 
 namespace bellhop {
 
-// Read-only after parsing, so any number of executions share one.
+// A sequence of gates. Read-only after parsing, so executions share it.
 class GateTable {
  public:
   // `names`, `code` and `constants` as in the contract; throws CircuitError.
   GateTable(std::string_view names, std::span<const std::int64_t> code,
             std::span<const double> constants);
 
-  // Applies the gates, in order, in each iteration. params[s] is differentiable
-  // parameter offset + s where the session records, and none of them is where offset <
-  // 0. What there is for more iterations is left alone.
+  // Applies the gates, in order, in each iteration. If the session records, params[s]
+  // is differentiable parameter offset + s, or not differentiable if offset < 0.
+  // Parameters for more iterations are ignored.
   void apply(Session& session, std::span<const double> params, std::int32_t offset,
              std::span<const std::int32_t> dynamic_wires,
              std::int32_t iterations) const;
 
   // Keeps the gates of a session that waits.
-  void keep(Session& session, const PerRow<std::span<const double>>& params,
-            std::int32_t offset,
+  void keep(Session& session, const GivenNumbers& params, std::int32_t offset,
             const PerRow<std::span<const std::int32_t>>& dynamic_wires,
             std::int32_t iterations) const;
 
-  // How many parameters an iteration has.
+  // Returns how many parameters an iteration has.
   std::size_t parameters() const { return params_; }
   bool has_dynamic_wires() const { return dynamic_wires_ > 0; }
+  // Whether it is one preparation of a state from parameters, and nothing else.
+  bool is_preparation() const {
+    return gates_.size() == 1 && gates_[0].kind == Gate::Kind::kState &&
+           gates_[0].run_time_params;
+  }
 
-  // Iterations, one after another, and what the program computed for them.
+  // Successive iterations, with their parameters and dynamic wires.
   struct Iterations {
     std::size_t count;
-    const double* params;                 // of the first
-    std::span<const std::int32_t> wires;  // of all
+    const double* params;                 // of the first iteration
+    std::span<const std::int32_t> wires;  // of all iterations
   };
-  // The gates as operations of the engine, `times` in a row, from an iteration on.
+  // The gates as operations of the engine, `times` times, from iteration `first` on.
   struct Part {
     std::shared_ptr<const engine::Plan> plan;
     std::size_t first;
     std::size_t times;
   };
-  // Iterations in parts, for a circuit of `qubits`. Wires and bits that the program
-  // computes are part of a plan, which then is of several iterations; else it is of
-  // one, which all are alike. Plans are kept for the next time. Any thread may ask.
+  // Divide iterations into parts for a circuit with `qubits` qubits. A plan depends on
+  // dynamic wires and bits, and then covers several iterations; without these, it
+  // covers one iteration, and is applied repeatedly. Plans are cached. May be called
+  // from any thread.
   std::size_t parts(std::size_t count) const;
   Part part(std::size_t number, const Iterations& iterations, std::size_t qubits) const;
-  // Whether all rows of a batch have the same plans.
+  // Returns whether all rows of a batch have the same plans.
   bool is_one_plan(const Step& step, std::size_t rows) const;
 
  private:
@@ -76,7 +81,8 @@ class GateTable {
   std::size_t iterations_at_once() const;
   void check_sizes(std::size_t params, std::size_t dynamic_wires, std::int32_t offset,
                    std::int32_t iterations) const;
-  // Throws CircuitError where gates cannot be on computed wires, or a bit is none.
+  // Throws CircuitError if dynamic wires are invalid for a gate, or a bit is neither 0
+  // nor 1.
   void check_computed(Session& session, const PerRow<std::span<const double>>& params,
                       const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                       std::int32_t iterations) const;
@@ -87,10 +93,11 @@ class GateTable {
   std::vector<Gate> gates_;
   GateGroups groups_;
   std::vector<double> constants_;
-  // How many of each the code refers to: those of an iteration.
+  // How many parameters and dynamic wires an iteration has.
   std::size_t params_ = 0;
   std::size_t dynamic_wires_ = 0;
-  std::vector<std::size_t> bits_;  // parameters that are bits of basis states
+  // Indices of parameters that are bits of basis states.
+  std::vector<std::size_t> bits_;
   std::shared_ptr<Plans> plans_;
 };
 

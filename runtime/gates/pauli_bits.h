@@ -1,11 +1,11 @@
-// gates/pauli_bits.h: a word of Paulis. Plain data, which the engine reads too.
+// gates/pauli_bits.h: a Pauli word. Plain data, which the engine reads too.
 #pragma once
 
 #include <cstdint>
 
 namespace bellhop {
 
-// As bits of an amplitude's index: wire 0 of n is bit n - 1.
+// A Pauli word as bits of an amplitude's index: wire 0 of n is bit n - 1.
 struct PauliBits {
   std::uint64_t flips = 0;  // wires with X or Y
   std::uint64_t signs = 0;  // wires with Y or Z

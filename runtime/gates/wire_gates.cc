@@ -1,4 +1,4 @@
-// gates/wire_gates.cc: gates of one wire, and their matrices.
+// gates/wire_gates.cc: gates on one wire, and their matrices.
 #include "gates/wire_gates.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// gates/wire_gates.h: gates of one wire, and their matrices.
+// gates/wire_gates.h: gates on one wire, and their matrices.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace bellhop {
 
-// Row by row.
+// A 2x2 matrix, row-major.
 using Matrix2 = std::array<std::complex<double>, 4>;
 
 inline constexpr std::complex<double> kI{0, 1};
@@ -26,10 +26,10 @@ inline constexpr Matrix2 kHadamard = {kRootOfHalf, kRootOfHalf, kRootOfHalf,
 Matrix2 operator*(const Matrix2& left, const Matrix2& right);
 Matrix2 adjoint_of(const Matrix2& matrix);
 
-// About an axis that is not fixed.
+// Returns the matrix of a rotation by phi; the axis is not kFixed.
 Matrix2 rotation(Axis axis, double phi);
 
-// A gate by its name: phi is `scale` times its parameter, or it has a matrix.
+// A gate by name: a rotation by `scale` times its parameter, or a fixed matrix.
 struct WireGate {
   std::string_view name;
   Axis axis;
@@ -37,7 +37,7 @@ struct WireGate {
   Matrix2 matrix = kIdentity;
 };
 
-// Null for any other gate.
+// Returns the gate on one wire with a name, or null.
 const WireGate* find_wire_gate(std::string_view name);
 
 }  // namespace bellhop

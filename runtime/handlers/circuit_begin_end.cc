@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "callbacks/lookup.h"
 #include "circuit/session.h"
 #include "handlers/circuit_ffi.h"
 #include "handlers/circuit_ops.h"
@@ -12,7 +13,8 @@
 namespace bellhop {
 namespace {
 
-// What a compiled begin needs to know. Shared by all executions, never changed.
+// The state of a compiled bellhop_circuit_begin. Shared by all executions, never
+// changed.
 struct BeginState {
   static inline ffi::TypeId id = {};
   Beginning beginning;
@@ -20,48 +22,54 @@ struct BeginState {
 
   BeginState(Beginning begun, bool takes_seed)
       : beginning(std::move(begun)), seeded(takes_seed) {}
-  // The executable is freed: its program left open what is open now.
-  ~BeginState() { end_sessions_of(beginning); }
+  // XLA frees the executable, so its programs have left the open circuits open.
+  ~BeginState() { end_sessions_begun_by(beginning); }
   BeginState(const BeginState&) = delete;
   BeginState& operator=(const BeginState&) = delete;
 };
 
-// What the contract's `tree` says: which outcomes there are, or what becomes of runs
-// whose outcomes are drawn.
+// The meaning of the contract's attribute `tree`: which outcomes are enumerated, or
+// what happens to executions whose postselections fail.
 struct Outcomes {
   Tree tree;
   Redraw redraw;
 };
 
-Outcomes outcomes_of(std::int64_t value) {
+// Decodes the attribute `tree`; throws CircuitError.
+Outcomes parse_tree(std::int64_t value) {
   constexpr Outcomes kAll[] = {
       {Tree::kNone, Redraw::kNever}, {Tree::kThatHappen, Redraw::kNever},
       {Tree::kAll, Redraw::kNever},  {Tree::kNone, Redraw::kRemembering},
       {Tree::kNone, Redraw::kAnew},  {Tree::kDrawn, Redraw::kNever}};
   if (value < 0 || value >= std::ssize(kAll)) {
-    throw CircuitError("A circuit's tree: expected 0 to 5, got " +
+    throw CircuitError("attribute tree of a circuit: expected 0 to 5, got " +
                        std::to_string(value) + ".");
   }
   return kAll[value];
 }
 
+// Creates the state of a compiled bellhop_circuit_begin from its attributes.
 ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
     Text<"library"> library, Text<"factory"> factory, Text<"kwargs"> kwargs,
     Integer<"qubits"> qubits, Integer<"shots"> shots, Integer<"record"> record,
     Integer<"tree"> tree, Integer<"seeded"> seeded, Integer<"rows"> rows,
-    Integer<"engine"> engine, Integer<"precision"> precision, Text<"name"> name,
-    Text<"site"> site) {
+    Integer<"engine"> engine, Integer<"precision"> precision,
+    Integer<"program"> /*program*/, Text<"name"> name, Text<"site"> site) {
   const std::string circuit = circuit_name(name, site);
   const auto build = [&] {
-    const Outcomes outcomes = outcomes_of(tree);
+    const Outcomes outcomes = parse_tree(tree);
     if (rows > 0 && outcomes.redraw != Redraw::kNever) {
-      throw CircuitError("The rows of a batch are not drawn again.");
+      throw CircuitError(
+          "repeating executions whose postselections fail is not supported for a batch "
+          "of circuits.");
     }
     if (rows > 0 && outcomes.tree == Tree::kDrawn) {
-      throw CircuitError("The rows of a batch do not share their runs among shots.");
+      throw CircuitError(
+          "executions that several shots share are not supported for a batch of "
+          "circuits.");
     }
     return std::make_unique<BeginState>(
-        beginning_of(
+        parse_beginning(
             {library, factory, kwargs, qubits, shots, record, rows, engine, precision},
             circuit, outcomes.tree, outcomes.redraw),
         seeded != 0);
@@ -69,40 +77,48 @@ ffi::ErrorOr<std::unique_ptr<BeginState>> prepare_begin(
   return instantiate<BeginState>(build, circuit);
 }
 
+// Reads the seed from the first anchor.
 Seed read_seed(const ffi::RemainingArgs& anchors) {
   Seed seed;
   const auto words = anchors.get<ffi::BufferR1<ffi::U32>>(0);
   if (!words || words->element_count() != seed.size()) {
-    throw CircuitError("A circuit with random outcomes begins with a seed of 4 words.");
+    throw CircuitError(
+        "seed of a circuit with random outcomes: expected ui32[4], got another type or "
+        "shape.");
   }
   std::copy_n(words->typed_data(), seed.size(), seed.begin());
   return seed;
 }
 
+// The handler of bellhop_circuit_begin.
 // Threading: any XLA thread.
-// Ownership: the session is the run's from here on: until end, until its execution
-// fails, or at the latest until the call or the executable of a program that never ends
-// it is over.
-ffi::Error begin(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
-                 HandleResult result) {
-  return guarded(state, run, state->beginning, [&] {
+// Ownership: the execution owns the session from here on: until bellhop_circuit_end,
+// until the execution fails, or at the latest until the call or the executable of a
+// program that never ends the circuit is gone.
+ffi::Error begin_handler(BeginState* state, ffi::RunId run, ffi::RemainingArgs anchors,
+                         HandleResult result) {
+  return run_guarded(state, run, state->beginning, [&] {
     std::optional<Seed> seed;
     if (state->seeded) seed = read_seed(anchors);
     write_handle(result, begin_session(state->beginning, seed, run.run_id));
   });
 }
 
+// The handler of bellhop_circuit_end.
 // Threading: any XLA thread.
-// Ownership: the device goes back to its pool, or is destroyed if it failed.
-ffi::Error end(ffi::RunId run, HandleBuffer handle) {
-  return guarded(run, handle, [&] { end_session(read_handle(handle), run.run_id); });
+// Ownership: closes the session; returns the device to its pool, or destroys it if it
+// failed.
+ffi::Error end_handler(ffi::RunId run, HandleBuffer handle) {
+  return run_guarded(run, handle,
+                     [&] { end_session(read_handle(handle), run.run_id); });
 }
 
-const Target kCircuitBegin("bellhop_circuit_begin",
-                           profiled<handler<begin>, CircuitStep::kBegin>,
-                           preparing<prepare_begin>);
+const Target kCircuitBegin(
+    "bellhop_circuit_begin",
+    profile_handler<handler<begin_handler, find_table_of_program>, CircuitStep::kBegin>,
+    register_and_instantiate<prepare_begin>);
 const Target kCircuitEnd("bellhop_circuit_end",
-                         profiled<handler<end>, CircuitStep::kEnd>);
+                         profile_handler<handler<end_handler>, CircuitStep::kEnd>);
 
 }  // namespace
 }  // namespace bellhop

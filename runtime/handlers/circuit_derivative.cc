@@ -12,7 +12,8 @@
 namespace bellhop {
 namespace {
 
-// What a compiled call knows. Shared by all executions, never changed.
+// The state of a compiled bellhop_circuit_derivative. Shared by all executions, never
+// changed.
 struct DerivativeState {
   static inline ffi::TypeId id = {};
   MeasurementList list;
@@ -26,14 +27,15 @@ struct DerivativeState {
   bool keep;
 };
 
-// Far more than any program asks for, and few enough to be counted through.
+// More than any program needs, and small enough for loops over orders.
 constexpr std::size_t kMostOrder = 32;
 
 template <typename T>
-std::vector<T> copy_of(std::span<const T> numbers) {
+std::vector<T> copy_to_vector(std::span<const T> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
+// Throws CircuitError if the attributes are inconsistent.
 void check(const DerivativeState& state) {
   const auto count = static_cast<std::int64_t>(state.list.size());
   const auto& [list, sizes, squares, ends, coefficients, amounts, order, adjoint,
@@ -45,8 +47,9 @@ void check(const DerivativeState& state) {
                 (!adjoint && sizes[static_cast<std::size_t>(squares[i])] == sizes[i]));
   }
   if (!is_right) {
-    throw CircuitError("The derivative of " + std::to_string(count) +
-                       " measurements is asked for with wrong sizes or squares.");
+    throw CircuitError(
+        "internal error: the attributes sizes and squares do not match the " +
+        std::to_string(count) + " measurements of a derivative.");
   }
   std::int64_t last = 0;
   for (const std::int64_t end : ends) {
@@ -55,57 +58,68 @@ void check(const DerivativeState& state) {
   }
   if (!is_right || ends.empty() || coefficients.size() != amounts.size() ||
       static_cast<std::size_t>(last) != amounts.size()) {
-    throw CircuitError("Shift rules have " + std::to_string(coefficients.size()) +
-                       " coefficients and " + std::to_string(amounts.size()) +
-                       " amounts, and end at term " + std::to_string(last) + ".");
+    throw CircuitError(
+        "shift rules: expected ascending ends up to the number of terms, got ends up "
+        "to " +
+        std::to_string(last) + ", " + std::to_string(coefficients.size()) +
+        " coefficients and " + std::to_string(amounts.size()) + " amounts.");
   }
 }
 
+// Creates the state of a compiled bellhop_circuit_derivative from its attributes.
 ffi::ErrorOr<std::unique_ptr<DerivativeState>> prepare_derivative(
     List<"code", std::int64_t> code, List<"sizes", std::int64_t> sizes,
     List<"squares", std::int64_t> squares, List<"ends", std::int64_t> ends,
     List<"coefficients", double> coefficients, List<"amounts", double> amounts,
     Integer<"order"> order, Integer<"adjoint"> adjoint, Integer<"keep"> keep) {
   return instantiate<DerivativeState>([&] {
-    auto state = std::make_unique<DerivativeState>(
-        DerivativeState{MeasurementList(*code), copy_of(*sizes), copy_of(*squares),
-                        copy_of(*ends), copy_of(*coefficients), copy_of(*amounts),
-                        checked_size(order, kMostOrder, "The order of a derivative"),
-                        adjoint != 0, keep != 0});
+    auto state = std::make_unique<DerivativeState>(DerivativeState{
+        MeasurementList(*code), copy_to_vector(*sizes), copy_to_vector(*squares),
+        copy_to_vector(*ends), copy_to_vector(*coefficients), copy_to_vector(*amounts),
+        checked_size(order, kMostOrder, "order of a derivative"), adjoint != 0,
+        keep != 0});
     check(*state);
     return state;
   });
 }
 
-using Numbers = ffi::Buffer<ffi::F64>;  // of all rows of a batch, or of each
+using Numbers = ffi::Buffer<ffi::F64>;  // shape [n], or [rows, n] in a batch
 
-Differentiation read_order(const DerivativeState& state, const Session& session,
-                           std::size_t params, const ffi::BufferR1<ffi::S32>& rules,
-                           const ffi::BufferR2<ffi::F64>& basis, std::int32_t steps,
-                           const ffi::BufferR2<ffi::F64>& directions) {
+// Combines attributes and operands into a Differentiation; throws CircuitError if they
+// are inconsistent.
+Differentiation read_differentiation(const DerivativeState& state,
+                                     const Session& session, std::size_t params,
+                                     const ffi::BufferR1<ffi::S32>& rules,
+                                     const ffi::BufferR2<ffi::F64>& basis,
+                                     std::int32_t steps,
+                                     const ffi::BufferR2<ffi::F64>& directions) {
   const auto known = static_cast<std::int32_t>(session.steps.size());
   if (steps > known) {
-    throw CircuitError("A derivative is asked for after step " + std::to_string(steps) +
-                       " of " + std::to_string(known) + ".");
+    throw CircuitError("derivative: expected at most " + std::to_string(known) +
+                       " steps, the recorded ones, got " + std::to_string(steps) + ".");
   }
   const std::span<const std::int32_t> of_parameters = span_of(rules);
   for (const std::int32_t rule : of_parameters) {
     if (rule >= 0 && static_cast<std::size_t>(rule) < state.ends.size()) continue;
-    throw CircuitError("There are " + std::to_string(state.ends.size()) +
-                       " shift rules, and no rule " + std::to_string(rule) + ".");
+    throw CircuitError(
+        "shift rules of parameters: expected indices 0 to " +
+        std::to_string(static_cast<std::int64_t>(state.ends.size()) - 1) + ", got " +
+        std::to_string(rule) + ".");
   }
   const auto rows = static_cast<std::size_t>(basis.dimensions()[0]);
   const auto columns = static_cast<std::size_t>(basis.dimensions()[1]);
   const std::size_t expected = rows > 0 ? rows : params;
   if (of_parameters.size() != expected || columns != params ||
       (rows > 0 && state.adjoint)) {
-    throw CircuitError(std::to_string(expected) + " parameters are given " +
-                       std::to_string(of_parameters.size()) + " shift rules, and a " +
-                       "basis of " + std::to_string(rows) + " rows of " +
-                       std::to_string(columns) + " numbers.");
+    throw CircuitError("derivative: expected " + std::to_string(expected) +
+                       " shift rules and a basis with " + std::to_string(params) +
+                       " columns" + (state.adjoint ? " and no rows" : "") + ", got " +
+                       std::to_string(of_parameters.size()) +
+                       " shift rules and a basis of " + std::to_string(rows) +
+                       " rows and " + std::to_string(columns) + " columns.");
   }
   const auto shape = directions.dimensions();
-  checked_size(shape[1], kMostOrder, "The order of a derivative along directions");
+  checked_size(shape[1], kMostOrder, "order of a derivative along directions");
   return {state.order,
           {span_of(directions), static_cast<std::size_t>(shape[0]),
            static_cast<std::size_t>(shape[1])},
@@ -115,33 +129,37 @@ Differentiation read_order(const DerivativeState& state, const Session& session,
           static_cast<std::size_t>(steps < 0 ? known : steps)};
 }
 
-// Threading: any XLA thread; operations on one session wait for each other, and the
-// runs are shared with XLA's threads.
-// Ownership: the session is borrowed, and ends here if a run fails.
-ffi::Error derivative(DerivativeState* state, ffi::RunId run, ffi::ThreadPool pool,
-                      HandleBuffer handle, Numbers data, Numbers params,
-                      ffi::BufferR1<ffi::S32> rules, ffi::BufferR2<ffi::F64> basis,
-                      ffi::BufferR0<ffi::S32> steps, ffi::BufferR2<ffi::F64> directions,
-                      HandleResult result, ffi::ResultBufferR0<ffi::S32> saved,
-                      ffi::Result<ffi::Buffer<ffi::F64>> values) {
+// The handler of bellhop_circuit_derivative.
+// Threading: any XLA thread; operations on one session wait for each other; distributes
+// executions over XLA's threads.
+// Ownership: borrows the session; closes it if an execution fails.
+ffi::Error derivative_handler(DerivativeState* state, ffi::RunId run,
+                              ffi::ThreadPool pool, HandleBuffer handle, Numbers data,
+                              Numbers params, ffi::BufferR1<ffi::S32> rules,
+                              ffi::BufferR2<ffi::F64> basis,
+                              ffi::BufferR0<ffi::S32> steps,
+                              ffi::BufferR2<ffi::F64> directions, HandleResult result,
+                              ffi::ResultBufferR0<ffi::S32> saved,
+                              ffi::Result<ffi::Buffer<ffi::F64>> values) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const auto numbers = read_per_row(params, lease->rows);
-    const Differentiation by = read_order(*state, lease.session, numbers.size(), rules,
-                                          basis, *steps.typed_data(), directions);
+    const Differentiation by =
+        read_differentiation(*state, lease.session, numbers.size(), rules, basis,
+                             *steps.typed_data(), directions);
     if (state->keep || by.directions.order > 0) require_one_circuit(lease.session);
     const Measured measured{state->list, read_per_row(data, lease->rows), state->sizes,
                             state->squares};
-    const Helpers helpers = helpers_of(pool);
+    const Helpers helpers = make_helpers(pool);
     differentiate(lease.session, numbers, by, measured, span_of(*values), helpers);
     *saved->typed_data() =
-        state->keep ? keep_derivative(lease.session, numbers, by, measured, helpers)
+        state->keep ? save_derivative(lease.session, numbers, by, measured, helpers)
                     : -1;
   });
 }
 
 const Target kCircuitDerivative("bellhop_circuit_derivative",
-                                profiled<handler<derivative>>,
-                                preparing<prepare_derivative>);
+                                profile_handler<handler<derivative_handler>>,
+                                register_and_instantiate<prepare_derivative>);
 
 }  // namespace
 }  // namespace bellhop

@@ -1,7 +1,9 @@
-// handlers/circuit_ffi.h: what the circuit handlers share at XLA's border.
+// handlers/circuit_ffi.h: decode operands, report errors and lock sessions for the
+// circuit handlers.
 //
-// All of them may run on any thread, several at once, without the GIL. A handle is
-// theirs for the length of one call; buffers are XLA's and are not kept.
+// Threading: all handlers may run on any thread, several at once, without the GIL.
+// Ownership: a handler borrows its session for one call; buffers are XLA's and are not
+// kept.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@
 #include "ffi/handler.h"
 #include "ffi/registry.h"
 #include "ffi/run_cleanup.h"
+#include "ffi/state_handler.h"
 #include "ffi/tsan_annotations.h"
 #include "interpreter/failures.h"
 #include "interpreter/signals.h"
@@ -32,21 +35,23 @@ namespace bellhop {
 using HandleBuffer = ffi::BufferR1<ffi::U32>;
 using HandleResult = ffi::ResultBufferR1<ffi::U32>;
 
-// The elements of a buffer, all of them in one row.
+// Returns the elements of a buffer as a one-dimensional span.
 template <typename Buffer>
 auto span_of(const Buffer& buffer) {
   return std::span(buffer.typed_data(), buffer.element_count());
 }
 
+// Returns the two words of a handle; throws CircuitError for other sizes.
 template <typename Buffer>
 std::uint32_t* handle_words(const Buffer& buffer) {
   if (buffer.element_count() != 2) {
-    throw CircuitError("A circuit's handle has 2 words, got " +
+    throw CircuitError("handle of a circuit: expected 2 words, got " +
                        std::to_string(buffer.element_count()) + ".");
   }
   return buffer.typed_data();
 }
 
+// Read and write the circuit's handle.
 inline Handle read_handle(const HandleBuffer& buffer) {
   const std::uint32_t* words = handle_words(buffer);
   return Handle{words[0], words[1]};
@@ -58,8 +63,8 @@ inline void write_handle(HandleResult& result, Handle handle) {
   words[1] = handle.generation;
 }
 
-// The threads of XLA that may help a handler, for the length of its call.
-inline Helpers helpers_of(ffi::ThreadPool& pool) {
+// Returns the pool threads that may run tasks for a handler, during its call.
+inline Helpers make_helpers(ffi::ThreadPool& pool) {
   const std::int64_t threads = pool.num_threads();
   return {threads < 1 ? 1 : static_cast<std::size_t>(threads),
           [&pool](Helpers::Task task, void* data) {
@@ -67,21 +72,22 @@ inline Helpers helpers_of(ffi::ThreadPool& pool) {
           }};
 }
 
-// The error of a circuit as XLA carries it: its message waits under the number.
-inline ffi::Error failure(const std::string& circuit, const char* problem) {
+// Makes XLA's error for a circuit: stores the message for Python, and puts its id into
+// the text.
+inline ffi::Error make_circuit_error(const std::string& circuit, const char* problem) {
   std::string message = circuit.empty() ? problem : circuit + ": " + problem;
   std::string text = message + " [bellhop circuit failure ";
   text += std::to_string(keep_failure(std::move(message))) + "]";
   return ffi::Error::InvalidArgument(std::move(text));
 }
 
-// What an exception says, from within its handler.
-inline std::string message_of_exception() {
+// Returns the message of the exception that is being handled.
+inline std::string get_exception_message() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    // Of a plugin, or of a table of the circuit.
-    return no_memory();
+    // Thrown by a plugin, or by a container of the circuit.
+    return make_no_memory_message();
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
@@ -89,21 +95,22 @@ inline std::string message_of_exception() {
   }
 }
 
-inline std::string name_of(const HandleBuffer& buffer, ffi::RunId run) {
+// Return the circuit's name for errors, or an empty string if the handle is invalid.
+inline std::string get_circuit_name(const HandleBuffer& buffer, ffi::RunId run) {
   if (buffer.element_count() != 2) return {};
-  return name_of(read_handle(buffer), run.run_id);
+  return get_circuit_name(read_handle(buffer), run.run_id);
 }
-inline std::string name_of(const Beginning& beginning, ffi::RunId /*run*/) {
+inline std::string get_circuit_name(const Beginning& beginning, ffi::RunId /*run*/) {
   return beginning.circuit;
 }
 
-// Runs a handler's body for a circuit, which a handle or its beginning names. If it
-// throws, its whole execution has failed, so the other circuits of that execution end
-// too; nobody else would end them.
+// Runs the body of a circuit handler. `circuit` is the handle or the Beginning of its
+// circuit, and names it in errors. If the body throws, the whole execution has failed,
+// so its other circuits are closed too; nothing else would close them.
 template <typename Circuit, typename Body>
-ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
-  RunsHere::one();
-  const InOrder in_run(buffers_of(run.run_id));
+ffi::Error run_guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept {
+  HandlerDetector::record_handler();
+  const OrderedScope in_run(run_order_key(run.run_id));
   try {
     check_signals();
     std::forward<Body>(body)();
@@ -112,45 +119,45 @@ ffi::Error guarded(ffi::RunId run, const Circuit& circuit, Body&& body) noexcept
     release_run(run.run_id);
     return ffi::Error::Internal(interruption.what());
   } catch (...) {
-    const std::string problem = message_of_exception();
-    const std::string name = name_of(circuit, run);
+    const std::string problem = get_exception_message();
+    const std::string name = get_circuit_name(circuit, run);
     release_run(run.run_id);
-    return failure(name, problem.c_str());
+    return make_circuit_error(name, problem.c_str());
   }
 }
 
-// The same for a handler that uses what it keeps for a compiled call, if it does.
+// Runs the body of a handler that uses the state of a compiled call (or null).
 template <typename Circuit, typename Body>
-ffi::Error guarded(const void* state, ffi::RunId run, const Circuit& circuit,
-                   Body&& body) noexcept {
+ffi::Error run_guarded(const void* state, ffi::RunId run, const Circuit& circuit,
+                       Body&& body) noexcept {
   if (state != nullptr) happens_after(state);
-  ffi::Error error = guarded(run, circuit, std::forward<Body>(body));
-  if (state != nullptr) happens_before(uses_of(state));
+  ffi::Error error = run_guarded(run, circuit, std::forward<Body>(body));
+  if (state != nullptr) happens_before(use_order_key(state));
   return error;
 }
 
-// An operation on the circuit that a handle names.
+// The operands of an operation on a circuit.
 struct Operation {
   ffi::RunId run;
   const HandleBuffer& handle;
-  HandleResult* after = nullptr;  // where the same handle goes, as the state after it
-  const void* state = nullptr;    // as of guarded
+  HandleResult* after = nullptr;  // result for the handle after the operation, or null
+  const void* state = nullptr;    // the state of the compiled call, or null
 };
 
-// Runs the body of an operation with the circuit's session, which is its own meanwhile.
+// Runs the body of an operation with exclusive access to the circuit's session.
 template <typename Body>
 ffi::Error with_session(const Operation& operation, Body&& body) noexcept {
-  return guarded(operation.state, operation.run, operation.handle, [&] {
+  return run_guarded(operation.state, operation.run, operation.handle, [&] {
     const Handle name = read_handle(operation.handle);
     Lease lease = open_session(name, operation.run.run_id);
     const Beginning& beginning = *lease.session.beginning;
-    const CircuitUnderWay here(beginning.circuit, beginning.pool.name());
+    const ActiveCircuit active(beginning.circuit, beginning.pool.name());
     std::forward<Body>(body)(lease);
     if (operation.after != nullptr) write_handle(*operation.after, name);
   });
 }
 
-// The same for an operation that there is not for a batch.
+// Like with_session; the operation is an error if the circuit is a batch.
 template <typename Body>
 ffi::Error with_one_circuit(const Operation& operation, Body&& body) noexcept {
   return with_session(operation, [&](Lease& lease) {
@@ -159,37 +166,8 @@ ffi::Error with_one_circuit(const Operation& operation, Body&& body) noexcept {
   });
 }
 
-template <typename State, typename... Params>
-State state_of(ffi::ErrorOr<std::unique_ptr<State>> (*)(Params...));
-
-// The handler that makes a state when a call is compiled, of which it makes the type
-// known to XLA by its first call. That call is XLA's question for the handler's
-// properties, in the middle of registering it. (jax.ffi.register_ffi_type would be too
-// late: until the CPU client has started JAX puts registrations off, and then does
-// those of types last.)
-template <auto kPrepare>
-XLA_FFI_Error* preparing(XLA_FFI_CallFrame* frame) {
-  using State = decltype(state_of(kPrepare));
-  static std::mutex mutex;
-  {
-    std::lock_guard lock(mutex);
-    if (State::id == XLA_FFI_UNKNOWN_TYPE_ID) {
-      XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<State>();
-      info.deleter = [](void* state) {
-        happens_after(state);  // it may never have been used
-        happens_after(uses_of(state));
-        delete static_cast<State*>(state);
-      };
-      XLA_FFI_Error* error =
-          ffi::Ffi::RegisterTypeId(frame->api, typeid(State).name(), &State::id, info);
-      if (error != nullptr) return error;
-    }
-  }
-  return handler<kPrepare>(frame);
-}
-
-// Builds the state that a handler keeps for a compiled call, of a circuit if its name
-// is known.
+// Creates the state of a compiled call with `build`. An exception becomes XLA's error,
+// which names the circuit if `circuit` is not empty.
 template <typename State, typename Build>
 ffi::ErrorOr<std::unique_ptr<State>> instantiate(
     Build&& build, const std::string& circuit = {}) noexcept {
@@ -198,7 +176,8 @@ ffi::ErrorOr<std::unique_ptr<State>> instantiate(
     happens_before(state.get());
     return state;
   } catch (...) {
-    return ffi::Unexpected(failure(circuit, message_of_exception().c_str()));
+    return ffi::Unexpected(
+        make_circuit_error(circuit, get_exception_message().c_str()));
   }
 }
 

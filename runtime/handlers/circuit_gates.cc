@@ -10,12 +10,14 @@
 namespace bellhop {
 namespace {
 
-// The parsed table of a compiled run. Shared by all executions, never changed.
+// The state of a compiled bellhop_circuit_gates: its parsed gates. Shared by all
+// executions, never changed.
 struct GatesState {
   static inline ffi::TypeId id = {};
   GateTable table;
 };
 
+// Creates the state of a compiled bellhop_circuit_gates from its attributes.
 ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
     Text<"names"> names, List<"code", std::int64_t> code,
     List<"constants", double> constants) {
@@ -24,25 +26,27 @@ ffi::ErrorOr<std::unique_ptr<GatesState>> prepare_gates(
   });
 }
 
+// The handler of bellhop_circuit_gates.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if a gate fails; one that waits
-// keeps copies.
-ffi::Error gates(GatesState* state, ffi::RunId run, HandleBuffer handle,
-                 ffi::Buffer<ffi::F64> params, ffi::BufferR0<ffi::S32> offset,
-                 ffi::Buffer<ffi::S32> dynamic_wires,
-                 std::optional<ffi::BufferR0<ffi::S32>> iterations,
-                 HandleResult result) {
+// Ownership: borrows the session; closes it if a gate fails. A session that stores
+// gates copies the operands.
+ffi::Error gates_handler(GatesState* state, ffi::RunId run, HandleBuffer handle,
+                         ffi::AnyBuffer params, ffi::BufferR0<ffi::S32> offset,
+                         ffi::Buffer<ffi::S32> dynamic_wires,
+                         std::optional<ffi::BufferR0<ffi::S32>> iterations,
+                         HandleResult result) {
   return with_session({run, handle, &result, state}, [&](Lease& lease) {
     const std::int32_t first = *offset.typed_data();
     const std::int32_t count = iterations ? *iterations->typed_data() : 1;
     const std::size_t rows = lease->rows;
-    apply_gates(lease.session, state->table, read_per_row(params, rows), first,
+    apply_gates(lease.session, state->table, read_numbers(params, rows), first,
                 read_per_row(dynamic_wires, rows), count);
   });
 }
 
-const Target kCircuitGates("bellhop_circuit_gates", profiled<handler<gates>>,
-                           preparing<prepare_gates>);
+const Target kCircuitGates("bellhop_circuit_gates",
+                           profile_handler<handler<gates_handler>>,
+                           register_and_instantiate<prepare_gates>);
 
 }  // namespace
 }  // namespace bellhop

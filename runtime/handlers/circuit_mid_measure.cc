@@ -14,20 +14,22 @@
 namespace bellhop {
 namespace {
 
-// Threading: any XLA thread; operations on one session wait for each other, and the
-// rows of a batch are shared with XLA's threads.
-// Ownership: the session is borrowed, and ends here if the measurement fails.
-ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
-                       Text<"site"> site, ffi::RunId run, ffi::ThreadPool pool,
-                       HandleBuffer handle, ffi::BufferR0<ffi::S32> wire,
-                       HandleResult result, ffi::ResultBufferR0<ffi::PRED> outcome) {
+// The handler of bellhop_circuit_mid_measure.
+// Threading: any XLA thread; operations on one session wait for each other; distributes
+// the rows of a batch over XLA's threads.
+// Ownership: borrows the session; closes it if the measurement fails.
+ffi::Error mid_measure_handler(Integer<"postselect"> postselect, Integer<"reset"> reset,
+                               Text<"site"> site, ffi::RunId run, ffi::ThreadPool pool,
+                               HandleBuffer handle, ffi::BufferR0<ffi::S32> wire,
+                               HandleResult result,
+                               ffi::ResultBufferR0<ffi::PRED> outcome) {
   return with_session({run, handle, &result}, [&](Lease& lease) {
     Session& session = lease.session;
     const MidMeasurement measurement{postselect, reset != 0, std::string(site)};
     const std::int32_t measured = *wire.typed_data();
     if (session.rows > 0) {
-      *outcome->typed_data() = engine::measure_wire_of_rows(session, measurement,
-                                                            measured, helpers_of(pool));
+      *outcome->typed_data() = engine::measure_wire_of_rows(
+          session, measurement, measured, make_helpers(pool));
       return;
     }
     const bool in_engine = engine::may_measure(session, measured);
@@ -39,7 +41,7 @@ ffi::Error mid_measure(Integer<"postselect"> postselect, Integer<"reset"> reset,
 }
 
 const Target kCircuitMidMeasure("bellhop_circuit_mid_measure",
-                                profiled<handler<mid_measure>>);
+                                profile_handler<handler<mid_measure_handler>>);
 
 }  // namespace
 }  // namespace bellhop

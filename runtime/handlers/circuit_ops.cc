@@ -1,4 +1,4 @@
-// handlers/circuit_ops.cc: what circuits do, in one custom call or in several.
+// handlers/circuit_ops.cc: operations of circuits that several custom calls share.
 #include "handlers/circuit_ops.h"
 
 #include <algorithm>
@@ -20,30 +20,33 @@
 namespace bellhop {
 namespace {
 
-constexpr const char* kJacobian = "A Jacobian of measured values";
+constexpr const char* kJacobian = "Jacobian of measured values";
 
-// No simulator has more; with fewer, all that is computed from these has a place in 64
-// bits.
+// Limits that no simulator reaches. Below them, all sizes that are computed from these
+// numbers fit into 64 bits.
 constexpr std::size_t kMostQubits = 1 << 16;
 constexpr std::size_t kMostShots = std::size_t{1} << 40;
 constexpr std::size_t kMostRows = std::size_t{1} << 31;
 
-ffi::AnyBuffer value_of(const ffi::RemainingRets& values, std::size_t i) {
+// Returns the buffer of result i; throws CircuitError if it is missing.
+ffi::AnyBuffer get_result(const ffi::RemainingRets& values, std::size_t i) {
   auto found = values.get<ffi::AnyBuffer>(i);
   if (!found) {
-    throw CircuitError("A measurement: expected result " + std::to_string(i) +
-                       ", got " + std::to_string(values.size()) + " results.");
+    throw CircuitError("measurement: expected a result with index " +
+                       std::to_string(i) + ", got " + std::to_string(values.size()) +
+                       " results.");
   }
   return **found;
 }
 
-Output output_of(const ffi::RemainingRets& values, std::size_t i) {
-  const ffi::AnyBuffer value = value_of(values, i);
+// Returns result i as the output of a measurement; throws CircuitError for other types.
+Output get_output(const ffi::RemainingRets& values, std::size_t i) {
+  const ffi::AnyBuffer value = get_result(values, i);
   const ffi::DataType type = value.element_type();
   if (type != ffi::F64 && type != ffi::C128 && type != ffi::U8) {
     throw CircuitError(
-        "Result " + std::to_string(i) +
-        " of a measurement: expected type f64, c128 or u8, got another.");
+        "result " + std::to_string(i) +
+        " of a measurement: expected type f64, c128 or u8, got another type.");
   }
   return {value.untyped_data(), value.element_count(),
           type == ffi::F64    ? Output::Type::kReal
@@ -51,27 +54,29 @@ Output output_of(const ffi::RemainingRets& values, std::size_t i) {
                               : Output::Type::kBit};
 }
 
-Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
-                       Derivative derivative, const Vector& vector) {
+// Returns the last result as a Jacobian or VJP; throws CircuitError for other shapes.
+Jacobians get_jacobians(const ffi::RemainingRets& values, std::size_t rows,
+                        Derivative derivative, const Vector& vector) {
   if (values.size() == 0) {
-    throw CircuitError("A Jacobian of measured values: expected a result, got none.");
+    throw CircuitError(std::string(kJacobian) + ": expected a result, got none.");
   }
   const std::size_t last = values.size() - 1;
-  const Output output = output_of(values, last);
-  const auto shape = value_of(values, last).dimensions();
+  const Output output = get_output(values, last);
+  const auto shape = get_result(values, last).dimensions();
   const bool is_vjp = derivative == Derivative::kVjp;
   const std::size_t rank = (is_vjp ? 1 : 2) + (rows > 0 ? 1 : 0);
   if (output.type != Output::Type::kReal || shape.size() != rank) {
-    throw CircuitError(
-        "A Jacobian of measured values has two dimensions of type f64, and a VJP one, "
-        "behind that of the rows of a batch.");
+    throw CircuitError(std::string(kJacobian) +
+                       ": expected a result of type f64 with " + std::to_string(rank) +
+                       " dimensions, got another type or " +
+                       std::to_string(shape.size()) + " dimensions.");
   }
   const auto size = [&](std::size_t behind) {
     return static_cast<std::size_t>(shape[shape.size() - behind]);
   };
   Jacobians jacobians{std::span(static_cast<double*>(output.data), output.size),
                       is_vjp ? 1 : size(2), size(1)};
-  // Dimensions of size zero make a buffer small whatever the others are.
+  // A dimension of size zero makes a buffer empty for any other dimensions.
   expect_count(checked_product(checked_product(std::max<std::size_t>(rows, 1),
                                                jacobians.height, kJacobian),
                                jacobians.columns, kJacobian),
@@ -82,29 +87,30 @@ Jacobians jacobians_of(const ffi::RemainingRets& values, std::size_t rows,
   return jacobians;
 }
 
-engine::Precision precision_of(std::int64_t bits) {
+// Decodes the contract's attribute `precision`; throws CircuitError.
+engine::Precision parse_precision(std::int64_t bits) {
   if (bits == 64) return engine::Precision::kDouble;
   if (bits == 32) return engine::Precision::kSingle;
-  throw CircuitError("A circuit's precision: expected 32 or 64, got " +
+  throw CircuitError("attribute precision of a circuit: expected 32 or 64, got " +
                      std::to_string(bits) + ".");
 }
 
 }  // namespace
 
-Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit,
-                       Tree tree, Redraw redraw) {
+Beginning parse_beginning(const BeginningAttributes& of, const std::string& circuit,
+                          Tree tree, Redraw redraw) {
   Beginning begin{DevicePool::get(std::string(of.library), std::string(of.factory),
                                   std::string(of.kwargs)),
-                  checked_size(of.qubits, kMostQubits, "A circuit's qubits"),
-                  checked_size(of.shots, kMostShots, "A circuit's shots"),
+                  checked_size(of.qubits, kMostQubits, "qubits of a circuit"),
+                  checked_size(of.shots, kMostShots, "shots of a circuit"),
                   of.record != 0,
                   of.record >= 2,
                   of.record == 3,
                   tree,
                   redraw,
-                  checked_size(of.rows, kMostRows, "A circuit's rows"),
+                  checked_size(of.rows, kMostRows, "rows of a batch of circuits"),
                   of.engine != 0,
-                  precision_of(of.precision),
+                  parse_precision(of.precision),
                   of.rows > 0,
                   circuit};
   begin.waits |= engine::suits(begin);
@@ -113,18 +119,18 @@ Beginning beginning_of(const BeginningAttributes& of, const std::string& circuit
   return begin;
 }
 
-std::int32_t offset_of(std::int64_t value) {
+std::int32_t parse_offset(std::int64_t value) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (value < kLastParameters || value > kMost) {
-    throw CircuitError("The offset of a run of gates: expected -2 to " +
+    throw CircuitError("offset of the parameters of gates: expected -2 to " +
                        std::to_string(kMost) + ", got " + std::to_string(value) + ".");
   }
   return static_cast<std::int32_t>(value);
 }
 
-Derivative derivative_of(std::int64_t value) {
+Derivative parse_derivative(std::int64_t value) {
   if (value < 0 || value > static_cast<std::int64_t>(Derivative::kAlong)) {
-    throw CircuitError("A measurement's jacobian: expected 0 to 3, got " +
+    throw CircuitError("attribute jacobian of a measurement: expected 0 to 3, got " +
                        std::to_string(value) + ".");
   }
   return static_cast<Derivative>(value);
@@ -134,13 +140,39 @@ std::string circuit_name(std::string_view name, std::string_view site) {
   return "the QNode '" + std::string(name) + "' (" + std::string(site) + ")";
 }
 
-void apply_gates(Session& session, const GateTable& table,
-                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
+  const ffi::DataType type = buffer.element_type();
+  const std::size_t parts = type == ffi::C128 || type == ffi::C64 ? 2 : 1;
+  const auto shape = buffer.dimensions();
+  const bool has_rows = shape.size() == 2 && rows > 0;
+  if (shape.size() != 1 && !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
+    throw CircuitError("A batch of " + std::to_string(rows) +
+                       " circuits was given numbers for another number of rows.");
+  }
+  const std::size_t count = parts * buffer.element_count();
+  const std::size_t stride = has_rows ? parts * static_cast<std::size_t>(shape[1]) : 0;
+  if (type == ffi::F64 || type == ffi::C128) {
+    const auto* const numbers = static_cast<const double*>(buffer.untyped_data());
+    return {{{numbers, count}, stride}, {}};
+  }
+  if (type == ffi::F32 || type == ffi::C64) {
+    const auto* const numbers = static_cast<const float*>(buffer.untyped_data());
+    return {{}, {{numbers, count}, stride}};
+  }
+  throw CircuitError(
+      "The parameters of a run of gates: expected type f64, f32, c128 or c64, got "
+      "another.");
+}
+
+void apply_gates(Session& session, const GateTable& table, const GivenNumbers& params,
+                 std::int32_t offset,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations) {
   if (!session.waits) {
-    return table.apply(session, params.values, offset, dynamic_wires.values,
-                       iterations);
+    const std::vector<double> doubles = as_doubles(params.singles).values;
+    return table.apply(session,
+                       doubles.empty() ? params.doubles.values : std::span(doubles),
+                       offset, dynamic_wires.values, iterations);
   }
   table.keep(session, params, offset, dynamic_wires, iterations);
   if (!engine::may_wait(session)) apply_waiting(session);
@@ -154,20 +186,22 @@ void take_measurements(Session& session, std::uint32_t place,
   const bool has_vector = derivative >= Derivative::kVjp;
   if (vector.has_value() != has_vector) {
     throw CircuitError(
-        "A vector is given for a VJP and for a derivative along it, and for nothing "
-        "else.");
+        "measurement: expected a vector for a VJP or a derivative along a direction "
+        "and for nothing else, got jacobian = " +
+        std::to_string(static_cast<int>(derivative)) + (vector ? " with" : " without") +
+        " a vector.");
   }
   std::optional<Jacobians> jacobians;
   if (derivative != Derivative::kNone) {
-    jacobians = jacobians_of(values, session.rows, derivative, vector);
+    jacobians = get_jacobians(values, session.rows, derivative, vector);
   }
   std::vector<Output> outputs;
   outputs.reserve(values.size());
   for (std::size_t i = 0; i < values.size() - (jacobians ? 1 : 0); ++i) {
-    Output output = output_of(values, i);
+    Output output = get_output(values, i);
     if (session.rows > 0) {
       if (output.size % session.rows != 0) {
-        throw CircuitError("Result " + std::to_string(i) +
+        throw CircuitError("result " + std::to_string(i) +
                            " of a measurement: expected values for each of " +
                            std::to_string(session.rows) + " rows, got " +
                            std::to_string(output.size) + " values.");
@@ -183,10 +217,12 @@ void take_measurements(Session& session, std::uint32_t place,
     profile_engine(place);
   } else if (has_vector) {
     throw CircuitError(
-        "only the engine has VJPs of measured values, and derivatives along a "
-        "direction.");
+        "VJPs of measured values, and derivatives along a direction, are not supported "
+        "by the device, only by Bellhop's engine.");
   } else if (session.branches.is_drawn()) {
-    throw CircuitError("only the engine shares runs of a circuit among its shots.");
+    throw CircuitError(
+        "executions that several shots share are not supported by the device, only by "
+        "Bellhop's engine.");
   } else if (session.rows > 0) {
     run_batch(session, measuring, asked, helpers);
   } else {

@@ -1,4 +1,4 @@
-// handlers/circuit_ops.h: what circuits do, in one custom call or in several.
+// handlers/circuit_ops.h: operations of circuits that several custom calls share.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "circuit/batched_view.h"
+#include "circuit/gate_numbers.h"
 #include "circuit/session.h"
 #include "ffi/handler.h"
 #include "gates/gate_table.h"
@@ -17,7 +18,7 @@
 
 namespace bellhop {
 
-// What circuits begin with, as the contract's attributes of these names say.
+// The attributes of the contract that describe a circuit, in the contract's encoding.
 struct BeginningAttributes {
   std::string_view library;
   std::string_view factory;
@@ -30,35 +31,42 @@ struct BeginningAttributes {
   std::int64_t precision;
 };
 
-// The plugin is opened here, so that a program that cannot run does not compile; and
-// before XLA has allocated the results of one that does not fit. Throws CircuitError.
-Beginning beginning_of(const BeginningAttributes& attributes,
-                       const std::string& circuit, Tree tree = Tree::kNone,
-                       Redraw redraw = Redraw::kNever);
+// Decodes and checks the attributes of a circuit. Opens the plugin, so that a program
+// that cannot run fails to compile, and checks the memory before XLA allocates the
+// results. Throws CircuitError.
+Beginning parse_beginning(const BeginningAttributes& attributes,
+                          const std::string& circuit, Tree tree = Tree::kNone,
+                          Redraw redraw = Redraw::kNever);
 
-// A circuit as the errors of compilation call it.
+// Returns the name of a circuit in errors, with its QNode and source line.
 std::string circuit_name(std::string_view name, std::string_view site);
 
-// Applies a run of gates to a session that the caller holds, or keeps it there.
-void apply_gates(Session& session, const GateTable& table,
-                 const PerRow<std::span<const double>>& params, std::int32_t offset,
+// Reads the parameters of gates, as the contract has them: real, or complex as real and
+// imaginary parts in turn, in double or single precision.
+GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows);
+
+// Applies a sequence of gates to a session that the caller holds, or stores it there if
+// gates are applied later.
+void apply_gates(Session& session, const GateTable& table, const GivenNumbers& params,
+                 std::int32_t offset,
                  const PerRow<std::span<const std::int32_t>>& dynamic_wires,
                  std::int32_t iterations);
 
-// The contract's `offset` as an attribute; throws CircuitError where it is none.
-std::int32_t offset_of(std::int64_t value);
+// Decodes the contract's attribute `offset`; throws CircuitError.
+std::int32_t parse_offset(std::int64_t value);
 
-// What the contract's `jacobian` says.
+// The contract's attribute `jacobian`.
 enum class Derivative : std::uint8_t { kNone, kJacobian, kVjp, kAlong };
-Derivative derivative_of(std::int64_t value);
+Derivative parse_derivative(std::int64_t value);
 
-// Of a VJP, a number for each value of a row, and of a derivative along a direction one
-// for each parameter.
+// For a VJP, a cotangent for each value of a row; for a derivative along a direction, a
+// tangent for each parameter.
 using Vector = std::optional<ffi::Buffer<ffi::F64>>;
 
-// Writes measurements of a session that the caller holds to XLA's `values`, and the
-// Jacobian to the last of them if it is asked for; or a VJP, or the Jacobian and its
-// derivative along the vector, to the only one. Profiles know the circuit by `place`.
+// Measures a session that the caller holds, and writes the results to `values`. With a
+// Jacobian, that is the last of `values`. With a VJP, or with a Jacobian and its
+// derivative along a vector, that is the only one. `place` identifies the circuit in
+// profiles.
 void take_measurements(Session& session, std::uint32_t place,
                        const MeasurementList& list,
                        const PerRow<std::span<const double>>& data,

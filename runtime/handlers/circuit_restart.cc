@@ -7,25 +7,29 @@
 namespace bellhop {
 namespace {
 
+// The handler of bellhop_circuit_restart.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if its device cannot be cleared.
-ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                   ffi::ResultBufferR0<ffi::PRED> more,
-                   ffi::ResultBufferR0<ffi::PRED> counts) {
+// Ownership: borrows the session; closes it if its device cannot be reset.
+ffi::Error restart_handler(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                           ffi::ResultBufferR0<ffi::PRED> more,
+                           ffi::ResultBufferR0<ffi::PRED> counts) {
   return with_session({run, handle, &result}, [&](Lease& lease) {
     Session& session = lease.session;
-    // Rows are drawn for themselves, and go through a tree together.
+    // The rows of a batch draw their outcomes separately, but enumerate outcomes
+    // together.
     if (!session.branches.is_tree()) require_one_circuit(session);
-    const DrawnRuns::End end = session.branches.is_tree()
-                                   ? DrawnRuns::End{true, session.branches.advance()}
-                                   : session.runs.finish();
+    const SampledExecutions::End end =
+        session.branches.is_tree()
+            ? SampledExecutions::End{true, session.branches.advance()}
+            : session.runs.finish();
     *more->typed_data() = end.more;
     *counts->typed_data() = end.counts;
-    session.attempt([] { return std::string("A circuit's return to its zero state"); },
-                    [&] {
-                      if (session.waits) return;
-                      session.device->pool.clear(*session.device);
-                    });
+    session.attempt(
+        [] { return std::string("reset of the circuit to the zero state"); },
+        [&] {
+          if (session.waits) return;
+          session.device->pool.clear(*session.device);
+        });
     session.touched = false;
     session.steps.clear();
     session.dynamic_count = {};
@@ -37,7 +41,8 @@ ffi::Error restart(ffi::RunId run, HandleBuffer handle, HandleResult result,
   });
 }
 
-const Target kCircuitRestart("bellhop_circuit_restart", profiled<handler<restart>>);
+const Target kCircuitRestart("bellhop_circuit_restart",
+                             profile_handler<handler<restart_handler>>);
 
 }  // namespace
 }  // namespace bellhop

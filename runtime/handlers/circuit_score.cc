@@ -9,23 +9,25 @@
 namespace bellhop {
 namespace {
 
+// The handler of bellhop_circuit_score.
 // Threading: any XLA thread; operations on one session wait for each other.
-// Ownership: the session is borrowed, and ends here if the derivative fails.
-ffi::Error score(ffi::RunId run, HandleBuffer handle, HandleResult result,
-                 ffi::ResultBufferR0<ffi::S32> saved,
-                 ffi::ResultBufferR1<ffi::F64> by) {
+// Ownership: borrows the session; closes it if the derivative fails.
+ffi::Error score_handler(ffi::RunId run, HandleBuffer handle, HandleResult result,
+                         ffi::ResultBufferR0<ffi::S32> saved,
+                         ffi::ResultBufferR1<ffi::F64> by) {
   return with_one_circuit({run, handle, &result}, [&](Lease& lease) {
     const std::span found(by->typed_data(), by->element_count());
     if (!engine::may_score(lease.session, found.size())) {
       throw CircuitError(
-          "The derivative of what was drawn needs a circuit that the engine runs, and "
-          "this one has a gate that it does not differentiate.");
+          "the score function of drawn outcomes is supported only by Bellhop's engine, "
+          "and the engine does not differentiate a gate of this circuit.");
     }
     *saved->typed_data() = engine::score(lease.session, found);
   });
 }
 
-const Target kCircuitScore("bellhop_circuit_score", profiled<handler<score>>);
+const Target kCircuitScore("bellhop_circuit_score",
+                           profile_handler<handler<score_handler>>);
 
 }  // namespace
 }  // namespace bellhop

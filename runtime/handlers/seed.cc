@@ -8,31 +8,35 @@
 namespace bellhop {
 namespace {
 
-// Of programs in a plain jax.jit, which no operand tells their table.
-RandomStream& stream_of_process() {
+// Returns the stream for programs in a plain jax.jit, which receive no table as an
+// operand.
+RandomStream& get_process_stream() {
   static auto& stream = *new RandomStream(std::nullopt);
   return stream;
 }
 
+// The handler of bellhop_seed.
 // Threading: any XLA thread, without the GIL.
-// Ownership: the table is the running program's.
-ffi::Error seed(Integer<"circuit"> circuit, ffi::RunId run,
-                ffi::BufferR1<ffi::U32> address, ffi::ResultBufferR1<ffi::U32> result) {
-  const InOrder in_run(buffers_of(run.run_id));
+// Ownership: the running program owns the table.
+ffi::Error seed_handler(Integer<"circuit"> circuit, ffi::RunId run,
+                        ffi::BufferR1<ffi::U32> address,
+                        ffi::ResultBufferR1<ffi::U32> result) {
+  const OrderedScope in_run(run_order_key(run.run_id));
   if (address.element_count() != 2) {
-    return ffi::Error::InvalidArgument("The address of a table has 2 words.");
+    return ffi::Error::InvalidArgument(
+        "address of a callback table: expected 2 words.");
   }
-  CallbackTable* const table = ProgramCall::of(address.typed_data()).table;
-  RandomStream& stream = table == nullptr ? stream_of_process() : table->random();
+  CallbackTable* const table = ProgramCall::from_operand(address.typed_data()).table;
+  RandomStream& stream = table == nullptr ? get_process_stream() : table->random();
   const Seed words = stream.next(circuit, run.run_id);
   if (result->element_count() != words.size()) {
-    return ffi::Error::InvalidArgument("A circuit's seed has 4 words.");
+    return ffi::Error::InvalidArgument("seed of a circuit: expected 4 words.");
   }
   std::ranges::copy(words, result->typed_data());
   return ffi::Error::Success();
 }
 
-const Target kSeed("bellhop_seed", handler<seed>);
+const Target kSeed("bellhop_seed", handler<seed_handler>);
 
 }  // namespace
 }  // namespace bellhop

@@ -1,5 +1,5 @@
-// interpreter/daemon_threads.cc: threads that Python ends sleep where C++ would end the
-// process.
+// interpreter/daemon_threads.cc: the std::terminate handler for threads that Python
+// ends.
 #include "interpreter/daemon_threads.h"
 
 #include <Python.h>
@@ -17,7 +17,8 @@ namespace {
 std::terminate_handler former = nullptr;
 bool (*is_main)() = nullptr;
 
-bool interpreter_goes() {
+// Returns whether the interpreter is finalizing.
+bool is_finalizing() {
 #if PY_VERSION_HEX >= 0x030D0000
   return Py_IsFinalizing() != 0;
 #else
@@ -25,9 +26,10 @@ bool interpreter_goes() {
 #endif
 }
 
-// Where an unwound frame lets nothing through: pthread_exit's is no exception of C++.
+// Sleeps forever if pthread_exit unwinds this thread; otherwise calls the previous
+// handler. pthread_exit does not throw a C++ exception, so current_exception() is null.
 [[noreturn]] void terminate() {
-  if (interpreter_goes() && !is_main() && std::current_exception() == nullptr) {
+  if (is_finalizing() && !is_main() && std::current_exception() == nullptr) {
     while (true) pause();
   }
   if (former != nullptr) former();
@@ -36,14 +38,14 @@ bool interpreter_goes() {
 
 }  // namespace
 
-void let_ended_threads_sleep(bool (*is_main_thread)()) {
+void install_terminate_handler(bool (*is_main_thread)()) {
   is_main = is_main_thread;
   former = std::set_terminate(terminate);
 }
 
 #else
 
-void let_ended_threads_sleep(bool (*)()) {}
+void install_terminate_handler(bool (*)()) {}
 
 #endif
 

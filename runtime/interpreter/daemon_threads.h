@@ -1,22 +1,25 @@
-// interpreter/daemon_threads.h: threads that Python ends, when the process ends.
+// interpreter/daemon_threads.h: let threads that Python ends at exit sleep instead.
 //
-// Until 3.13 Python ends a daemon thread where it asks for the GIL and the interpreter
-// goes: by pthread_exit, which unwinds the thread's frames as an exception does. Those
-// of C++, ours and JAX's, end the process then. As from 3.14 on such threads sleep
-// here until the process is no more.
+// While the interpreter finalizes, Python before 3.14 ends a daemon thread that
+// requests the GIL, by pthread_exit, which unwinds the thread's frames as an exception
+// does. Unwinding C++ frames of Bellhop or JAX that way ends the process. So such a
+// thread sleeps here until the process has ended, as it does in Python 3.14.
 #pragma once
 
 #include <utility>
 
 namespace bellhop {
 
-// Once. The main thread is not among them.
-void let_ended_threads_sleep(bool (*is_main_thread)());
+// Installs a std::terminate handler in which a thread that Python has ended sleeps
+// forever. Called once. `is_main_thread` returns whether the calling thread is the main
+// thread, which never sleeps.
+void install_terminate_handler(bool (*is_main_thread)());
 
-// Calls a function that may take the GIL and does not throw. A thread that Python ends
-// in it sleeps there: nothing around it may be unwound without the GIL.
+// Calls a function that may take the GIL and does not throw C++ exceptions. If Python
+// ends this thread during the call, `noexcept` stops the unwinding and the terminate
+// handler puts the thread to sleep.
 template <typename Function>
-decltype(auto) sleeps_if_ended(Function&& function) noexcept {
+decltype(auto) call_or_sleep(Function&& function) noexcept {
   return std::forward<Function>(function)();
 }
 

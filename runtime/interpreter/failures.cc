@@ -1,4 +1,5 @@
-// interpreter/failures.cc: what went wrong in a run, on its way to the caller.
+// interpreter/failures.cc: store the exceptions of failed executions for the Python
+// caller.
 #include "interpreter/failures.h"
 
 #include <algorithm>
@@ -11,43 +12,48 @@
 namespace bellhop {
 namespace {
 
-// XLA reports one failure of a run, and nobody comes for others: of one call on its own
-// thread only the newest wait, and so they do of what fails elsewhere: on threads of
-// XLA's, and in a plain jax.jit.
+// XLA reports only one failure of an execution, so other failures are never taken. For
+// each call, and for all threads without a call (XLA's threads, plain jax.jit), only
+// the newest failures are kept.
 constexpr size_t kWaitingInCall = 64;
 constexpr size_t kWaitingElsewhere = 4096;
 
-thread_local constinit FailuresOfCall* this_call = nullptr;
+thread_local constinit CallFailures* current_call = nullptr;
 
+// Failures by id, each with the call on whose thread it was stored (null: no call).
 template <typename T>
-class Waiting {
+class FailureStore {
  public:
-  using Owner = const FailuresOfCall*;
+  using Owner = const CallFailures*;
 
-  // Returns what has waited too long.
+  // Adds a failure. Returns the oldest failure of the same owner if it now has too
+  // many.
   std::optional<T> add(int64_t number, T failure) {
     const std::lock_guard lock(mutex_);
-    entries_.push_back({number, this_call, std::move(failure)});
-    const size_t most = this_call == nullptr ? kWaitingElsewhere : kWaitingInCall;
+    entries_.push_back({number, current_call, std::move(failure)});
+    const size_t most = current_call == nullptr ? kWaitingElsewhere : kWaitingInCall;
     if (entries_.size() <= most) return std::nullopt;
-    const auto count = std::ranges::count(entries_, this_call, &Entry::owner);
+    const auto count = std::ranges::count(entries_, current_call, &Entry::owner);
     if (static_cast<size_t>(count) <= most) return std::nullopt;
-    return remove(std::ranges::find(entries_, this_call, &Entry::owner));
+    return remove(std::ranges::find(entries_, current_call, &Entry::owner));
   }
 
+  // Removes and returns a failure by id.
   std::optional<T> take(int64_t number) {
     const std::lock_guard lock(mutex_);
     const auto entry = std::ranges::find(entries_, number, &Entry::number);
     return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
   }
 
+  // Removes and returns the oldest failure of an owner.
   std::optional<T> take_any(Owner owner) {
     const std::lock_guard lock(mutex_);
     const auto entry = std::ranges::find(entries_, owner, &Entry::owner);
     return entry == entries_.end() ? std::nullopt : std::optional(remove(entry));
   }
 
-  // Returns what `share` makes of it, before anybody else can take it.
+  // Returns `share(failure)` for the failure with an id, called under the lock so that
+  // no other thread can remove the failure meanwhile.
   auto look(int64_t number, auto&& share) {
     const std::lock_guard lock(mutex_);
     const auto entry = std::ranges::find(entries_, number, &Entry::number);
@@ -72,11 +78,12 @@ class Waiting {
   std::deque<Entry> entries_;
 };
 
-// Leaked: a program may fail while the process ends.
-auto& exceptions = *new Waiting<PyObject*>;
-auto& messages = *new Waiting<std::string>;
+// Never destroyed, because a program may fail while the process exits.
+auto& exceptions = *new FailureStore<PyObject*>;
+auto& messages = *new FailureStore<std::string>;
 
-// Not counted: a user's text that names a number must not get what waits under it.
+// Draws a random id. Consecutive ids could be guessed: a user's message that contains
+// an id must not retrieve a stored failure.
 int64_t new_number() {
   static std::mutex mutex;
   static std::random_device source;
@@ -86,30 +93,30 @@ int64_t new_number() {
 
 }  // namespace
 
-FailuresOfCall::FailuresOfCall() : outer_(this_call) { this_call = this; }
+CallFailures::CallFailures() : outer_(current_call) { current_call = this; }
 
-FailuresOfCall::~FailuresOfCall() {
-  this_call = outer_;
+CallFailures::~CallFailures() {
+  current_call = outer_;
   if (!has_any_) return;
   while (messages.take_any(this)) {
   }
   while (const auto exception = exceptions.take_any(this)) Py_DECREF(*exception);
 }
 
-void FailuresOfCall::add_one() {
-  if (this_call != nullptr) this_call->has_any_ = true;
+void CallFailures::mark_failure() {
+  if (current_call != nullptr) current_call->has_any_ = true;
 }
 
 int64_t keep_failure(PyObject* exception) {
   const int64_t number = new_number();
-  FailuresOfCall::add_one();
+  CallFailures::mark_failure();
   if (const auto oldest = exceptions.add(number, exception)) Py_DECREF(*oldest);
   return number;
 }
 
 int64_t keep_failure(std::string message) {
   const int64_t number = new_number();
-  FailuresOfCall::add_one();
+  CallFailures::mark_failure();
   messages.add(number, std::move(message));
   return number;
 }
@@ -126,8 +133,8 @@ PyObject* take_exception() {
   return exception;
 }
 
-std::string failure_text(PyObject* exception, const std::string& where,
-                         const char* mark) {
+std::string make_failure_text(PyObject* exception, const std::string& where,
+                              const char* mark) {
   std::string text = Py_TYPE(exception)->tp_name;
   if (PyObject* message = PyObject_Str(exception)) {
     if (const char* utf8 = PyUnicode_AsUTF8(message)) text += std::string(": ") + utf8;

@@ -1,4 +1,5 @@
-// interpreter/failures.h: what went wrong in a run, on its way to the caller.
+// interpreter/failures.h: store the exceptions of failed executions for the Python
+// caller.
 #pragma once
 
 #include <Python.h>
@@ -8,45 +9,51 @@
 
 namespace bellhop {
 
-// XLA carries only text between a failed call and its caller, and more of it than the
-// caller is to see, so what failed waits here under a number that the text names. Ids
-// of runs will not do: two executables of the same text may share them.
+// XLA passes only text from a failed handler to the caller. So the exception object or
+// message is stored here under a random id, and the text that XLA passes contains the
+// id. XLA's run id would not identify a failure: two executables of the same text may
+// share it.
 
-// A call of a compiled function, for as long as it lasts: what fails meanwhile on its
-// thread is its own, waits for it, and goes with it. Needs the GIL.
-class FailuresOfCall {
+// The failures of one call of a compiled function. Failures that this thread stores
+// during the object's lifetime are removed by its destructor if they were not taken.
+// Needs the GIL.
+class CallFailures {
  public:
-  FailuresOfCall();
-  ~FailuresOfCall();
-  FailuresOfCall(const FailuresOfCall&) = delete;
-  FailuresOfCall& operator=(const FailuresOfCall&) = delete;
+  CallFailures();
+  ~CallFailures();
+  CallFailures(const CallFailures&) = delete;
+  CallFailures& operator=(const CallFailures&) = delete;
 
-  // Says that there is one, of this thread's call if it is in one.
-  static void add_one();
+  // Records that this thread's current call, if any, has stored a failure.
+  static void mark_failure();
 
  private:
-  FailuresOfCall* const outer_;
+  CallFailures* const outer_;
   bool has_any_ = false;
 };
 
-// Steals `exception`, of a callback; returns its number. Needs the GIL.
+// Stores an exception and returns its id. Steals the reference. Needs the GIL.
 int64_t keep_failure(PyObject* exception);
 
-// Keeps the message of a circuit's error, which Python makes an exception of.
+// Stores the message of a circuit's error, from which Python makes an exception;
+// returns its id.
 int64_t keep_failure(std::string message);
 
-// Takes the current Python error, as an exception object (new reference).
+// Clears the current Python error and returns it as an exception object (new
+// reference).
 PyObject* take_exception();
 
-// The text of a failed run that an exception is behind, which it steals: what was
-// raised, where, and a mark with its number.
-std::string failure_text(PyObject* exception, const std::string& where,
-                         const char* mark);
+// Stores an exception, and returns the text that XLA reports for it: exception type,
+// message, `where` it was raised, and `mark` with the id. Steals the reference.
+std::string make_failure_text(PyObject* exception, const std::string& where,
+                              const char* mark);
 
-// The exception or str of that number (new reference), or null. Needs the GIL.
+// Removes a stored failure and returns it (new reference): an exception, a str, or null
+// if the id is unknown. Needs the GIL.
 PyObject* take_failure(int64_t number);
 
-// The same of an exception, which goes on waiting: each device of a run raises it.
+// Returns a stored exception (new reference) without removing it, since each device of
+// a run raises it; null if the id is unknown. Needs the GIL.
 PyObject* look_at_failure(int64_t number);
 
 }  // namespace bellhop

@@ -1,14 +1,15 @@
-// interpreter/floating_point_environment.h: Python and plugins compute as everywhere.
+// interpreter/floating_point_environment.h: run Python and plugins in the default
+// floating-point environment.
 //
 // XLA's threads, and the caller's thread while XLA runs a program on it, replace
 // subnormal numbers by zero (FTZ and DAZ of MXCSR on x86, FZ of FPCR on AArch64), so
-// that kernels never take the slow path of the processor. np.exp(-740.) is 0 there, and
-// a thread inherits the mode of the thread that starts it. Python functions and plugins
-// must give the results that they give outside of programs. So whoever takes Python's
-// lock on any thread (interpreter/gil.h) or calls a plugin (devices/plugin.h) enters
+// that kernels never take the slow path of the processor. np.exp(-740.) is 0 in that
+// mode, and a thread inherits the mode of the thread that starts it. Python functions
+// and plugins must give the same results as outside of programs. So each scope that
+// takes Python's lock (interpreter/gil.h) or calls a plugin (devices/plugin.h) enters
 // the default environment and restores the thread's own mode afterwards. Functions that
-// JAX's callbacks call use call_in_default_environment of the module. The kernels of
-// the engine stay in XLA's mode: doc/architecture/engine.md says why.
+// JAX's callbacks call use the module's call_in_default_environment. The kernels of the
+// engine stay in XLA's mode: doc/architecture/engine.md explains why.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@
 
 namespace bellhop {
 
-// The control bits of floating-point arithmetic of this thread. The registers of x87
-// are left alone: XLA does not change them.
+// The control bits of this thread's floating-point arithmetic. Does not include the
+// registers of x87, which XLA does not change.
 class FloatingPointMode {
  public:
 #if defined(__x86_64__) || defined(_M_X64)
@@ -30,11 +31,11 @@ class FloatingPointMode {
   static Bits read() { return _mm_getcsr(); }
   static void write(const Bits& bits) { _mm_setcsr(bits); }
   static void write_default() { _mm_setcsr(kDefault); }
-  // Bits 0 to 5 are flags of exceptions that happened, which belong to no mode.
+  // Bits 0 to 5 are flags of past exceptions, which are not part of the mode.
   static bool is_default(const Bits& bits) { return (bits & ~Bits{0x3F}) == kDefault; }
 
  private:
-  // All exceptions masked, rounding to nearest, subnormal numbers kept.
+  // All exceptions masked, rounding to nearest, subnormal numbers preserved.
   static constexpr Bits kDefault = 0x1F80;
 #elif defined(__aarch64__)
   using Bits = std::uint64_t;
@@ -59,8 +60,9 @@ class FloatingPointMode {
 #endif
 };
 
-// Keeps this thread in the default floating-point environment for its lifetime. A
-// thread that is in it already only reads its mode, so scopes may be nested.
+// Keeps this thread in the default floating-point environment during its lifetime.
+// Scopes may be nested: a thread that is in that environment already only reads its
+// mode.
 class DefaultFloatingPointEnvironment {
  public:
   DefaultFloatingPointEnvironment() : own_(FloatingPointMode::read()) {
@@ -79,6 +81,21 @@ class DefaultFloatingPointEnvironment {
  private:
   const FloatingPointMode::Bits own_;
   bool is_changed_ = false;
+};
+
+// Keeps this thread in the mode of another thread for its lifetime.
+class FloatingPointModeScope {
+ public:
+  explicit FloatingPointModeScope(const FloatingPointMode::Bits& mode)
+      : own_(FloatingPointMode::read()) {
+    FloatingPointMode::write(mode);
+  }
+  ~FloatingPointModeScope() { FloatingPointMode::write(own_); }
+  FloatingPointModeScope(const FloatingPointModeScope&) = delete;
+  FloatingPointModeScope& operator=(const FloatingPointModeScope&) = delete;
+
+ private:
+  const FloatingPointMode::Bits own_;
 };
 
 }  // namespace bellhop

@@ -1,5 +1,4 @@
-// interpreter/garbage_collector.cc: Python's collections of garbage, told by its
-// callbacks.
+// interpreter/garbage_collector.cc: count and start garbage collections.
 #include "interpreter/garbage_collector.h"
 
 #include <nanobind/nanobind.h>
@@ -24,19 +23,19 @@ thread_local uint64_t begun_here = 0;
 
 }  // namespace
 
-void collection_begins() {
+void notify_collection_begin() {
   collections.fetch_add(1);
   ++begun_here;
 }
 
-uint64_t collection() { return collections.load(); }
+uint64_t collection_number() { return collections.load(); }
 
 void collect_garbage() {
   const uint64_t before = begun_here;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     try {
-      // It does nothing where one is under way.
+      // gc.collect() does nothing while another thread runs a collection.
       nb::module_::import_("gc").attr("collect")();
     } catch (const nb::python_error&) {
     }

@@ -1,19 +1,21 @@
-// interpreter/garbage_collector.h: Python's collections of garbage.
+// interpreter/garbage_collector.h: count and start garbage collections.
 #pragma once
 
 #include <cstdint>
 
 namespace bellhop {
 
-// Says that this thread begins a collection.
-void collection_begins();
+// Records that this thread starts a garbage collection.
+void notify_collection_begin();
 
-// The number of the collection under way.
-uint64_t collection();
+// Returns how many garbage collections have started. While a collection runs, this
+// identifies it.
+uint64_t collection_number();
 
-// Collects all garbage that there is now, with the GIL. A collection that another
-// thread has under way may have begun before, so it waits for that one first; but not
-// for ever, since one may wait for the caller. What is raised is dropped.
+// Runs a full garbage collection. Needs the GIL. A collection that another thread is
+// running may have started before the garbage arose, so this function waits for it and
+// then starts one, but gives up after 10 s, because the other thread may be waiting for
+// the caller. Drops exceptions that the collector raises.
 void collect_garbage();
 
 }  // namespace bellhop

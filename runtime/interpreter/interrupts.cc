@@ -1,5 +1,4 @@
-// interpreter/interrupts.cc: Ctrl-C, where the main thread cannot say that it
-// came.
+// interpreter/interrupts.cc: notice Ctrl-C while the main thread waits in XLA.
 #include "interpreter/interrupts.h"
 
 #include <Python.h>
@@ -19,108 +18,120 @@ namespace {
 
 using Handler = void (*)(int);
 
-std::atomic<bool> waits{false};
-std::atomic<Handler> pythons{nullptr};
+std::atomic<bool> is_pending{false};
+std::atomic<Handler> python_handler{nullptr};
 
-// From the handler, which may do hardly anything, to a thread, which may.
+// Wakes the watching thread from the signal handler, which may only call
+// async-signal-safe functions.
 struct Pipe {
   int out = -1;
   std::atomic<int> in{-1};
 };
-Pipe wire;
+Pipe wake_pipe;
 
-void* image_of(void* address) {
+// Returns the load address of the library that contains an address, or null.
+void* get_library_base(void* address) {
   Dl_info info;
   return dladdr(address, &info) == 0 ? nullptr : info.dli_fbase;
 }
 
-// Others' handlers are left alone: who stands in front of one that stands in front of
-// oneself calls for ever.
-bool is_pythons(const struct sigaction& action) {
+// Returns whether an action is a handler in Python's library. Handlers of other
+// libraries stay installed: if two libraries each chained to the other's handler, they
+// would call each other forever.
+bool is_python_handler(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler != SIG_DFL &&
          action.sa_handler != SIG_IGN &&
-         image_of(reinterpret_cast<void*>(action.sa_handler)) ==
-             image_of(reinterpret_cast<void*>(&PyErr_CheckSignals));
+         get_library_base(reinterpret_cast<void*>(action.sa_handler)) ==
+             get_library_base(reinterpret_cast<void*>(&PyErr_CheckSignals));
 }
 
+// The C handler of SIGINT: calls Python's handler, sets the flag and wakes the watching
+// thread.
 void observe(int number) {
   const int error = errno;
-  pythons.load()(number);
-  waits.store(true);
+  python_handler.load()(number);
+  is_pending.store(true);
   const char byte = 0;
-  [[maybe_unused]] const ssize_t written = write(wire.in.load(), &byte, 1);
+  [[maybe_unused]] const ssize_t written = write(wake_pipe.in.load(), &byte, 1);
   errno = error;
 }
 
-// Python calls it in the main thread, after the signal's own handler.
+// Clears the flag. Python calls it in the main thread, after it has run the signal's
+// own handler.
 int end_wait(void*) {
-  waits.store(false);
+  is_pending.store(false);
   return 0;
 }
 
+// Body of the watching thread: for each byte in the pipe, asks Python to call end_wait
+// in the main thread.
 void watch(int out) {
   char byte;
   while (true) {
     const ssize_t size = read(out, &byte, 1);
     if (size == 0 || (size < 0 && errno != EINTR)) return;
-    if (size == 1 && Py_AddPendingCall(end_wait, nullptr) != 0) waits.store(false);
+    if (size == 1 && Py_AddPendingCall(end_wait, nullptr) != 0) is_pending.store(false);
   }
 }
 
+// Creates the pipe and starts the watching thread; returns whether both succeeded.
 bool begin_watch() {
   int ends[2];
   if (pipe(ends) != 0) return false;
   for (const int end : ends) fcntl(end, F_SETFD, FD_CLOEXEC);
   fcntl(ends[1], F_SETFL, O_NONBLOCK);
   try {
-    // It outlives everything.
+    // The thread runs until the process exits.
     std::thread(watch, ends[0]).detach();
   } catch (const std::system_error&) {
     for (const int end : ends) close(end);
     return false;
   }
-  wire.out = ends[0];
-  wire.in.store(ends[1]);
+  wake_pipe.out = ends[0];
+  wake_pipe.in.store(ends[1]);
   return true;
 }
 
 }  // namespace
 
-bool interrupt_waits() { return waits.load(std::memory_order_relaxed); }
+bool has_pending_interrupt() { return is_pending.load(std::memory_order_relaxed); }
 
-bool is_unobserved() {
+bool has_python_handler() {
   struct sigaction action;
-  return sigaction(SIGINT, nullptr, &action) == 0 && is_pythons(action);
+  return sigaction(SIGINT, nullptr, &action) == 0 && is_python_handler(action);
 }
 
 void observe_interrupts() {
-  // One thread at a time makes the pipe. Who holds the mutex takes no other lock.
+  // Only one thread creates the pipe. A thread that holds this mutex takes no other
+  // lock.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   struct sigaction action;
-  if (sigaction(SIGINT, nullptr, &action) != 0 || !is_pythons(action)) return;
-  if (wire.in.load() < 0 && !begin_watch()) return;
-  pythons.store(action.sa_handler);
+  if (sigaction(SIGINT, nullptr, &action) != 0 || !is_python_handler(action)) return;
+  if (wake_pipe.in.load() < 0 && !begin_watch()) return;
+  python_handler.store(action.sa_handler);
   action.sa_handler = observe;
   struct sigaction before;
   sigaction(SIGINT, &action, &before);
-  // Without a GIL the main thread may have set another one meanwhile.
-  if (!is_pythons(before)) sigaction(SIGINT, &before, nullptr);
+  // In a free-threaded Python, the main thread may have installed another handler since
+  // the check above.
+  if (!is_python_handler(before)) sigaction(SIGINT, &before, nullptr);
 }
 
 void forget_interrupts() {
-  // What comes to the child is not for the parent.
-  const int in = wire.in.exchange(-1);
+  // The parent's thread must not receive the child's signals, so the child closes its
+  // copy of the pipe.
+  const int in = wake_pipe.in.exchange(-1);
   if (in >= 0) {
     close(in);
-    close(wire.out);
+    close(wake_pipe.out);
     struct sigaction action;
     if (sigaction(SIGINT, nullptr, &action) == 0 && action.sa_handler == observe) {
-      action.sa_handler = pythons.load();
+      action.sa_handler = python_handler.load();
       sigaction(SIGINT, &action, nullptr);
     }
   }
-  waits.store(false);
+  is_pending.store(false);
 }
 
 }  // namespace bellhop

@@ -1,22 +1,26 @@
-// interpreter/interrupts.h: Ctrl-C, where the main thread cannot say that it came.
+// interpreter/interrupts.h: notice Ctrl-C while the main thread waits in XLA.
 //
-// Python's C handler only notes a signal, for the main thread to see to, and nobody
-// else can ask for the note. A main thread that waits in XLA does not get to it while
-// XLA's own threads run the program. So another C handler stands in front of Python's.
+// Python's C handler of SIGINT only sets a flag, which the main thread reads between
+// Python instructions; other threads cannot read it. While the main thread waits in XLA
+// and XLA's threads run the program, nothing handles the signal. So Bellhop installs a
+// C handler that calls Python's handler and sets a flag that all threads can read.
 #pragma once
 
 namespace bellhop {
 
-// Whether SIGINT came and Python has not run in the main thread since. Needs no GIL.
-bool interrupt_waits();
+// Returns whether SIGINT has arrived and the main thread has not run Python since.
+// Needs no GIL.
+bool has_pending_interrupt();
 
-// Whether SIGINT goes to Python, and nobody stands in front of it. Needs no GIL.
-bool is_unobserved();
+// Returns whether Python's own C handler of SIGINT is installed, so that interrupts are
+// not observed. Needs no GIL.
+bool has_python_handler();
 
-// Stands in front of Python's handler, until another is set. Needs the GIL.
+// Installs the observing handler if Python's own handler is installed. Needs the GIL.
 void observe_interrupts();
 
-// In the child of a fork.
+// Restores Python's handler and discards the state of the parent process. Called in the
+// child of a fork.
 void forget_interrupts();
 
 }  // namespace bellhop

@@ -1,4 +1,5 @@
-// interpreter/python_call.cc: counting calls of Python's, to let them end.
+// interpreter/python_call.cc: count active calls of Python functions, to wait for them
+// at exit.
 #include "interpreter/python_call.h"
 
 #include <atomic>
@@ -10,30 +11,30 @@ namespace bellhop {
 namespace {
 
 constexpr std::chrono::milliseconds kLookForCalls{1};
-// Calls on threads of Python's may never end: the process does so after that long.
+// How long the exit waits for calls on Python's threads, which may never return.
 constexpr std::chrono::milliseconds kForThreadsOfPython{250};
-// How long those that come then wait for that. What the process still does may need
-// them.
+// How long calls that start on Python's threads after that are delayed. Not forever,
+// because the rest of the exit may depend on them.
 constexpr std::chrono::seconds kAtMost{5};
 
-// Calls on threads of XLA's.
-std::atomic<int64_t> under_way{0};
-// The thread that closed, and does what is left.
-thread_local constinit bool closes = false;
+// The number of active calls on XLA's threads.
+std::atomic<int64_t> calls_on_xla_threads{0};
+// Whether this is the exiting thread, whose own calls are not delayed.
+thread_local constinit bool is_closing_thread = false;
 
 }  // namespace
 
 bool PythonCall::begin() {
-  under_way.fetch_add(1);
+  calls_on_xla_threads.fetch_add(1);
   if (!closed_.load()) return true;
   end();
   return false;
 }
 
-void PythonCall::end() { under_way.fetch_sub(1); }
+void PythonCall::end() { calls_on_xla_threads.fetch_sub(1); }
 
 void PythonCall::wait_for_end() {
-  if (closes) return;
+  if (is_closing_thread) return;
   count_here(-1);
   gil_.reset();
   std::this_thread::sleep_for(kAtMost);
@@ -42,10 +43,10 @@ void PythonCall::wait_for_end() {
 }
 
 bool close_calls() {
-  closes = true;
+  is_closing_thread = true;
   PythonCall::closed_.store(true);
   const auto since = std::chrono::steady_clock::now();
-  while (under_way.load() > 0 ||
+  while (calls_on_xla_threads.load() > 0 ||
          (PythonCall::threads_.load() > 0 &&
           std::chrono::steady_clock::now() - since < kForThreadsOfPython)) {
     {
@@ -58,7 +59,7 @@ bool close_calls() {
 }
 
 void forget_calls() {
-  under_way.store(0);
+  calls_on_xla_threads.store(0);
   PythonCall::threads_.store(PythonCall::calls_here_ > 0);
 }
 

@@ -1,4 +1,4 @@
-// interpreter/python_call.h: calling Python from XLA's threads, until the process ends.
+// interpreter/python_call.h: call Python from any thread, until the process exits.
 #pragma once
 
 #include <atomic>
@@ -9,14 +9,16 @@
 
 namespace bellhop {
 
-// Holds the GIL for a call of Python's, or is false where none may begin any more.
+// Holds the GIL for a call of a Python function; converts to false if the process is
+// exiting and no call may start.
 //
-// A program that nobody waits for may still run when the process ends. Python then
-// kills threads that ask for the GIL, and JAX waits for its own forever. Threads of
-// Python's, which run programs themselves, are for Python to end; until 3.13 that
-// unwinds their frames, and in a call those may be of JAX's, which abort the process or
-// go on without the GIL. So the end of the process waits for their calls a moment,
-// while no others begin.
+// A program whose result is not awaited may still run while the process exits. Python
+// then ends the threads that request the GIL, and JAX waits for its own threads
+// forever. So at exit no calls start on XLA's threads, and the exiting thread waits for
+// the active ones. Threads that Python started may run programs themselves. Before
+// Python 3.14, ending such a thread unwinds its frames, and unwinding frames of JAX
+// aborts the process or continues without the GIL. So the exiting thread waits a moment
+// for these calls too, and delays new ones.
 class PythonCall {
  public:
   PythonCall() : thread_(PyGILState_GetThisThreadState()) {
@@ -39,18 +41,19 @@ class PythonCall {
   friend bool close_calls();
   friend void forget_calls();
 
-  // Of a thread of XLA's: counts the call, before it asks for the GIL; false where none
-  // may begin.
+  // Counts a call on an XLA thread, before it requests the GIL. Returns false if no
+  // call may start.
   static bool begin();
   static void end();
 
-  // The same of one of Python's, with the GIL.
+  // Counts a call on a Python thread. Needs the GIL.
   void begin_here() {
     count_here(1);
     if (closed_.load(kWithGil)) [[unlikely]]
       wait_for_end();
   }
   void wait_for_end();
+  // Adds to the number of Python threads in calls. Needs the GIL.
   static void count_here(int change) {
 #ifdef Py_GIL_DISABLED
     threads_.fetch_add(change);
@@ -62,31 +65,33 @@ class PythonCall {
 #ifdef Py_GIL_DISABLED
   static constexpr auto kWithGil = std::memory_order_seq_cst;
 #else
-  // The GIL is the lock.
+  // The GIL orders the accesses.
   static constexpr auto kWithGil = std::memory_order_relaxed;
 #endif
 
-  // A call counts itself before it looks at the other, and the end of the process
-  // closes before it looks at the count: one of them sees the other.
+  // A call increments its counter before it reads `closed_`, and the exiting thread
+  // sets `closed_` before it reads the counters, so at least one of them sees the
+  // other.
   static inline std::atomic<bool> closed_{false};
-  // How many threads of Python's are in calls, and in how many this one is.
+  // The number of Python threads that are in calls, and the nesting depth of calls on
+  // this thread.
   static inline std::atomic<int64_t> threads_{0};
   static thread_local constinit inline int calls_here_ = 0;
 
-  PyThreadState* const thread_;  // Python's state of this thread, if it has one
+  PyThreadState* const thread_;  // Python's state of this thread, or null
   std::optional<Gil> gil_;
 };
 
 inline constexpr const char* kProcessEnds =
-    "bellhop: the process ends, so this program calls no more Python functions; wait "
-    "for its results before, as with jax.block_until_ready";
+    "bellhop: the process is exiting, so this program cannot call Python functions. "
+    "Wait for its results before the exit, for instance with jax.block_until_ready.";
 
-// At the end of the process, with the GIL: lets no more calls begin on XLA's threads,
-// and waits for those under way. False with a Python error set where a signal
+// Called at the exit of the process, with the GIL. Prevents new calls on XLA's threads
+// and waits for active calls. Returns false with a Python error set if a signal
 // interrupted it.
 bool close_calls();
 
-// In the child of a fork, where the threads of the calls under way are no more.
+// Resets the counters in the child of a fork, which has only the calling thread.
 void forget_calls();
 
 }  // namespace bellhop

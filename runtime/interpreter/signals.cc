@@ -1,4 +1,4 @@
-// interpreter/signals.cc: looking for signals, at a bounded cost.
+// interpreter/signals.cc: check for signals at a bounded cost.
 #include "interpreter/signals.h"
 
 #include <nanobind/nanobind.h>
@@ -28,12 +28,15 @@ constexpr std::chrono::milliseconds kPeriod{50};
 
 std::atomic<unsigned long> main_thread{0};
 
-// Set as the other is. Whoever looks first, there is a look of the main thread.
+// Like signals_are_due, for threads other than the main thread. There are two flags so
+// that other threads' checks cannot use up the main thread's check.
 std::atomic<bool> are_due_elsewhere{true};
 
-// Makes signals due one period after it was wound, and sleeps until it is again.
+// A thread that marks signal checks as due one period after `wind` was called, and then
+// sleeps until the next `wind`.
 class Ticker {
  public:
+  // Starts a period, and the thread on first use.
   void wind() {
     {
       std::lock_guard lock(mutex_);
@@ -44,6 +47,7 @@ class Ticker {
   }
 
  private:
+  // The body of the thread.
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -63,40 +67,44 @@ class Ticker {
   bool is_running_ = false;
 };
 
-// Never destroyed: its thread outlives everything. Replaced in the child of a fork,
-// where there is no such thread.
+// Never destroyed, because its thread runs until the process exits. Replaced in the
+// child of a fork, which has no such thread.
 Ticker* ticker = new Ticker;
 
-// Lets the time pass until the next look.
-void rest(std::atomic<bool>& due) {
+// Schedules the next check, one period from now.
+void schedule_next_look(std::atomic<bool>& due) {
   due.store(false, std::memory_order_relaxed);
   try {
     ticker->wind();
   } catch (const std::system_error&) {
-    // Without another thread there are no signals but at each call.
+    // If no thread can be started, every call checks for signals.
     due.store(true, std::memory_order_relaxed);
   }
 }
 
-// Takes the current Python error. As circuits fail, which know not either in what sort
-// of program they are.
-std::string interruption() {
-  return failure_text(take_exception(), "the handler of a signal", "circuit failure");
+// Takes the current Python error and returns the text that XLA reports for it. It is
+// marked as a circuit's failure, because this code too does not know whether the
+// program is a plain jax.jit.
+std::string take_interruption_text() {
+  return make_failure_text(take_exception(), "the handler of a signal",
+                           "circuit failure");
 }
 
+// Runs the Python handlers of pending signals; throws Interrupted if one raises.
 void look_in_main_thread() {
-  rest(signals_are_due);
+  schedule_next_look(signals_are_due);
   std::string text;
   {
     const Gil gil;
     if (PyErr_CheckSignals() == 0) return;
-    text = interruption();
+    text = take_interruption_text();
   }
   throw Interrupted(text);
 }
 
-// Whether what runs here runs for the main thread, and Python's handler ends it.
-bool ends_this_run() {
+// Returns whether this execution runs on behalf of the main thread and Python's default
+// handler would end it.
+bool should_end_this_run() {
   try {
     const auto module = nb::module_::import_("bellhop_runtime._interrupts");
     return module.attr("end_what_runs")().is(nb::handle(Py_True));
@@ -105,20 +113,20 @@ bool ends_this_run() {
   }
 }
 
-// The main thread may wait in XLA for what runs here. Then nobody handles the signal
-// before the run has ended; so it ends, and Python does what it does.
-void look_elsewhere() {
+// Throws Interrupted after Ctrl-C if the main thread waits in XLA for this execution:
+// nothing else would handle the signal before the execution has ended.
+void look_in_other_thread() {
   if (!are_due_elsewhere.load(std::memory_order_relaxed)) return;
-  rest(are_due_elsewhere);
-  if (!interrupt_waits() && !is_unobserved()) return;
+  schedule_next_look(are_due_elsewhere);
+  if (!has_pending_interrupt() && !has_python_handler()) return;
   std::string text;
   {
     const PythonCall python;
     if (!python) return;
     observe_interrupts();
-    if (!interrupt_waits() || !ends_this_run()) return;
+    if (!has_pending_interrupt() || !should_end_this_run()) return;
     PyErr_SetNone(PyExc_KeyboardInterrupt);
-    text = interruption();
+    text = take_interruption_text();
   }
   throw Interrupted(text);
 }
@@ -133,7 +141,7 @@ void look_for_signals() {
   if (is_main_thread()) {
     look_in_main_thread();
   } else {
-    look_elsewhere();
+    look_in_other_thread();
   }
 }
 

@@ -1,16 +1,17 @@
-// interpreter/sole_reference.h: whether nobody else refers to a Python object.
+// interpreter/sole_reference.h: check whether a Python object has a single reference.
 #pragma once
 
 #include <Python.h>
 
 namespace bellhop {
 
-// Whether the caller, who has a reference, has the only one.
+// Returns whether the caller's reference to an object is the only one.
 //
-// Without a GIL, Python counts the references that the thread of an object took apart
-// from those that others took, until it merges the two. Others may be taking and
-// dropping theirs, so the sum of both says nothing; this is true where one count says
-// all. Where that cannot be told yet, it is false: a collection of garbage merges.
+// In a free-threaded Python, the references that the object's own thread took are
+// counted separately from the references of other threads, until Python merges the two
+// counts. Other threads may change their count meanwhile, so the sum proves nothing;
+// the function returns true only if a single count suffices. Otherwise it returns
+// false, and a garbage collection merges the counts.
 inline bool is_sole_reference(PyObject* object) {
 #ifdef Py_GIL_DISABLED
   const uint32_t of_thread = _Py_atomic_load_uint32_relaxed(&object->ob_ref_local);

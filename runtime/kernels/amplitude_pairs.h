@@ -1,10 +1,12 @@
-// kernels/amplitude_pairs.h: operations on pairs of amplitudes, and what the adjoint
-// method reads of them. For one instruction set; see kernels/lanes.h.
+// kernels/amplitude_pairs.h: apply operations to pairs of amplitudes, and compute the
+// overlaps for their adjoint derivatives. Compiled for one instruction set; see
+// kernels/lanes.h.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
 
-// The bits of an operation, in the index of a vector of lanes and within one.
+// Bits of an amplitude's index, split into the bits of the register's index and the
+// bits of the lane within a register.
 struct Bits {
   std::size_t high = 0;
   int low = 0;
@@ -19,7 +21,8 @@ struct PairBits {
   Bits flips, mask, value;
 };
 
-// Registers in a state. One of fewer amplitudes than lanes has a register of its own.
+// Returns the number of registers of a state. A state with fewer amplitudes than lanes
+// has one register.
 inline std::size_t registers_of(const Layout& layout) {
   if (layout.rows_in_lanes) return std::size_t{1} << layout.qubits;
   return layout.qubits <= kLaneBits ? 1 : std::size_t{1} << (layout.qubits - kLaneBits);
@@ -29,20 +32,20 @@ inline Lanes* at(void* numbers, std::size_t index) {
   return static_cast<Lanes*>(numbers) + index;
 }
 
-// The lanes whose bits `mask` are `value`.
+// Returns a mask of the lanes whose bits `mask` equal `value`.
 inline LaneBits matching(int mask, int value) {
   return (lane_numbers() & static_cast<RealBits>(mask)) == static_cast<RealBits>(value);
 }
 
-// Plus or minus one, by the parity of the bits of a lane.
+// Returns -1 in the lanes in which an odd number of `bits` is set, else 1.
 inline Lanes lane_signs(int bits) {
   const LaneBits chosen = lane_numbers() & static_cast<RealBits>(bits);
   const LaneBits parity = (chosen ^ (chosen >> 1) ^ (chosen >> 2) ^ (chosen >> 3)) & 1;
   return parity != 0 ? broadcast(-1.0) : broadcast(1.0);
 }
 
-// Calls visit(first, n) for runs of indices below `size` whose bits `mask` are `value`.
-// Within a run no bit of `mask` or of `apart` changes.
+// Calls visit(first, n) for ranges of indices below `size` whose bits `mask` equal
+// `value`. Within a range, no bit of `mask` or of `apart` changes.
 template <typename Visit>
 inline void for_each_run(std::size_t size, std::size_t mask, std::size_t value,
                          std::size_t apart, Visit&& visit) {
@@ -54,11 +57,11 @@ inline void for_each_run(std::size_t size, std::size_t mask, std::size_t value,
   }
 }
 
-// In single precision a lane sums so many products before they are added up in double.
+// How many products a lane sums in single precision before they are added to a double.
 constexpr std::size_t kMostInSingle = 64;
 
-// As for_each_run, but calls flush() before more would be summed in single precision,
-// and at the end.
+// Like for_each_run, but calls flush() after each kMostInSingle products in single
+// precision, and at the end.
 template <typename Visit, typename Flush>
 inline void sum_runs(std::size_t size, std::size_t mask, std::size_t value,
                      std::size_t apart, Visit&& visit, Flush&& flush) {
@@ -83,13 +86,13 @@ inline void sum_runs(std::size_t size, std::size_t mask, std::size_t value,
   flush();
 }
 
-// Adds up numbers that are summed in single precision, and begins again.
+// Adds a single-precision sum to a double-precision total, and resets the sum.
 inline void flush_into(Wide& total, Lanes& sum) {
   total += widened(sum);
   sum = Lanes{};
 }
 
-// A 2x2 matrix, row major, of a number or of one for each lane.
+// A 2x2 matrix, row-major. Number is a double, or one value for each lane.
 template <typename Number>
 struct Matrix2 {
   Number real[4];
@@ -100,7 +103,7 @@ struct Complex {
   Lanes real, imag;
 };
 
-// What amplitude `v` becomes where `other` is its partner.
+// Returns own * v + across * other, for the entries that a matrix form has.
 template <Operation::Form kForm>
 inline Complex combined(const Complex& own, const Complex& v, const Complex& across,
                         const Complex& other) {
@@ -138,8 +141,8 @@ inline Complex entry(const Matrix2<Lanes>& m, int index) {
 inline Complex one() { return {broadcast(1.0), Lanes{}}; }
 inline Complex zero() { return {Lanes{}, Lanes{}}; }
 
-// First and second amplitude of each pair, as lanes of the registers that they are in.
-// Where nothing is flipped there are only seconds.
+// Masks of the lanes of the first and of the second amplitude of each pair. Without
+// flips there are only second amplitudes.
 struct Places {
   [[gnu::always_inline]] explicit Places(const PairBits& bits)
       : first(bits.flips.high == 0 && bits.flips.low == 0
@@ -150,8 +153,7 @@ struct Places {
   LaneBits first, second;
 };
 
-// What pairs become is written in their place, or added to those of another state,
-// `into`; then amplitudes that are in no pair add nothing.
+// Stores an amplitude, or adds it if kAdds.
 template <bool kAdds>
 inline void put(Complex out, Lanes& real, Lanes& imag) {
   if constexpr (kAdds) {
@@ -162,11 +164,13 @@ inline void put(Complex out, Lanes& real, Lanes& imag) {
     imag = out.imag;
   }
 }
+// The factor of amplitudes that are in no pair: 1 to keep them, 0 to add nothing.
 template <bool kAdds>
 inline Complex of_others() {
   return kAdds ? zero() : one();
 }
 
+// Applies a matrix to pairs whose amplitudes are in the same register.
 template <int kFlips, Operation::Form kForm, bool kAdds>
 void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t size,
                   const PairBits& bits, const Matrix2<Lanes>& m) {
@@ -190,6 +194,7 @@ void apply_within(const Amplitudes& state, const Amplitudes& into, std::size_t s
       });
 }
 
+// Applies a matrix to pairs whose amplitudes are in different registers.
 template <int kFlips, Operation::Form kForm, bool kAdds>
 void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t size,
                   const PairBits& bits, const Matrix2<Lanes>& m) {
@@ -230,7 +235,7 @@ void apply_across(const Amplitudes& state, const Amplitudes& into, std::size_t s
       });
 }
 
-// Chooses the instance for the lanes that change places.
+// Calls the template instance for the bits of the lane index that are flipped.
 template <template <int> class Instance, int kFlips = 0, typename... Arguments>
 inline auto for_flips(int flips, Arguments&&... arguments) {
   if constexpr (kFlips + 1 < kLanes) {
@@ -254,17 +259,18 @@ struct Apply {
   };
 };
 
-// into += m ket, on pairs.
+// Computes into += m ket on pairs.
 inline void add_pairs(const Amplitudes& ket, const Amplitudes& into, std::size_t size,
                       const PairBits& bits, const Matrix2<Lanes>& m) {
   using Add = Apply<Operation::Form::kGeneral, true>;
   for_flips<Add::template Instance>(bits.flips.low, ket, into, size, bits, m);
 }
 
+// Applies a matrix of a form to pairs of amplitudes.
 inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size_t size,
                         const PairBits& bits, const Matrix2<Lanes>& m) {
   using Form = Operation::Form;
-  // What only moves amplitudes moves whole registers.
+  // The flip form exchanges whole registers only.
   if (form == Form::kFlip && (bits.mask.low != 0 || bits.flips.high == 0)) {
     form = Form::kReal;
   }
@@ -285,7 +291,7 @@ inline void apply_pairs(Operation::Form form, const Amplitudes& state, std::size
   }
 }
 
-// Im <bra| (P on the pairs) |ket> for the identity and the three Pauli matrices P.
+// Im <bra| P |ket> on the pairs, for P the identity and the three Pauli matrices.
 struct Overlap {
   Wide one, x, y, z;
 };
@@ -297,7 +303,8 @@ inline Lanes real_product(const Complex& bra, const Complex& ket) {
   return bra.real * ket.real + bra.imag * ket.imag;
 }
 
-// Of amplitudes of a bra and a ket: with one another, and with the ket's partners.
+// Sums of products of a bra's amplitudes with the same amplitudes of a ket, and with
+// their partners.
 template <typename Sum>
 struct Products {
   Sum own{}, imag{}, real{};
@@ -315,7 +322,7 @@ struct OverlapOf {
                                             const Amplitudes& ket, std::size_t size,
                                             const PairBits& bits) {
     const Places places(bits);
-    // Over the first and the second amplitudes of pairs.
+    // Sums over the first and over the second amplitudes of pairs.
     Products<Wide> total0, total1;
     Products<Lanes> sums0, sums1;
     if (bits.flips.high != 0) {

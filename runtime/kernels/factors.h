@@ -1,8 +1,9 @@
-// kernels/factors.h: matrices of operations at their parameters, and derivatives of
-// their factors. For one instruction set; see kernels/lanes.h.
+// kernels/factors.h: matrices of operations at their parameters, and derivatives with
+// respect to the parameters of their factors. Compiled for one instruction set; see
+// kernels/lanes.h.
 //
-// A Number is a double where there is one row, and Wide where rows stand in lanes; or a
-// Moving one, which has its derivative along a direction in the space of parameters.
+// A Number is a double for a single row, and Wide if rows are in lanes; or a Moving of
+// one of these, which is a dual number: a value with its tangent.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
@@ -37,6 +38,7 @@ inline Matrix2<Lanes> as_lanes(const Matrix2<Number>& m) {
   return out;
 }
 
+// Returns the values, or the tangents, of a matrix of dual numbers.
 template <typename Number>
 inline Matrix2<Number> part_of(const Matrix2<Moving<Number>>& m,
                                Number Moving<Number>::* part) {
@@ -48,7 +50,7 @@ inline Matrix2<Number> part_of(const Matrix2<Moving<Number>>& m,
   return out;
 }
 
-// The values, and their derivatives.
+// Return the values of a matrix of dual numbers, and its tangents.
 template <typename Number>
 inline Matrix2<Lanes> as_lanes(const Matrix2<Moving<Number>>& m) {
   return as_lanes(part_of(m, &Moving<Number>::value));
@@ -64,8 +66,8 @@ inline Matrix2<Number> adjoint_of(const Matrix2<Number>& m) {
           {-m.imag[0], -m.imag[2], -m.imag[1], -m.imag[3]}};
 }
 
-// Multiplies a matrix from the left by that of a factor, whose angle has this cosine
-// and sine.
+// Multiplies a matrix from the left by the matrix of a factor, given the cosine and
+// sine of its angle.
 template <typename Number>
 inline void multiply(Matrix2<Number>& m, const Factor& factor, Number c, Number s) {
   Matrix2<Number> out = m;
@@ -112,9 +114,9 @@ inline void multiply(Matrix2<Number>& m, const Factor& factor, Number c, Number 
   m = out;
 }
 
-// tr(P N) of what an operation's derivative depends on, imaginary parts: N sums
-// ket[b] conj(bra[a]) over pairs. Going back through a factor U makes U^-1 N U of N,
-// which rotates the vector.
+// The imaginary parts of tr(P N) for P the identity and the Pauli matrices, where N
+// sums ket[b] conj(bra[a]) over pairs. The derivatives of an operation depend only on
+// these. Undoing a factor U maps N to U^-1 N U, which rotates the vector (x, y, z).
 template <typename Number>
 struct Bloch {
   Number one, x, y, z;
@@ -127,10 +129,11 @@ inline void rotate(Number& from, Number& to, Number cosine, Number sine) {
   from = rotated;
 }
 
-// The derivative by the factor's parameter; then goes back through the factor.
+// Returns the derivative with respect to the factor's parameter, and undoes the factor
+// in `n`.
 template <typename Number>
 inline Number derivative(Bloch<Number>& n, const Factor& factor, Number c, Number s) {
-  // Of twice the angle, by which exp(-i phi P) rotates the vector.
+  // The cosine and sine of twice the angle, by which exp(-i phi P) rotates the vector.
   const Number cosine = c * c - s * s, sine = 2.0 * (c * s);
   Number by_angle{};
   switch (factor.kind) {

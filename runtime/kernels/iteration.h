@@ -1,5 +1,5 @@
-// kernels/iteration.h: the operations of one iteration at its parameters, each applied
-// to a state, and differentiated. For one instruction set; see kernels/lanes.h.
+// kernels/iteration.h: apply and differentiate the operations of one iteration at its
+// parameters. Compiled for one instruction set; see kernels/lanes.h.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
@@ -12,7 +12,7 @@ PairBits pair_bits(const Operation& operation, const Layout& layout) {
 inline double lane_sum(const Wide& v, double) { return sum(v); }
 inline Wide lane_sum(const Wide& v, Wide) { return v; }
 
-// A number, or one for each lane.
+// Return a number, or one number for each lane, as the type Number.
 inline double numbers_at(void* numbers, std::size_t index, double) {
   return as<Real>(numbers)[index];
 }
@@ -20,8 +20,8 @@ inline Wide numbers_at(void* numbers, std::size_t index, Wide) {
   return widened(*at(numbers, index));
 }
 
-// The operations of one iteration at its parameters. An Entry is a Number, or a Moving
-// one where states have tangents.
+// The operations of one iteration at its parameters. If kMoves, states have tangents,
+// and an Entry of a matrix is a dual number.
 template <typename Number, bool kMoves>
 class Iteration {
   template <bool kIsMoving, typename N>
@@ -39,13 +39,16 @@ class Iteration {
   Iteration(const Layout& layout, const Scratch& scratch)
       : layout_(layout), scratch_(scratch), size_(registers_of(layout)) {}
 
+  // Computes the matrices of an iteration, unless the scratch memory contains them
+  // already.
   void prepare(const Segment& segment, std::size_t iteration) {
     segment_ = &segment;
     const Program& program = *segment.program;
     const std::size_t before = iteration * program.parameters;
     parameters_ = segment.parameters + before;
     direction_ = segment.direction == nullptr ? nullptr : segment.direction + before;
-    // The way back begins where the way forward ended.
+    // The backward pass begins with the iteration whose matrices the forward pass
+    // computed last.
     Prepared& prepared = *scratch_.prepared;
     if (prepared.operations == program.operations &&
         prepared.parameters == parameters_ && prepared.stride == segment.stride) {
@@ -67,6 +70,7 @@ class Iteration {
     }
   }
 
+  // Applies operation i, or its adjoint, to a state.
   void apply(std::size_t i, bool is_adjoint, const Amplitudes& state) const {
     const Operation& operation = segment_->program->operations[i];
     if (!acts(operation)) return;
@@ -85,13 +89,16 @@ class Iteration {
       case Operation::Kind::kMatrix:
         return apply_dense(operation, is_adjoint != operation.is_adjoint, state);
       case Operation::Kind::kState:
-        // There is nothing before it to go back to.
+        // The adjoint of a preparation has nothing to restore.
         if (!is_adjoint) prepare_state(operation, parameters_, segment_->stride, state);
         return;
+      case Operation::Kind::kDiagonal:
+        return;  // see states/large_operations.h
     }
   }
 
-  // The same of a state v with its tangent w: (v, w) becomes (U v, U w + U' v).
+  // Applies operation i, or its adjoint, to a state v with its tangent w: (v, w)
+  // becomes (U v, U w + U' v).
   [[gnu::always_inline]] void apply(std::size_t i, bool is_adjoint,
                                     const Ket& ket) const {
     if constexpr (!kMoves) return apply(i, is_adjoint, ket.state);
@@ -118,9 +125,9 @@ class Iteration {
     }
   }
 
-  // Hands the derivatives of <bra|ket> by the parameters of an operation, which has
-  // been applied to both, to add(slot, derivative). The tangent of a bra stands behind
-  // it.
+  // Calls add(slot, derivative) with the derivatives of 2 Re <bra|ket> with respect to
+  // the parameters of operation i, which has been applied to both. The tangent of a bra
+  // follows it.
   template <typename Add>
   void derivatives(std::size_t i, const Amplitudes* bra, const Ket& ket,
                    Add&& add) const {
@@ -154,6 +161,7 @@ class Iteration {
     }
   }
 
+  // Returns whether operation i has parameters to differentiate.
   bool has_parameters(std::size_t i) const {
     const Program& program = *segment_->program;
     const Operation& operation = program.operations[i];
@@ -171,7 +179,7 @@ class Iteration {
   Number cosine(std::size_t f) const { return as<Number>(scratch_.cosines)[f]; }
   Number sine(std::size_t f) const { return as<Number>(scratch_.sines)[f]; }
 
-  // The cosine and the sine of a factor's angle, and how that changes.
+  // The cosine and the sine of a factor's angle, with their tangents.
   struct Turn {
     Entry cosine, sine;
   };
@@ -195,7 +203,7 @@ class Iteration {
     return as<Matrix2<Entry>>(scratch_.matrices)[i];
   }
 
-  // What is bilinear in bra and ket.
+  // Evaluates a bilinear function of bra and ket, with its tangent.
   template <typename Read>
   static Bloch<Entry> of_both(const Amplitudes* bra, const Ket& ket, Read&& read) {
     const Bloch<Number> n = read(bra[0], ket.state);
@@ -208,7 +216,7 @@ class Iteration {
     }
   }
 
-  // Whether a tile is where the controls outside of it are as asked for.
+  // Returns whether the controls outside of the tile have the required values.
   bool acts(const Operation& operation) const {
     return (layout_.outside & operation.outer_mask) == operation.outer_value;
   }
@@ -232,6 +240,7 @@ class Iteration {
     return rows;
   }
 
+  // Computes the angles of all factors, with their sines and cosines.
   void fill_angles(const Program& program) {
     Number* const angles = as<Number>(scratch_.angles);
     for (std::size_t f = 0; f < program.n_factors; ++f) {
@@ -249,6 +258,7 @@ class Iteration {
     }
   }
 
+  // Applies a matrix operation.
   void apply_dense(const Operation& operation, bool is_adjoint,
                    const Amplitudes& state) const {
     if (operation.is_constant) {
@@ -257,7 +267,7 @@ class Iteration {
           layout_, {operation.bits, operation.targets, entries, is_adjoint},
           operation.mask, operation.value, state, scratch_.gathered);
     }
-    // Behind what is gathered there is room for the entries.
+    // The gathered amplitudes are followed by memory for the entries.
     const std::size_t dimension = std::size_t{1} << operation.targets;
     Number* const entries =
         as<Number>(scratch_.gathered) + 2 * dimension * (sizeof(Wide) / sizeof(Number));
@@ -269,7 +279,7 @@ class Iteration {
                              operation.mask, operation.value, state, scratch_.gathered);
   }
 
-  // Of a prepared amplitude in the state.
+  // Returns the index in the state of a prepared amplitude.
   static std::size_t index_of(const Operation& operation, std::size_t amplitude) {
     std::size_t index = 0;
     for (std::size_t t = 0; t < operation.targets; ++t) {
@@ -278,7 +288,8 @@ class Iteration {
     return index;
   }
 
-  // With the bra back at the beginning, what is measured is quadratic: Re <bra|ket>.
+  // Adds the derivatives with respect to initial amplitudes. The measured value is
+  // quadratic in them: Re <bra|ket>.
   template <typename Add>
   static void by_amplitudes(const Operation& operation, const Amplitudes* bra,
                             Add&& add) {
@@ -292,26 +303,33 @@ class Iteration {
     };
     for (std::size_t i = 0; i < std::size_t{1} << operation.targets; ++i) {
       const std::size_t index = index_of(operation, i);
+      if (operation.is_real) {
+        add(operation.entries + i, twice(index, &Amplitudes::real));
+        continue;
+      }
       add(operation.entries + 2 * i, twice(index, &Amplitudes::real));
       add(operation.entries + 2 * i + 1, twice(index, &Amplitudes::imag));
     }
   }
 
+  // Replaces the zero state by prepared amplitudes.
   void prepare_state(const Operation& operation, const double* parameters,
                      std::size_t stride_of_parameters, const Amplitudes& state) const {
     const std::size_t lanes = layout_.rows_in_lanes ? kLanes : 1;
     Real* const real = as<Real>(state.real);
     Real* const imag = as<Real>(state.imag);
-    for (std::size_t row = 0; row < lanes; ++row) real[row] = imag[row] = 0;  // was one
+    // Clears |0...0>.
+    for (std::size_t row = 0; row < lanes; ++row) real[row] = imag[row] = 0;
     const double* const entries =
         operation.is_constant ? segment_->program->constants : parameters;
     const std::size_t stride = operation.is_constant ? 0 : stride_of_parameters;
     for (std::size_t i = 0; i < std::size_t{1} << operation.targets; ++i) {
       const std::size_t index = index_of(operation, i);
       for (std::size_t row = 0; row < lanes; ++row) {
-        const double* const entry = entries + row * stride + operation.entries + 2 * i;
+        const double* const of_row = entries + row * stride + operation.entries;
+        const double* const entry = of_row + (operation.is_real ? i : 2 * i);
         real[index * lanes + row] = narrow(entry[0]);
-        imag[index * lanes + row] = narrow(entry[1]);
+        imag[index * lanes + row] = operation.is_real ? 0 : narrow(entry[1]);
       }
     }
   }

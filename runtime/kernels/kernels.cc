@@ -1,4 +1,4 @@
-// kernels/kernels.cc: which instruction set the engine uses.
+// kernels/kernels.cc: choose the kernels for this processor's instruction set.
 #include "kernels/kernels.h"
 
 namespace bellhop::engine {

@@ -1,13 +1,13 @@
-// kernels/lanes.h: numbers side by side in one register.
+// kernels/lanes.h: SIMD registers, and elementary functions of them.
 //
-// Compiled once for each instruction set, within a namespace of its own: the file that
-// includes it defines BELLHOP_REAL, the type of a number, and BELLHOP_LANES, how many a
-// register has. Nothing here, nor in what includes it, may use an
-// inline function of the C++ library: the linker keeps one copy of such a function, and
-// that might be the one for a processor that this is not.
+// Compiled once for each instruction set, in a separate namespace. The including file
+// defines BELLHOP_REAL, the type of a number, and BELLHOP_LANES, how many numbers a
+// register holds. Neither this file nor its includers may use inline functions of the
+// C++ library: the linker keeps one copy of such a function, which may be compiled for
+// instructions that the processor lacks.
 //
-// A gate on few qubits takes some 20 ns, and compilers stop inlining in files of many
-// instances: what runs for each gate is always_inline.
+// A gate on few qubits takes about 20 ns, and compilers stop inlining in files with
+// many template instances, so functions that run for each gate are always_inline.
 #ifndef BELLHOP_LANES
 #error "kernels/lanes.h is for the files of one instruction set"
 #endif
@@ -32,7 +32,8 @@ using RealBits = BitsOfReal<kIsDouble>::Type;
 
 typedef Real Lanes __attribute__((vector_size(kLanes * sizeof(Real))));
 typedef RealBits LaneBits __attribute__((vector_size(kLanes * sizeof(Real))));
-// As many doubles, in one register or in two: parameters, sums and derivatives.
+// As many doubles as a register has lanes, in one or two registers: for parameters,
+// sums and derivatives.
 typedef double Wide __attribute__((vector_size(kLanes * 8)));
 typedef long long WideBits __attribute__((vector_size(kLanes * 8)));
 
@@ -48,7 +49,7 @@ inline LaneBits lane_numbers() {
   return numbers;
 }
 
-// Lane l of the result is lane l ^ kFlips.
+// Permutes lanes: lane l of the result is lane l ^ kFlips of `v`.
 template <int kFlips>
 inline Lanes exchanged(Lanes v) {
   if constexpr (kFlips == 0) {
@@ -81,7 +82,8 @@ struct SineCosine {
   Wide sine, cosine;
 };
 
-// Not inlined, or the compiler calls it for every angle.
+// Computes sine and cosine with the C library. Not inlined, since the compiler would
+// call it for every angle.
 [[gnu::noinline, gnu::cold]] SineCosine of_any_angle(Wide angle) {
   SineCosine out;
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -91,9 +93,10 @@ struct SineCosine {
   return out;
 }
 
-// To 1 ulp or so. The angle is reduced to |y| <= pi / 4 by a multiple of pi / 2 that is
-// subtracted in three parts, whose products with it are exact up to kExact; there the
-// polynomials are those of the Cephes library (S. Moshier, sin.c).
+// Computes sine and cosine to about 1 ulp. The angle is reduced to |y| <= pi / 4 by a
+// multiple of pi / 2 that is subtracted in three parts, whose products with the
+// multiple are exact for angles up to kExact. The polynomials are from the Cephes
+// library (S. Moshier, sin.c).
 [[gnu::always_inline]] inline SineCosine sine_cosine(Wide angle) {
   constexpr double kExact = 1 << 20;
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2**52: its ulp is 1
@@ -122,7 +125,7 @@ struct SineCosine {
   SineCosine out = {swaps ? c : s, swaps ? s : c};
   out.sine = sine_negative ? -out.sine : out.sine;
   out.cosine = cosine_negative ? -out.cosine : out.cosine;
-  bool is_exact = true;  // and no NaN
+  bool is_exact = true;  // whether all angles are below kExact, and none is NaN
   for (int lane = 0; lane < kLanes; ++lane) {
     is_exact &= angle[lane] < kExact && angle[lane] > -kExact;
   }

@@ -1,5 +1,5 @@
-// kernels/matrices.h: dense matrices on several qubits. For one instruction set; see
-// kernels/lanes.h.
+// kernels/matrices.h: apply dense matrices on several qubits. Compiled for one
+// instruction set; see kernels/lanes.h.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
@@ -9,8 +9,9 @@ Number* as(void* numbers) {
   return static_cast<Number*>(numbers);
 }
 
-// Applies a matrix of any size to those amplitudes whose other bits are any. Number is
-// that of an amplitude: a Real where a target is within a register.
+// Applies a matrix of any size, for each value of the bits that are neither targets nor
+// in `mask`; the bits in `mask` must equal `value`. Amplitude is Lanes, or Real if a
+// target is within a register.
 template <typename Amplitude, typename Entry>
 void apply_matrix_to(void* real_at, void* imag_at, std::size_t size,
                      const std::size_t* bits, std::size_t targets, std::size_t mask,
@@ -55,7 +56,7 @@ void apply_matrix_to(void* real_at, void* imag_at, std::size_t size,
       });
 }
 
-// From `from` on, registers to `to` with lanes exchanged.
+// Copies n registers with permuted lanes.
 template <int kFlips>
 struct Exchange {
   static void run(const Lanes* from, std::size_t n, Lanes* to) {
@@ -78,9 +79,9 @@ struct AnyMatrix {
   }
 };
 
-// A matrix some of whose bits may be within a register. A row of its table is what one
-// register becomes: a sum over those that differ from it in the other bits, each with
-// its lanes in any order, times numbers that differ by lane.
+// A matrix some of whose target bits may be within a register. Each row of its table
+// gives the new value of one register: a sum over the registers that differ from it in
+// the other target bits, with permuted lanes, times a factor for each lane.
 template <typename Entry>
 class MatrixTable {
  public:
@@ -93,7 +94,8 @@ class MatrixTable {
     for (std::size_t t = 0; t < matrix.targets; ++t) {
       if (matrix.bits[t] < lane_bits) ++n_low;
     }
-    // Column i of the table is what differs from a row by these bits of the matrix.
+    // Column i of the table is the register and lane permutation that differs from a
+    // row by these target bits.
     for (std::size_t i = 0; i < std::size_t{1} << matrix.targets; ++i) {
       std::size_t high = 0, place = 0;
       std::size_t next_low = matrix.targets - n_low, next_high = 0;
@@ -121,7 +123,7 @@ class MatrixTable {
     columns_ = std::size_t{1} << matrix.targets;
     rows_ = columns_ >> n_low;
     old_ = as<Lanes>(gathered);
-    // Behind what is gathered and the entries.
+    // The table follows the gathered amplitudes and the entries.
     table_ = as<Complex>(as<Wide>(gathered) + 2 * columns_ * (1 + columns_));
     const LaneBits controlled = matching(mask_.low, value_.low);
     for (std::size_t i = 0; i < rows_; ++i) {
@@ -149,6 +151,7 @@ class MatrixTable {
  private:
   static constexpr std::size_t kMostInTable = std::size_t{1} << kMostTableTargets;
 
+  // Applies the matrix to the registers whose lowest index is k.
   void apply_at(const Amplitudes& state, std::size_t k) const {
     Lanes* const old_imag = old_ + columns_;
     for (std::size_t i = 0; i < rows_; ++i) {
@@ -161,7 +164,8 @@ class MatrixTable {
     }
     for (std::size_t i = 0; i < rows_; ++i) {
       const Complex* const row = table_ + i * columns_;
-      Lanes rr{}, ii{}, ri{}, ir{};  // none waits for another
+      // Separate sums, so that no addition waits for another.
+      Lanes rr{}, ii{}, ri{}, ir{};
       for (std::size_t j = 0; j < columns_; ++j) {
         rr += row[j].real * old_[j];
         ii += row[j].imag * old_imag[j];
@@ -181,6 +185,7 @@ class MatrixTable {
   Complex* table_;
 };
 
+// Applies a matrix with controls, by a table if it is small.
 template <typename Entry>
 void apply_any_matrix(const Layout& layout, const AnyMatrix<Entry>& matrix,
                       std::uint64_t mask, std::uint64_t value, const Amplitudes& state,

@@ -1,9 +1,9 @@
-// kernels/pauli_kernels.h: Pauli words on a state. For one instruction set; see
-// kernels/lanes.h.
+// kernels/pauli_kernels.h: apply Pauli words to a state. Compiled for one instruction
+// set; see kernels/lanes.h.
 //
-// (P v)[i] is v[i ^ flips], times the sign of i's bits `signs`, times -i for each Y.
-// Only amplitudes are looked at whose bits `mask` are `value`: controls, which P leaves
-// alone.
+// (P v)[i] is v[i ^ flips], times the sign given by i's bits `signs`, times -i for each
+// Y. Only amplitudes whose bits `mask` equal `value` (the controls, which P does not
+// change) are processed.
 
 namespace bellhop::engine::BELLHOP_INSTRUCTION_SET {
 namespace {
@@ -30,7 +30,8 @@ struct Word {
         break;
     }
   }
-  // Numbers by lane: signed, and zero in lanes whose controls are not as asked for.
+  // Multiplies numbers by the sign of each lane; zero in lanes whose controls do not
+  // have the required values.
   Lanes of_lanes(Lanes numbers) const {
     return chosen(matching(mask.low, value.low), numbers * lane_signs(signs.low),
                   Lanes{});
@@ -47,7 +48,7 @@ struct Word {
   }
 
   Bits flips, signs, mask, value;
-  Real real = 0, imag = 0;  // -i to the number of Ys
+  Real real = 0, imag = 0;  // (-i) to the power of the number of Ys
 };
 
 inline Real parity_sign(std::size_t bits) {
@@ -58,7 +59,7 @@ struct WideComplex {
   Wide real, imag;
 };
 
-// <bra| P |ket>, a number for each lane.
+// Computes <bra| P |ket>, one number for each lane.
 template <int kFlips>
 struct WordOverlap {
   static WideComplex run(const Amplitudes& bra, const Amplitudes& ket, std::size_t size,
@@ -93,7 +94,7 @@ struct WordOverlap {
   }
 };
 
-// into += coefficient * P |ket>; a coefficient for each lane.
+// Computes into += coefficient * P |ket>, with a coefficient for each lane.
 template <int kFlips>
 struct AddWord {
   static void run(const Amplitudes& into, const Amplitudes& ket, std::size_t size,
@@ -116,7 +117,7 @@ struct AddWord {
   }
 };
 
-// exp(-i phi P), by the cosine and sine of phi.
+// Applies exp(-i phi P), given the cosine and sine of phi.
 template <int kFlips>
 struct RotateWord {
   static void run(const Amplitudes& state, std::size_t size, const Word& word,
@@ -127,8 +128,8 @@ struct RotateWord {
     // -i times the word's phase.
     const Complex factor = {word.imag * by_lane, -word.real * by_lane};
     const std::size_t flips = word.flips.high;
-    // Of the two registers that exchange, the one without the highest flipped bit
-    // leads.
+    // Each pair of registers is processed once, from the register without the highest
+    // flipped bit.
     const std::size_t top =
         flips == 0 ? 0 : std::size_t{1} << (63 - __builtin_clzll(flips));
     for_each_run(

@@ -1,7 +1,9 @@
-// measurements/flush_gates.cc: the end of a circuit's waiting.
+// measurements/flush_gates.cc: apply the stored gates of a circuit on its device.
 #include "measurements/flush_gates.h"
 
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "gates/gate_table.h"
 #include "measurements/mid_measurement.h"
@@ -11,12 +13,16 @@ namespace bellhop {
 void apply_waiting(Session& session) {
   if (!session.waits || session.rows > 0) return;
   stop_waiting(session);
-  // To apply them keeps them again where the circuit keeps what it applied.
+  // Applying a step appends it again if the circuit records its steps.
   for (const Step& step : std::exchange(session.steps, {})) {
     if (step.gates == nullptr) {
       project_and_keep(session, step.projection);
     } else {
-      step.gates->apply(session, step.params.values, step.offset, step.wires.values,
+      // The session holds no float where a plugin applies the gates.
+      const std::vector<double> doubles(step.singles.begin(), step.singles.end());
+      const std::span<const double> params =
+          doubles.empty() ? std::span<const double>(step.params.values) : doubles;
+      step.gates->apply(session, params, step.offset, step.wires.values,
                         step.iterations);
     }
   }

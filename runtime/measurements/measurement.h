@@ -1,4 +1,4 @@
-// measurements/measurement.h: a measurement of a circuit, as it was parsed.
+// measurements/measurement.h: a parsed measurement of a circuit.
 #pragma once
 
 #include <complex>
@@ -11,7 +11,8 @@
 
 namespace bellhop {
 
-// A step in building an observable: operands come before what is made of them.
+// A step in building an observable, in postfix order: operands precede the step that
+// combines them.
 struct ObservableStep {
   enum class Kind : std::uint8_t { kNamed, kHermitian, kTensor, kCombination };
 
@@ -19,16 +20,16 @@ struct ObservableStep {
   ObsId id = ObsId::Identity;       // kNamed
   std::vector<std::int64_t> wires;  // kNamed, kHermitian
   std::size_t operands = 0;         // kTensor, kCombination
-  std::size_t data = 0;             // kHermitian, kCombination: index of the first
+  std::size_t data = 0;  // kHermitian, kCombination: index of the first number
 };
 
-// A factor times Paulis on different wires.
+// A coefficient times Pauli operators on different wires.
 struct PauliTerm {
   static constexpr std::int64_t kOne = -1;
 
-  std::int64_t coefficient = kOne;  // index in the data
+  std::int64_t coefficient = kOne;  // index in the data, or kOne
   std::vector<std::int64_t> wires;
-  std::vector<ObsId> factors;  // one a wire
+  std::vector<ObsId> factors;  // one per wire
 };
 
 struct Measurement {
@@ -46,18 +47,18 @@ struct Measurement {
 
   Kind kind = Kind::kExpval;
   std::vector<ObservableStep> observable;
-  std::vector<PauliTerm> terms;     // the same observable, if it is such a sum
+  std::vector<PauliTerm> terms;  // the observable as a sum of Pauli words, if it is one
   std::vector<std::int64_t> wires;  // of all that is below
   std::vector<std::int64_t> signs;  // kFrequencies: wires
   // kFrequencies, kSnapshotMeans: the shots of each group
   std::vector<std::size_t> groups;
-  std::int64_t recipes = -1;        // kSnapshots..: index in the data, or none
-  std::size_t bases = 0;            // kSnapshots..: how many numbers are there
+  std::int64_t recipes = -1;  // kSnapshots..: index in the data of the bases, or -1
+  std::size_t bases = 0;      // kSnapshots..: how many bases are given
   std::vector<std::int64_t> words;  // kSnapshotMeans: a factor for each wire
 
-  // How many real values it has that depend on the state as a smooth function, or by
-  // how likely its samples are. Of amplitudes these are real and imaginary parts in
-  // turn.
+  // Returns how many real values of the measurement can be differentiated: smooth
+  // functions of the state, and frequencies (by the score function). The values of
+  // amplitudes are real and imaginary parts, alternating.
   std::size_t smooth_values(std::size_t qubits) const {
     if (kind == Kind::kState) return std::size_t{2} << qubits;
     if (kind == Kind::kProbs) {
@@ -66,18 +67,18 @@ struct Measurement {
     if (kind == Kind::kFrequencies) return groups.size() << wires.size();
     return kind == Kind::kExpval || kind == Kind::kVar ? 1 : 0;
   }
-  // Whether it is made of samples, and not of outcomes in the middle alone.
+  // Returns whether the measurement needs samples, and not only mid-circuit outcomes.
   bool has_samples() const {
     if (kind == Kind::kFrequencies) return !(wires.empty() && signs.empty());
     return kind == Kind::kSample;
   }
-  // Of all groups.
+  // Returns the number of shots of all groups.
   std::size_t shots() const {
     return std::accumulate(groups.begin(), groups.end(), std::size_t{0});
   }
 };
 
-// Where a measurement's result goes: `size` numbers.
+// The destination of a measurement's result: `size` numbers.
 struct Output {
   enum class Type : std::uint8_t { kReal, kComplex, kBit };
 
@@ -85,7 +86,8 @@ struct Output {
   std::size_t size = 0;
   Type type = Type::kReal;
 
-  // That of a row, where those of all rows follow one another from `data` on.
+  // Returns the output of a row, if the outputs of all rows are contiguous from `data`
+  // on.
   Output of(std::size_t row) const {
     const std::size_t bytes = type == Type::kReal      ? sizeof(double)
                               : type == Type::kComplex ? sizeof(std::complex<double>)

@@ -1,4 +1,4 @@
-// measurements/measurement_list.cc: takes parsed measurements of a session's device.
+// measurements/measurement_list.cc: measure on a session's device.
 // Parsing is in measurement_parser.cc.
 #include "measurements/measurement_list.h"
 
@@ -6,6 +6,7 @@
 #include <array>
 
 #include "devices/wires.h"
+#include "interpreter/signals.h"
 #include "measurements/samples.h"
 #include "measurements/shadow_snapshots.h"
 
@@ -47,6 +48,7 @@ std::string describe(const Measurement& measurement, std::size_t position) {
   return text;
 }
 
+// Throws CircuitError unless an output has this size and type.
 void expect(const Output& output, std::size_t size, Output::Type type) {
   if (output.size == size && output.type == type) return;
   static constexpr std::array kTypes = {" real numbers", " complex numbers", " bits"};
@@ -57,12 +59,15 @@ void expect(const Output& output, std::size_t size, Output::Type type) {
                      text(output.size, output.type) + ".");
 }
 
-// 2 ** qubits; no device has 48, and a shift must not overflow.
+// Returns 2 ** qubits. No device has 48 qubits, and the shift must not overflow.
 std::size_t dimension(std::size_t qubits) {
-  if (qubits > 48) throw CircuitError("too many qubits for a result.");
+  if (qubits > 48)
+    throw CircuitError(
+        "the circuit has too many qubits for a result of this measurement.");
   return std::size_t{1} << qubits;
 }
 
+// Builds an observable in the plugin, and returns the plugin's id.
 ObsIdType build(Device& device, const std::vector<ObservableStep>& steps,
                 std::span<const double> data) {
   const Plugin& plugin = device.plugin;
@@ -112,8 +117,8 @@ void measure_expval(Session& session, const Measurement& measurement,
   expect(output, 1, Output::Type::kReal);
   if (session.record && !session.tape.recording) {
     throw CircuitError(
-        "this circuit is to be differentiated and has measured a variance already. "
-        "Measure variances last.");
+        "measurements after a variance are not supported in a circuit that the device "
+        "differentiates. Measure variances last.");
   }
   Device& device = *session.device;
   const ObsIdType observable = build(device, measurement.observable, data);
@@ -125,8 +130,8 @@ void measure_var(Session& session, const Measurement& measurement,
                  std::span<const double> data, const Output& output) {
   expect(output, 1, Output::Type::kReal);
   Device& device = *session.device;
-  // A variance on the tape makes the plugin refuse all derivatives. Recording
-  // cannot be taken up again without losing the tape.
+  // A recorded variance makes the plugin raise for all derivatives. Recording cannot be
+  // resumed without losing the recorded operations.
   if (session.tape.recording) {
     device.plugin->StopTapeRecording();
     session.tape.recording = false;
@@ -150,20 +155,27 @@ void measure_probs(Session& session, const Measurement& measurement,
   }
 }
 
-// The outcomes of all wires, one row a shot, drawn once for all measurements of a list.
+// The outcomes of all wires, one row per shot, drawn once for all measurements of a
+// list.
 class Samples {
  public:
   explicit Samples(Device& device) : device_(device) {}
 
   std::size_t shots() const { return device_.shots; }
 
-  // The first row; each has a number for every wire.
+  // Returns the first row; each row has a number for every wire. Draws the samples on
+  // first use.
   const double* rows() {
     if (drawn_) return device_.samples.data();
-    if (device_.shots == 0) throw CircuitError("samples need a number of shots.");
+    if (device_.shots == 0)
+      throw CircuitError("samples: expected a positive number of shots, got 0.");
     const std::size_t columns = device_.qubits.size();
     device_.pool.expect_memory(Memory::kFree, {columns, 0, device_.shots});
-    device_.samples.resize(device_.shots * columns);
+    // In pieces, since the memory is cleared.
+    device_.samples.clear();
+    device_.samples.reserve(device_.shots * columns);
+    for_each_piece(device_.shots * columns,
+                   [&](std::size_t, std::size_t end) { device_.samples.resize(end); });
     DataView<double, 2> samples{
         device_.samples.data(), 0, {device_.shots, columns}, {columns, 1}};
     device_.plugin->Sample(samples);
@@ -176,7 +188,7 @@ class Samples {
   bool drawn_ = false;
 };
 
-// bit(shot, wire) of the samples.
+// Returns a function (shot, wire) that reads an outcome.
 auto bits_of(const double* rows, std::size_t qubits) {
   return [rows, qubits](std::size_t shot, std::size_t wire) {
     return rows[shot * qubits + wire] != 0;
@@ -199,7 +211,7 @@ void measure_samples(Session& session, const Measurement& measurement, Samples& 
 
 void check_shots(const Measurement& measurement, std::size_t shots) {
   if (measurement.shots() == shots) return;
-  throw CircuitError("expected groups of " + std::to_string(shots) +
+  throw CircuitError("shot groups: expected " + std::to_string(shots) +
                      " shots in all, got " + std::to_string(measurement.shots()) + ".");
 }
 
@@ -244,13 +256,13 @@ void measure_state(Session& session, const Output& output) {
 void MeasurementList::measure(Session& session, std::span<const double> data,
                               std::span<const Output> outputs) const {
   if (outputs.size() != measurements_.size()) {
-    throw CircuitError("A circuit makes " + std::to_string(measurements_.size()) +
-                       " measurements and has " + std::to_string(outputs.size()) +
-                       " results for them.");
+    throw CircuitError("circuit with " + std::to_string(measurements_.size()) +
+                       " measurements: expected as many results, got " +
+                       std::to_string(outputs.size()) + ".");
   }
   if (data.size() < data_) {
-    throw CircuitError("Observables use " + std::to_string(data_) +
-                       " numbers and were given " + std::to_string(data.size()) + ".");
+    throw CircuitError("data of observables: expected " + std::to_string(data_) +
+                       " elements, got " + std::to_string(data.size()) + ".");
   }
   Samples samples(*session.device);
   const auto take = [&](std::size_t i) {
@@ -277,12 +289,14 @@ void MeasurementList::measure(Session& session, std::span<const double> data,
               return measure_snapshot_means(*session.device, measurement, data,
                                             outputs[i]);
             case MeasurementKind::kRun:
-              throw CircuitError("only the engine has runs that shots share.");
+              throw CircuitError(
+                  "executions that several shots share are not supported by the "
+                  "device, only by Bellhop's engine.");
           }
         });
   };
-  // Variances end the recording, so all else goes first. None of the measurements
-  // changes the state.
+  // A variance ends the recording, so all other measurements come first. Measurements
+  // do not change the state.
   bool variances = false;
   for (std::size_t i = 0; i < measurements_.size(); ++i) {
     if (measurements_[i].kind == MeasurementKind::kVar) {

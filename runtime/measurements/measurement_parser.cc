@@ -1,4 +1,4 @@
-// measurements/measurement_parser.cc: the measurement code of contract.toml, parsed.
+// measurements/measurement_parser.cc: parse the measurement code of contract.toml.
 #include <algorithm>
 
 #include "circuit/code_reader.h"
@@ -11,7 +11,7 @@ namespace {
 
 using StepKind = ObservableStep::Kind;
 
-// Deeper nesting than any program writes, and far from the end of the stack.
+// Deeper than any program nests observables, and safe for the stack.
 constexpr int kMaxDepth = 200;
 
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 40;
@@ -37,12 +37,12 @@ std::vector<std::size_t> read_groups(CodeReader& reader) {
   for (std::int64_t shots : reader.take(reader.next_count("the number of groups"))) {
     if (shots <= 0) reader.fail("a group of no shots");
     groups.push_back(static_cast<std::size_t>(shots));
-    all = checked_sum(all, groups.back(), "The shots of groups");
+    all = checked_sum(all, groups.back(), "shots of groups");
   }
   return groups;
 }
 
-// The wires of snapshots, and where their bases stand among `used` numbers.
+// Reads the wires of snapshots, and the index in the data of their bases.
 void read_snapshots(CodeReader& reader, Measurement& measurement, std::size_t& used) {
   measurement.wires = read_wires(reader, reader.next_count("the number of wires"));
   if (measurement.wires.empty()) reader.fail("snapshots of no wires");
@@ -56,10 +56,10 @@ void read_snapshots(CodeReader& reader, Measurement& measurement, std::size_t& u
 
 std::vector<std::int64_t> read_words(CodeReader& reader, std::size_t wires) {
   const std::size_t count = reader.next_count("the number of words");
-  return reader.take(checked_product(count, wires, "The words of snapshots"));
+  return reader.take(checked_product(count, wires, "words of snapshots"));
 }
 
-// Turns prefix order, as written, into operands first, as executed.
+// Reads an observable in prefix order and appends its steps in postfix order.
 void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
                      std::size_t& used, int depth = 0) {
   if (depth > kMaxDepth) reader.fail("an observable is nested too deep");
@@ -83,7 +83,7 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
       for (std::size_t i = 0; i < step.operands; ++i) {
         read_observable(reader, steps, used, depth + 1);
       }
-      // Plugins refuse a product of one factor.
+      // Plugins do not support a product of one factor.
       if (step.kind == StepKind::kTensor && step.operands == 1) return;
       break;
     }
@@ -94,7 +94,7 @@ void read_observable(CodeReader& reader, std::vector<ObservableStep>& steps,
   steps.push_back(std::move(step));
 }
 
-// The observable as a sum of Pauli words, or nothing where it is something else.
+// Returns the observable as a sum of Pauli words, or an empty list if it is not one.
 std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
   std::vector<PauliTerm> terms;
   for (const ObservableStep& step : steps) {
@@ -112,7 +112,7 @@ std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
           product.factors.insert(product.factors.end(), term->factors.begin(),
                                  term->factors.end());
         }
-        // Not different: the device's to refuse.
+        // Repeated wires: the device reports the error.
         std::vector<std::int64_t> sorted = product.wires;
         std::ranges::sort(sorted);
         if (std::ranges::adjacent_find(sorted) != sorted.end()) return {};
@@ -136,7 +136,7 @@ std::vector<PauliTerm> as_pauli_sum(const std::vector<ObservableStep>& steps) {
 }  // namespace
 
 MeasurementList::MeasurementList(std::span<const std::int64_t> code) {
-  CodeReader reader("A measurement", code);
+  CodeReader reader("measurements", code);
   while (!reader.done()) {
     Measurement& measurement = measurements_.emplace_back();
     measurement.kind =

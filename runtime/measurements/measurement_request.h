@@ -1,5 +1,5 @@
-// measurements/measurement_request.h: what runs of a circuit measure, and where it
-// goes.
+// measurements/measurement_request.h: what the executions of a circuit measure, and
+// where the results are written.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,29 @@
 
 namespace bellhop {
 
-// What each run measures, and where it goes. The result of measurement i in run r is
-// outputs[i].size numbers at index r * outputs[i].size of outputs[i].data.
+// The measurements of each execution, and their outputs. The result of measurement i in
+// execution r is outputs[i].size numbers at index r * outputs[i].size of
+// outputs[i].data.
 struct Measuring {
   const MeasurementList& measurements;
   PerRow<std::span<const double>> data;
   std::span<const Output> outputs;
 };
 
-// Adjoint derivatives of measured values: for each run a matrix with a row for each
-// value and a column for each parameter; or one row, its product with cotangents.
+// Adjoint derivatives of measured values. For each execution, `values` has a matrix
+// with a row for each value and a column for each parameter; or one row, the product of
+// cotangents with that matrix.
 struct Jacobians {
   std::span<double> values;
   std::size_t height = 0;  // rows of a matrix
   std::size_t columns = 0;
-  // The same by dynamic-count parameters; none where they are not asked for.
+  // The derivatives with respect to dynamic-count parameters; empty if not needed.
   std::span<double> by_dynamic_count = {};
   std::size_t dynamic_count_columns = 0;
-  // One for each value of a run.
+  // A cotangent for each value of an execution.
   std::optional<PerRow<std::span<const double>>> cotangents = {};
-  // In the space of parameters: then each row of a matrix, of which there are twice as
-  // many, has its derivative along this behind it.
+  // A direction in the space of parameters. If set, the matrix has twice as many rows:
+  // each row is followed by its derivative along the direction.
   std::optional<PerRow<std::span<const double>>> direction = {};
 };
 

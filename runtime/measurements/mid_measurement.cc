@@ -1,4 +1,4 @@
-// measurements/mid_measurement.cc: measurements in the middle of a circuit.
+// measurements/mid_measurement.cc: mid-circuit measurements.
 #include "measurements/mid_measurement.h"
 
 #include <array>
@@ -13,14 +13,14 @@ namespace {
 std::array<double, 2> probabilities(Device& device) {
   std::array<double, 2> values{};
   auto view = view_of(values.data(), values.size());
-  // With shots, a plugin would estimate them.
+  // With shots, a plugin would estimate the probabilities from samples.
   device.plugin->SetDeviceShots(0);
   device.plugin->PartialProbs(view, device.wires);
   device.plugin->SetDeviceShots(device.shots);
   return values;
 }
 
-// The outcome that is asked of the device, if it is not the device's to draw.
+// Returns the outcome that the device must produce, or nothing if the device draws it.
 std::optional<bool> chosen_outcome(Session& session, const MidMeasurement& measurement,
                                    const std::array<double, 2>& both) {
   std::mt19937& generator = session.device->generator;
@@ -32,16 +32,17 @@ std::optional<bool> chosen_outcome(Session& session, const MidMeasurement& measu
   return std::nullopt;
 }
 
-// A run that gives another outcome than is asked for does not count.
+// Marks the execution as invalid if its outcome differs from the postselected one.
 void check_postselection(Session& session, const MidMeasurement& measurement,
                          bool outcome) {
   if (measurement.postselect == MidMeasurement::kNoPostselection) return;
   if (outcome != (measurement.postselect == 1)) session.runs.fail();
 }
 
+// Lets the device collapse the state to an outcome, and returns the outcome.
 bool collapse(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
   Device& device = *session.device;
-  DrawnRuns& runs = session.runs;
+  SampledExecutions& runs = session.runs;
   std::array<double, 2> both{};
   if (runs.redraws() || session.keeps_steps) both = probabilities(device);
   std::optional<std::int32_t> chosen;
@@ -59,6 +60,7 @@ bool collapse(Session& session, const MidMeasurement& measurement, std::int32_t 
   return outcome;
 }
 
+// Draws an outcome from the probabilities of both.
 bool drawn_outcome(Session& session, const MidMeasurement& measurement,
                    const std::array<double, 2>& both) {
   std::optional<bool> chosen;
@@ -71,6 +73,7 @@ bool drawn_outcome(Session& session, const MidMeasurement& measurement,
   return *chosen;
 }
 
+// Projects the state on the next enumerated outcome, and returns the outcome.
 bool branch(Session& session, const MidMeasurement& measurement, std::int32_t wire) {
   const bool outcome =
       next_outcome(session, measurement, probabilities(*session.device));
@@ -92,7 +95,8 @@ bool next_outcome(Session& session, const MidMeasurement& measurement,
     return session.branches.next_outcome(both, session.device->generator);
   }
   if (session.branches.is_drawn()) {
-    throw CircuitError("Runs that shots share are not postselected.");
+    throw CircuitError(
+        "postselection is not supported in executions that several shots share.");
   }
   const bool outcome = measurement.postselect == 1;
   if (const double sum = both[0] + both[1]; sum > 0) {
@@ -104,7 +108,7 @@ bool next_outcome(Session& session, const MidMeasurement& measurement,
 void project(Session& session, const Projection& projection) {
   Device& device = *session.device;
   device.wires.assign(1, device.qubits[projection.wire]);
-  // Row major: the row is where the wire goes, the column where it comes from.
+  // Row-major: the row is the wire's new value, the column its old one.
   device.matrix.assign(4, 0.0);
   const std::size_t from = projection.outcome;
   const std::size_t to = projection.reset ? 0 : from;

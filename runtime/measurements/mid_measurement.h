@@ -1,4 +1,4 @@
-// measurements/mid_measurement.h: measurements in the middle of a circuit.
+// measurements/mid_measurement.h: mid-circuit measurements.
 #pragma once
 
 #include <array>
@@ -10,21 +10,21 @@
 
 namespace bellhop {
 
-// What of a mid-circuit measurement is known when it is compiled.
+// The static attributes of a mid-circuit measurement.
 struct MidMeasurement {
   static constexpr std::int64_t kNoPostselection = -1;
 
   std::int64_t postselect = kNoPostselection;  // or 0, 1
-  bool reset = false;                          // bring the wire to zero afterwards
-  std::string site;                            // the line of the user's program
+  bool reset = false;  // whether to bring the wire to zero afterwards
+  std::string site;    // the line of the user's program
 };
 
-// The next outcome of a session, of a tree or drawn, given the squared norms of the
-// state's parts with each.
+// Chooses the next outcome of a session, by enumeration or at random, given the squared
+// norms of the state's parts with each outcome.
 bool next_outcome(Session& session, const MidMeasurement& measurement,
                   const std::array<double, 2>& both);
 
-// What an outcome that was drawn does to a normalized state, which stays so.
+// Returns the projection for an outcome that was drawn; it keeps the state normalized.
 Projection drawn(std::int32_t wire, bool outcome, const MidMeasurement& measurement,
                  const std::array<double, 2>& both);
 
@@ -40,14 +40,16 @@ bool attempt_mid_measurement(Session& session, const MidMeasurement& measurement
   return session.attempt(describe, std::forward<Measure>(measure));
 }
 
-// Projects the state on an outcome, and multiplies it as the projection says.
+// Projects the state of a plugin's device on an outcome, and multiplies it by the
+// projection's scale.
 void project(Session& session, const Projection& projection);
 
-// The same as a step of the circuit.
+// Projects the state, and records the projection as a step of the circuit.
 void project_and_keep(Session& session, const Projection& projection);
 
-// Measures a wire, collapses the state, and returns the outcome. In a tree the state
-// is projected, so that its squared norm is the probability of the outcomes so far.
+// Measures a wire of a plugin's device, and returns the outcome. If outcomes are
+// enumerated, the state is projected and not normalized, so that its squared norm is
+// the probability of the outcomes so far.
 bool measure_wire(Session& session, const MidMeasurement& measurement,
                   std::int32_t wire);
 

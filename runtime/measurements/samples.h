@@ -1,4 +1,4 @@
-// measurements/samples.h: what is made of samples, wherever they were drawn.
+// measurements/samples.h: compute the results of measurements from samples.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace bellhop {
 
-// Which shots of a circuit samples are of, in order: all, or those that share a run.
+// The indices of the shots that samples belong to, in ascending order: all shots, or
+// the shots that share an execution.
 class ShotNumbers {
  public:
   explicit ShotNumbers(std::size_t all) : count_(all) {}
@@ -23,22 +24,32 @@ class ShotNumbers {
   std::size_t operator[](std::size_t i) const {
     return numbers_ == nullptr ? i : numbers_[i];
   }
+  // Returns how many of them have a number below this.
+  std::size_t count_below(std::size_t number) const {
+    if (numbers_ == nullptr) return std::min(number, count_);
+    return static_cast<std::size_t>(
+        std::lower_bound(numbers_, numbers_ + count_, number) - numbers_);
+  }
 
  private:
   std::size_t count_;
   const std::uint32_t* numbers_ = nullptr;
 };
 
-// Calls body(i) for each of some samples, in order, and looks for signals now and then:
-// there may be 10^9 of them. Throws Interrupted.
+// Calls body(i) for each of some samples or amplitudes, in order, and looks for signals
+// now and then. Throws Interrupted.
 template <typename Body>
 void for_each_sample(std::size_t count, const Body& body) {
-  constexpr std::size_t kBetweenLooks = std::size_t{1} << 18;
-  for (std::size_t begin = 0; begin < count; begin += kBetweenLooks) {
-    check_signals();
-    const std::size_t end = std::min(count, begin + kBetweenLooks);
+  for_each_piece(count, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) body(i);
-  }
+  });
+}
+
+// Sets the bits of all shots to zero.
+inline void clear_bits(std::span<std::uint8_t> out) {
+  for_each_piece(out.size(), [&](std::size_t begin, std::size_t end) {
+    std::ranges::fill(out.subspan(begin, end - begin), std::uint8_t{0});
+  });
 }
 
 // Calls take(i, group) for each sample, in order.
@@ -58,7 +69,7 @@ template <typename Bit>
 void write_samples(const Measurement& measurement, std::size_t qubits,
                    const ShotNumbers& shots, const Bit& bit,
                    std::span<std::uint8_t> out) {
-  std::ranges::fill(out, std::uint8_t{0});
+  clear_bits(out);
   const auto& wires = measurement.wires;
   const std::size_t columns = wires.empty() ? qubits : wires.size();
   for_each_sample(shots.size(), [&](std::size_t i) {
@@ -69,10 +80,10 @@ void write_samples(const Measurement& measurement, std::size_t qubits,
   });
 }
 
-// Writes one for each of the shots, of all of the circuit.
+// Writes 1 for each of these shots, and 0 for the other shots of the circuit.
 inline void write_shots(const ShotNumbers& shots, std::span<std::uint8_t> out) {
-  std::ranges::fill(out, std::uint8_t{0});
-  for (std::size_t i = 0; i < shots.size(); ++i) out[shots[i]] = 1;
+  clear_bits(out);
+  for_each_sample(shots.size(), [&](std::size_t i) { out[shots[i]] = 1; });
 }
 
 // Writes how often each outcome came in each group of shots, as in the contract.

@@ -1,4 +1,5 @@
-// measurements/shadow_snapshots.cc: one sample a shot, each in a basis of its own.
+// measurements/shadow_snapshots.cc: classical shadows, which measure each shot in a
+// random basis.
 #include "measurements/shadow_snapshots.h"
 
 #include <algorithm>
@@ -9,16 +10,17 @@
 
 #include "devices/checked_size.h"
 #include "devices/wires.h"
+#include "interpreter/signals.h"
 
 namespace bellhop {
 namespace {
 
 constexpr std::uint8_t kX = 0;
 constexpr std::uint8_t kY = 1;
-// In a word, in place of a basis.
+// Marks the identity in a Pauli word.
 constexpr std::int64_t kIdentityBasis = 3;
 
-// Brings the basis of a wire to the computational one, or back.
+// Rotates the basis of a wire to the computational basis, or back.
 void rotate(Device& device, QubitIdType qubit, std::uint8_t basis, bool back) {
   static const std::string kNames[] = {"RY", "RX"};
   if (basis != kX && basis != kY) return;
@@ -36,14 +38,14 @@ class Snapshots {
       : device_(device), measurement_(measurement), data_(data) {
     map_wires(device.wires, measurement.wires, device.qubits);  // for its check
     if (measurement.recipes < 0) return;
-    constexpr const char* kBases = "The bases of snapshots";
+    constexpr const char* kBases = "bases of snapshots";
     expect_count(checked_product(device.shots, measurement.wires.size(), kBases),
                  measurement.bases, kBases);
     data_ = checked_part(data, static_cast<std::size_t>(measurement.recipes),
                          measurement.bases, kBases);
   }
 
-  // Calls visit(outcomes, bases) for each shot, with one of each for every wire.
+  // Calls visit(outcomes, bases) for each shot; both have an element for every wire.
   template <typename Visit>
   void take(const Visit& visit) {
     const std::size_t wires = measurement_.wires.size();
@@ -52,6 +54,7 @@ class Snapshots {
     std::vector<double> row(device_.qubits.size());
     device_.plugin->SetDeviceShots(1);
     for (std::size_t shot = 0; shot < device_.shots; ++shot) {
+      check_signals();
       for (std::size_t i = 0; i < wires; ++i) {
         bases[i] = basis(shot * wires + i);
         rotate(device_, qubit(i), bases[i], false);
@@ -75,9 +78,9 @@ class Snapshots {
   std::uint8_t basis(std::size_t place) {
     if (measurement_.recipes >= 0) {
       const double basis = data_[place];
-      // Of a number outside of its range the conversion is undefined.
+      // Converting an out-of-range number to an integer is undefined behaviour.
       if (!(basis >= 0 && basis < 3)) {
-        throw CircuitError("The basis of a snapshot: expected 0, 1 or 2, got " +
+        throw CircuitError("basis of a snapshot: expected 0, 1 or 2, got " +
                            std::to_string(basis) + ".");
       }
       return static_cast<std::uint8_t>(basis);
@@ -88,11 +91,11 @@ class Snapshots {
 
   Device& device_;
   const Measurement& measurement_;
-  std::span<const double> data_;  // the bases, where they are given
+  std::span<const double> data_;  // the bases, if they are given
 };
 
-// The word's value in a snapshot: 3 for each of its factors, times the sign of its
-// outcomes; none where a factor was not measured.
+// Returns the estimate of a Pauli word from a snapshot: the product of 3 for each
+// factor, with the sign of its outcome; 0 if a factor was measured in another basis.
 double value_of(std::span<const std::int64_t> word,
                 std::span<const std::uint8_t> outcomes,
                 std::span<const std::uint8_t> bases) {

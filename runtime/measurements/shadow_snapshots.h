@@ -1,5 +1,5 @@
-// measurements/shadow_snapshots.h: classical shadows, where each shot has a random
-// basis.
+// measurements/shadow_snapshots.h: classical shadows, which measure each shot in a
+// random basis.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace bellhop {
 
-// Writes the outcomes of a measurement's wires, and then the bases that they were
-// measured in, a row of both for each shot. The state is as before afterwards.
+// Writes, for each shot, a row with the outcomes of the measurement's wires and a row
+// with their bases. Leaves the state unchanged.
 void write_snapshots(Device& device, const Measurement& measurement,
                      std::span<const double> data, std::span<std::uint8_t> out);
 

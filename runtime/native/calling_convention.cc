@@ -1,4 +1,4 @@
-// native/calling_convention.cc: calls of C functions whose signature is known at run
+// native/calling_convention.cc: call C functions whose signature is known only at run
 // time.
 #include "native/calling_convention.h"
 
@@ -63,10 +63,10 @@ void store_integer(Store store, int64_t value, char* to) {
 
 template <size_t>
 using Integer = int64_t;
-template <size_t>
-using Float = double;
+template <size_t, typename T = double>
+using Float = T;
 
-// Calls a function that takes the first words of each sequence.
+// Calls a function with the first words of each sequence.
 template <typename R, size_t... I, size_t... F, size_t... S>
 [[gnu::always_inline]] inline R invoke(void* address, const int64_t* words,
                                        std::index_sequence<I...>,
@@ -80,7 +80,7 @@ template <typename R, size_t... I, size_t... F, size_t... S>
 
 }  // namespace
 
-// A word that differs between rows.
+// A parameter's word that differs between rows.
 struct MovingWord {
   Load load;
   uint8_t word;
@@ -88,7 +88,7 @@ struct MovingWord {
   int64_t stride;
 };
 
-// The rows of one call of a program, with their words.
+// The rows of one call from a program.
 struct Rows {
   void* address;
   int64_t* words;
@@ -148,10 +148,85 @@ RunRows loop_returning(size_t integers, size_t floats, size_t stack) {
   return loop_with_integers<R, kIntegerRegisters>(floats);
 }
 
+// Calls of functions with as many parameters as `I`, all scalars of type T, that return
+// a T.
+template <typename T, size_t... I>
+struct ScalarFunction {
+  static constexpr size_t kResult = sizeof...(I);
+  using Pointer = T (*)(Float<I, T>...);
+
+  static T load(const char* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+  }
+
+  static void call(void* address, char* const* data) {
+    const T returned = reinterpret_cast<Pointer>(address)(load(data[I])...);
+    std::memcpy(data[kResult], &returned, sizeof(T));
+  }
+
+  static void run_rows(void* address, char* const* data, const int64_t* strides,
+                       size_t rows) {
+    const auto function = reinterpret_cast<Pointer>(address);
+    const char* from[] = {data[I]...};
+    char* result = data[kResult];
+    for (size_t row = 0; row < rows; ++row) {
+      const T returned = function(load(from[I])...);
+      std::memcpy(result, &returned, sizeof(T));
+      result += strides[kResult];
+      ((from[I] += strides[I]), ...);
+    }
+  }
+
+  static void set(NativeCall& call) {
+    call.run_scalar_rows = run_rows;
+    call.call_scalars = ScalarFunction::call;
+  }
+};
+
+template <typename T>
+void set_scalar_loops(NativeCall& call) {
+  switch (call.loads.size()) {
+    case 1:
+      return ScalarFunction<T, 0>::set(call);
+    case 2:
+      return ScalarFunction<T, 0, 1>::set(call);
+    case 3:
+      return ScalarFunction<T, 0, 1, 2>::set(call);
+    default:
+      return;
+  }
+}
+
 }  // namespace
+
+void NativeCall::choose_loops(const WordAssignment& words) {
+  run_rows = words.choose_loop(store);
+  if (store != Store::kDouble && store != Store::kSingle) return;
+  const Load load = store == Store::kDouble ? Load::kWord : Load::kU32;
+  for (size_t i = 0; i < loads.size(); ++i) {
+    // The parameters are floating-point operands of the result's size, in order.
+    if (loads[i].operand != i || loads[i].word != kFloatWords + i ||
+        loads[i].load != load) {
+      return;
+    }
+  }
+  if (!constants.empty() || result != loads.size()) return;
+  if (store == Store::kDouble) {
+    set_scalar_loops<double>(*this);
+  } else {
+    set_scalar_loops<float>(*this);
+  }
+}
 
 void NativeCall::run(void* address, char* const* data, const int64_t* strides,
                      size_t rows) const {
+  if (run_scalar_rows != nullptr) {
+    static constexpr int64_t kNoStrides[kWords] = {};
+    run_scalar_rows(address, data, strides == nullptr ? kNoStrides : strides, rows);
+    return;
+  }
   int64_t words[kWords];
   for (const ConstantWord& each : constants) words[each.word] = each.value;
   const size_t result_stride =

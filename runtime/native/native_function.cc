@@ -5,17 +5,12 @@
 #include <stdexcept>
 #include <utility>
 
-#include "arrays/numpy_arrays.h"
 #include "arrays/small_array.h"
 #include "interpreter/floating_point_environment.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace bellhop {
 namespace {
-
-// Rows that a thread calls before it takes more, and the fewest that are worth a
-// thread.
-constexpr size_t kRowsOfThread = 512;
 
 bool is_float(int dtype) {
   return dtype == XLA_FFI_DataType_F32 || dtype == XLA_FFI_DataType_F64;
@@ -109,7 +104,7 @@ NativeCall make_call(const std::vector<NativeParameter>& parameters,
     call.result = n_arguments;
     call.store = store_of_value(operands.back().dtype);
   }
-  call.run_rows = words.choose_loop(call.store);
+  call.choose_loops(words);
   return call;
 }
 
@@ -118,66 +113,53 @@ NativeCall make_call(const std::vector<NativeParameter>& parameters,
 NativeFunction::NativeFunction(void* address, std::vector<NativeParameter> parameters,
                                std::vector<NativeOperand> operands, size_t n_arguments,
                                bool returns_value, std::vector<int64_t> batch_shape,
-                               bool is_thread_safe)
+                               bool is_thread_safe, bool keeps_subnormals)
     : address_(address),
       parameters_(std::move(parameters)),
       operands_(std::move(operands)),
       n_arguments_(n_arguments),
       batch_shape_(std::move(batch_shape)),
       is_thread_safe_(is_thread_safe),
+      keeps_subnormals_(keeps_subnormals),
       call_(make_call(parameters_, operands_, n_arguments, returns_value)) {
   for (const int64_t size : batch_shape_) rows_ *= static_cast<size_t>(size);
   for (const NativeOperand& operand : operands_) {
     std::vector<int64_t> strides(batch_shape_.size(), 0);
-    int64_t bytes = operand.bytes;
+    int64_t elements = operand.elements;
     for (size_t axis = batch_shape_.size(); axis-- > 0;) {
       if (!operand.is_mapped.at(axis)) continue;
-      strides[axis] = bytes;
-      bytes *= batch_shape_[axis];
+      strides[axis] = elements * operand.item_bytes;
+      elements *= batch_shape_[axis];
     }
     strides_.push_back(std::move(strides));
-    sizes_.push_back(bytes);
+    expected_.push_back({operand.dtype, elements});
+  }
+  if (batch_shape_.empty() && !keeps_subnormals_ && call_.call_scalars != nullptr) {
+    scalar_call_ = {call_.call_scalars, address_, expected_.back().dtype,
+                    static_cast<int64_t>(n_arguments_)};
   }
 }
 
-bool NativeFunction::fits(std::span<const BufferView> arguments,
-                          std::span<const BufferView> results) const {
-  if (arguments.size() != n_arguments_ ||
-      arguments.size() + results.size() != operands_.size()) {
-    return false;
+void NativeFunction::call(char* const* data, const Helpers& helpers) const {
+  if (keeps_subnormals_) {
+    const DefaultFloatingPointEnvironment environment;
+    call_all(data, helpers);
+  } else {
+    call_all(data, helpers);
   }
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    const BufferView& view =
-        i < n_arguments_ ? arguments[i] : results[i - n_arguments_];
-    if (view.dtype != operands_[i].dtype ||
-        size_bytes(view) != static_cast<size_t>(sizes_[i])) {
-      return false;
-    }
-  }
-  return true;
 }
 
-void NativeFunction::call(std::span<const BufferView> arguments,
-                          std::span<const BufferView> results,
-                          const Helpers& helpers) const {
-  const DefaultFloatingPointEnvironment environment;
-  SmallArray<char*, 8> data(operands_.size());
-  for (size_t i = 0; i < operands_.size(); ++i) {
-    data[i] = static_cast<char*>(
-        (i < n_arguments_ ? arguments[i] : results[i - n_arguments_]).data);
-  }
-  char* const* const first = data.data();
-  if (batch_shape_.empty()) return call_.run(address_, first, nullptr, 1);
-  if (!is_thread_safe_ || helpers.threads == 1 || rows_ < 2 * kRowsOfThread) {
-    call_rows(first, 0, rows_);
-    return;
-  }
+void NativeFunction::call_all(char* const* data, const Helpers& helpers) const {
+  if (batch_shape_.empty()) return call_.run(address_, data, nullptr, 1);
+  if (helpers.threads == 1 || !shares_rows()) return call_rows(data, 0, rows_);
   const size_t blocks = (rows_ + kRowsOfThread - 1) / kRowsOfThread;
+  // A helper computes in the mode of the calling thread, whatever its own is.
+  const FloatingPointMode::Bits mode = FloatingPointMode::read();
   for_each_row(blocks, helpers, [&]() -> RowWorker {
-    return [&, first](size_t block) {
-      const DefaultFloatingPointEnvironment of_helper;
+    return [&](size_t block) {
+      const FloatingPointModeScope in_mode(mode);
       const size_t begin = block * kRowsOfThread;
-      call_rows(first, begin, std::min(begin + kRowsOfThread, rows_));
+      call_rows(data, begin, std::min(begin + kRowsOfThread, rows_));
     };
   });
 }

@@ -3,10 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "arrays/buffer_view.h"
 #include "native/calling_convention.h"
 #include "threads/thread_team.h"
 
@@ -30,7 +28,8 @@ struct NativeParameter {
 // batch that it has.
 struct NativeOperand {
   int dtype;  // XLA_FFI_DataType
-  int64_t bytes;
+  int64_t elements;
+  int64_t item_bytes;
   std::vector<bool> is_mapped;  // for each axis of the batch, the outermost first
 };
 
@@ -42,36 +41,70 @@ struct NativeOperand {
 class NativeFunction {
  public:
   // `operands` are the arguments, then the results. Where `returns_value`, the only
-  // result is what the function returns, and no parameter.
+  // result is what the function returns, and no parameter. Where `keeps_subnormals`,
+  // calls are made in the default floating-point environment, not in XLA's.
   //
   // Throws std::invalid_argument where a call has more parameters than the platform's
   // registers and the supported part of the stack hold, or an operand does not exist.
   NativeFunction(void* address, std::vector<NativeParameter> parameters,
                  std::vector<NativeOperand> operands, size_t n_arguments,
                  bool returns_value, std::vector<int64_t> batch_shape,
-                 bool is_thread_safe);
+                 bool is_thread_safe, bool keeps_subnormals);
 
-  // Whether buffers have the types and sizes that the function was described with.
-  bool fits(std::span<const BufferView> arguments,
-            std::span<const BufferView> results) const;
+  size_t n_arguments() const { return n_arguments_; }
+  size_t n_operands() const { return operands_.size(); }
+  // Whether a call may use helpers.
+  bool shares_rows() const {
+    return is_thread_safe_ && !batch_shape_.empty() && rows_ >= 2 * kRowsOfThread;
+  }
 
-  // Calls the function for all rows. Requires `fits`.
-  void call(std::span<const BufferView> arguments, std::span<const BufferView> results,
-            const Helpers& helpers) const;
+  // How a single call is made of a function of scalars of one floating-point type,
+  // which is no batch and computes in XLA's environment. `call` is null for other
+  // functions.
+  struct ScalarCall {
+    CallScalars call = nullptr;
+    void* address = nullptr;
+    int dtype = 0;  // of all operands
+    int64_t n_arguments = 0;
+  };
+  const ScalarCall& scalar_call() const { return scalar_call_; }
 
-  bool is_thread_safe() const { return is_thread_safe_; }
+  // Whether a buffer has the type and the size of an operand.
+  bool fits(size_t operand, int dtype, const int64_t* dims, int64_t rank) const {
+    int64_t elements = 1;
+    for (int64_t axis = 0; axis < rank; ++axis) elements *= dims[axis];
+    const Expected& expected = expected_[operand];
+    return dtype == expected.dtype && elements == expected.elements;
+  }
+
+  // Calls the function for all rows. `data` has the address of each operand, each of
+  // which must fit.
+  void call(char* const* data, const Helpers& helpers) const;
 
  private:
+  // Rows that a thread calls before it takes more, and the fewest that are worth a
+  // thread.
+  static constexpr size_t kRowsOfThread = 512;
+
+  // Type and number of elements of an operand, of all rows.
+  struct Expected {
+    int dtype;
+    int64_t elements;
+  };
+
+  void call_all(char* const* data, const Helpers& helpers) const;
   void call_rows(char* const* data, size_t begin, size_t end) const;
 
+  ScalarCall scalar_call_;
   void* address_;
   std::vector<NativeParameter> parameters_;
   std::vector<NativeOperand> operands_;
   size_t n_arguments_;
   std::vector<int64_t> batch_shape_;
   bool is_thread_safe_;
+  bool keeps_subnormals_;
   size_t rows_ = 1;
-  std::vector<int64_t> sizes_;  // bytes of each operand, of all rows
+  std::vector<Expected> expected_;  // of each operand
   // For each operand, the bytes between rows along each axis of the batch.
   std::vector<std::vector<int64_t>> strides_;
   NativeCall call_;

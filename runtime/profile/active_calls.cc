@@ -1,4 +1,4 @@
-// profile/active_calls.cc: what each thread is in the middle of, for others to ask.
+// profile/active_calls.cc: the calls and circuits that each thread is executing now.
 #include "profile/active_calls.h"
 
 #include <algorithm>
@@ -8,53 +8,54 @@ namespace bellhop {
 
 namespace {
 
-// Those that ever were in a step. Who holds the mutex takes no other lock, but that of
-// one thread. Replaced in the child of a fork; never destroyed, as threads may outlive
-// everything.
+// All threads that have ever had an active call and still exist. A holder of the mutex
+// takes no other lock except the mutexes of one thread. Replaced in the child of a
+// fork. Never destroyed, because threads may outlive static objects.
 struct Threads {
   std::mutex mutex;
-  std::vector<ThreadUnderWay*> all;
+  std::vector<ThreadActivity*> all;
 };
 Threads* threads = new Threads;
 
 }  // namespace
 
-ThreadUnderWay::ThreadUnderWay() : thread(PyThread_get_thread_ident()) {
+ThreadActivity::ThreadActivity() : thread(PyThread_get_thread_ident()) {
   const std::lock_guard lock(threads->mutex);
   threads->all.push_back(this);
 }
 
-ThreadUnderWay::~ThreadUnderWay() {
+ThreadActivity::~ThreadActivity() {
   const std::lock_guard lock(threads->mutex);
   std::erase(threads->all, this);
 }
 
-ThreadUnderWay& ThreadUnderWay::first_here() {
-  thread_local ThreadUnderWay thread;
+ThreadActivity& ThreadActivity::make_here() {
+  thread_local ThreadActivity thread;
   known_here_ = &thread;
   return thread;
 }
 
-CircuitUnderWay::CircuitUnderWay(const std::string& circuit, const std::string& device)
+ActiveCircuit::ActiveCircuit(const std::string& circuit, const std::string& device)
     : circuit_(circuit),
       device_(device),
       began_(coarse_clock()),
-      thread_(ThreadUnderWay::here()) {
+      thread_(ThreadActivity::here()) {
   const std::lock_guard lock(thread_.circuit_mutex);
-  around_ = thread_.circuit;
+  outer_ = thread_.circuit;
   thread_.circuit = this;
 }
 
-CircuitUnderWay::~CircuitUnderWay() {
+ActiveCircuit::~ActiveCircuit() {
   const std::lock_guard lock(thread_.circuit_mutex);
-  thread_.circuit = around_;
+  thread_.circuit = outer_;
 }
 
 namespace {
 
-// A step of its own, if a circuit is under way in a thread; Python has room for it.
-void add_circuit(ThreadUnderWay& thread, int64_t now,
-                 std::vector<StepsOfThread::Step>& steps) {
+// Appends the circuit that a thread is executing, if any, as a call. Drops it if Python
+// has no memory for its name.
+void append_circuit(ThreadActivity& thread, int64_t now,
+                    std::vector<ThreadCalls::Call>& calls) {
   std::string text;
   int64_t began = 0;
   {
@@ -65,35 +66,35 @@ void add_circuit(ThreadUnderWay& thread, int64_t now,
   }
   PyObject* what = PyUnicode_FromStringAndSize(text.data(), text.size());
   if (what == nullptr) return PyErr_Clear();
-  steps.push_back({what, (now - began) * 1e-9});
+  calls.push_back({what, (now - began) * 1e-9});
 }
 
 }  // namespace
 
-std::vector<StepsOfThread> steps_under_way() {
+std::vector<ThreadCalls> list_active_calls() {
   const int64_t now = coarse_clock();
-  std::vector<StepsOfThread> all;
+  std::vector<ThreadCalls> all;
   const std::lock_guard lock(threads->mutex);
-  for (ThreadUnderWay* thread : threads->all) {
-    StepsOfThread found{thread->thread, {}};
+  for (ThreadActivity* thread : threads->all) {
+    ThreadCalls found{thread->thread, {}};
     {
-      const std::lock_guard steps_wait(thread->mutex);
-      for (const UnderWay* step = thread->innermost; step; step = step->around()) {
-        found.steps.push_back({Py_NewRef(step->what()), (now - step->began()) * 1e-9});
+      const std::lock_guard calls_lock(thread->mutex);
+      for (const ActiveCall* call = thread->innermost; call; call = call->outer()) {
+        found.calls.push_back({Py_NewRef(call->what()), (now - call->began()) * 1e-9});
       }
     }
-    std::reverse(found.steps.begin(), found.steps.end());
-    add_circuit(*thread, now, found.steps);
-    if (found.steps.empty()) continue;
+    std::reverse(found.calls.begin(), found.calls.end());
+    append_circuit(*thread, now, found.calls);
+    if (found.calls.empty()) continue;
     all.push_back(std::move(found));
   }
   return all;
 }
 
-void forget_steps() {
-  // The old one is left as it is: a thread that is no more may hold its mutex.
+void forget_active_calls() {
+  // The old object is leaked: a thread of the parent process may hold its mutex.
   threads = new Threads;
-  threads->all = {&ThreadUnderWay::here()};
+  threads->all = {&ThreadActivity::here()};
 }
 
 }  // namespace bellhop

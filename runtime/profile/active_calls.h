@@ -1,4 +1,4 @@
-// profile/active_calls.h: what each thread is in the middle of, for others to ask.
+// profile/active_calls.h: the calls and circuits that each thread is executing now.
 #pragma once
 
 #include <Python.h>
@@ -15,41 +15,47 @@
 namespace bellhop {
 
 #ifdef Py_GIL_DISABLED
-using StepsMutex = SpinMutex;
+using ActivityMutex = SpinMutex;
 #else
-// The GIL is the lock.
-struct StepsMutex {
+// The GIL is the lock, so this mutex does nothing.
+struct ActivityMutex {
   void lock() {}
   void unlock() {}
 };
 #endif
 
-class CircuitUnderWay;
-class UnderWay;
+class ActiveCircuit;
+class ActiveCall;
 
-struct ThreadUnderWay {
-  ThreadUnderWay();
-  ~ThreadUnderWay();
-  ThreadUnderWay(const ThreadUnderWay&) = delete;
-  ThreadUnderWay& operator=(const ThreadUnderWay&) = delete;
+// The active calls and the active circuit of one thread. Other threads read it under
+// its mutexes.
+struct ThreadActivity {
+  ThreadActivity();
+  ~ThreadActivity();
+  ThreadActivity(const ThreadActivity&) = delete;
+  ThreadActivity& operator=(const ThreadActivity&) = delete;
 
-  static ThreadUnderWay& here() {
-    return known_here_ != nullptr ? *known_here_ : first_here();
+  // Returns the calling thread's object, which is created on first use and removed at
+  // the thread's end.
+  static ThreadActivity& here() {
+    return known_here_ != nullptr ? *known_here_ : make_here();
   }
 
+  // Python's identifier of the thread.
   const unsigned long thread;
-  StepsMutex mutex;
-  const UnderWay* innermost = nullptr;
+  ActivityMutex mutex;
+  const ActiveCall* innermost = nullptr;
   SpinMutex circuit_mutex;
-  const CircuitUnderWay* circuit = nullptr;
+  const ActiveCircuit* circuit = nullptr;
 
  private:
-  static ThreadUnderWay& first_here();
+  static ThreadActivity& make_here();
 
-  static thread_local constinit inline ThreadUnderWay* known_here_ = nullptr;
+  static thread_local constinit inline ThreadActivity* known_here_ = nullptr;
 };
 
-// Nanoseconds, exact to some milliseconds: a quarter of what the exact time costs.
+// Returns the monotonic time in nanoseconds, with a resolution of some milliseconds, in
+// a quarter of the time that the exact clock takes.
 inline int64_t coarse_clock() {
 #ifdef CLOCK_MONOTONIC_COARSE
   constexpr clockid_t kClock = CLOCK_MONOTONIC_COARSE;
@@ -61,44 +67,44 @@ inline int64_t coarse_clock() {
   return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-// A step of this thread, for as long as it lasts: a call of a compiled function, or of
-// Python in one. Steps nest. It begins and ends with the GIL, and costs no lock but
-// where there is none.
-class UnderWay {
+// Marks a call as active on this thread during its lifetime: a call of a compiled
+// function, or of Python in one. Calls nest. The constructor and the destructor need
+// the GIL; they take a lock only in a free-threaded Python.
+class ActiveCall {
  public:
-  // Of an object that outlives it, and says what it is.
-  explicit UnderWay(PyObject* what)
-      : what_(what), began_(coarse_clock()), thread_(ThreadUnderWay::here()) {
+  // `what` describes the call to Python, and must outlive this object.
+  explicit ActiveCall(PyObject* what)
+      : what_(what), began_(coarse_clock()), thread_(ThreadActivity::here()) {
     const std::lock_guard lock(thread_.mutex);
-    around_ = std::exchange(thread_.innermost, this);
+    outer_ = std::exchange(thread_.innermost, this);
   }
-  ~UnderWay() {
+  ~ActiveCall() {
     const std::lock_guard lock(thread_.mutex);
-    thread_.innermost = around_;
+    thread_.innermost = outer_;
   }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
+  ActiveCall(const ActiveCall&) = delete;
+  ActiveCall& operator=(const ActiveCall&) = delete;
 
   PyObject* what() const { return what_; }
   int64_t began() const { return began_; }
-  const UnderWay* around() const { return around_; }
+  const ActiveCall* outer() const { return outer_; }
 
  private:
   PyObject* what_;
   int64_t began_;
-  const UnderWay* around_;
-  ThreadUnderWay& thread_;
+  const ActiveCall* outer_;
+  ThreadActivity& thread_;
 };
 
-// An operation of a circuit, in whichever thread XLA runs it: the innermost step of
-// that. Without the GIL.
-class CircuitUnderWay {
+// Marks an operation of a circuit as active on this thread during its lifetime; it is
+// the thread's innermost call. Needs no GIL.
+class ActiveCircuit {
  public:
-  // Names that outlive it.
-  CircuitUnderWay(const std::string& circuit, const std::string& device);
-  ~CircuitUnderWay();
-  CircuitUnderWay(const CircuitUnderWay&) = delete;
-  CircuitUnderWay& operator=(const CircuitUnderWay&) = delete;
+  // The names of the circuit and of its device must outlive this object.
+  ActiveCircuit(const std::string& circuit, const std::string& device);
+  ~ActiveCircuit();
+  ActiveCircuit(const ActiveCircuit&) = delete;
+  ActiveCircuit& operator=(const ActiveCircuit&) = delete;
 
   const std::string& circuit() const { return circuit_; }
   const std::string& device() const { return device_; }
@@ -108,23 +114,24 @@ class CircuitUnderWay {
   const std::string& circuit_;
   const std::string& device_;
   int64_t began_;
-  const CircuitUnderWay* around_;
-  ThreadUnderWay& thread_;
+  const ActiveCircuit* outer_;
+  ThreadActivity& thread_;
 };
 
-struct StepsOfThread {
-  struct Step {
+// The active calls of one thread.
+struct ThreadCalls {
+  struct Call {
     PyObject* what;  // a new reference
-    double seconds;  // since it began
+    double seconds;  // since the call began
   };
   unsigned long thread;     // Python's identifier
-  std::vector<Step> steps;  // the outermost first
+  std::vector<Call> calls;  // the outermost first
 };
 
-// Of all threads that are in one. With the GIL.
-std::vector<StepsOfThread> steps_under_way();
+// Returns the active calls of all threads that have any. Needs the GIL.
+std::vector<ThreadCalls> list_active_calls();
 
-// In the child of a fork, where only this thread is left.
-void forget_steps();
+// Removes all threads but the calling one. Called in the child of a fork.
+void forget_active_calls();
 
 }  // namespace bellhop

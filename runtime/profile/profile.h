@@ -1,6 +1,7 @@
-// profile/profile.h: what crosses the border of programs, counted and timed.
+// profile/profile.h: count and time the host calls of programs.
 //
-// Nothing here needs the GIL, and whoever holds the mutex takes no other lock.
+// A host call is a transition from the compiled program to Python or to a device, and
+// back. Nothing here needs the GIL, and a holder of the mutex takes no other lock.
 #pragma once
 
 #include <atomic>
@@ -16,31 +17,35 @@
 
 namespace bellhop {
 
-// One crossing. Python reads arrays of these.
-struct Crossing {
-  int64_t begin = 0;  // nanoseconds of profile_clock
+// One host call, or all operations of one circuit. Python reads arrays of this
+// structure.
+struct HostCall {
+  int64_t begin = 0;  // nanoseconds of profile_clock()
   int64_t end = 0;
-  int64_t busy = 0;    // outside the program: all of it, but for circuits
-  int64_t waited = 0;  // for the GIL
+  // Nanoseconds spent outside of the program. For a circuit, the time in its handlers.
+  int64_t busy = 0;
+  int64_t waited = 0;  // nanoseconds spent waiting for the GIL
   int64_t bytes_out = 0;
   int64_t bytes_in = 0;
-  int32_t place = 0;
+  // The index of the call site in Profile::rows().
+  int32_t row = 0;
   int32_t thread = 0;
   int32_t failed = 0;
-  int32_t calls = 1;  // a batch of circuits is one crossing of many
+  int32_t calls = 1;  // the number of circuits if this is a batch
 };
 
-// Where crossings are made.
-struct Place {
+// The location and the kind of host calls. Host calls with equal sites share a row of a
+// profile.
+struct CallSite {
   std::string kind;
   std::string name;
   std::string site;        // file:line of the call
-  std::string definition;  // file:line of what is called
-  uint64_t number = 0;     // places with one are apart, whatever else they say
+  std::string definition;  // file:line of the function that is called
+  uint64_t number = 0;     // If not zero, identifies the site instead of its texts.
 };
 
-// What is recorded between `start` and `stop`: crossings that begin and end there. Of
-// more than `limit` the later ones are counted, but not kept one by one.
+// The host calls that begin and end between `start` and `stop`. After `limit` host
+// calls, further ones are summed in the rows, but not stored individually.
 class Profile {
  public:
   explicit Profile(size_t limit) : limit_(limit) {}
@@ -48,18 +53,18 @@ class Profile {
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  // All crossings of a place together.
+  // The sum of all host calls of one site.
   struct Row {
-    Place place;
+    CallSite call_site;
     int64_t calls = 0;
-    Crossing sum = {};
+    HostCall sum = {};
   };
 
   void start();
   void stop();
 
   std::vector<Row> rows() const;
-  std::vector<Crossing> crossings() const;
+  std::vector<HostCall> host_calls() const;
 
  private:
   friend class Recorder;
@@ -68,25 +73,28 @@ class Profile {
   int64_t began_ = 0;
   std::vector<Row> rows_;
   std::unordered_map<std::string, int32_t> by_key_;
-  std::vector<Crossing> crossings_;
+  std::vector<HostCall> host_calls_;
 };
 
 inline std::atomic<int> open_profiles = 0;
 
+// Returns whether any profile is started.
 inline bool is_profiled() { return open_profiles.load(std::memory_order_relaxed) != 0; }
 
+// Returns the monotonic time in nanoseconds.
 int64_t profile_clock();
 
-// A number for the thread that asks, from 1 on.
+// Returns a positive number that identifies the calling thread.
 int32_t profile_thread();
 
-void record(const Place& place, Crossing crossing);
+// Adds a host call of this thread to all started profiles.
+void record(const CallSite& site, HostCall host_call);
 
-// Times one call of a callback where a profile is open: from when it is made until it
-// goes.
+// Times one call of a callback from construction to destruction, and records it, if a
+// profile is started.
 class CallTimer {
  public:
-  // What of a call it is: the rows of a profile.
+  // Which part of a callback's execution is timed. Each part has its own row.
   enum class Part : char { kCall, kStart, kWait, kTap, kTapped };
 
   CallTimer() {
@@ -100,70 +108,77 @@ class CallTimer {
   CallTimer(const CallTimer&) = delete;
   CallTimer& operator=(const CallTimer&) = delete;
 
-  void has_gil() {
+  // Records that the thread has acquired the GIL; all time until now was waiting.
+  void mark_gil_taken() {
     if (begin_ != 0) [[unlikely]]
       waited_ = profile_clock() - begin_;
   }
-  void of(Part part, const Place& place, std::span<const BufferView> arguments,
-          std::span<const BufferView> results) {
+  // Sets which callback is timed, and counts the bytes of its arguments and results.
+  void describe(Part part, const CallSite& site, std::span<const BufferView> arguments,
+                std::span<const BufferView> results) {
     if (begin_ != 0) [[unlikely]]
-      describe(part, place, arguments, results);
+      store_description(part, site, arguments, results);
   }
-  // It waited for the GIL before the timer was made.
-  void has_waited(int64_t nanoseconds) {
+  // Adds time for which the call waited for the GIL before the timer was made.
+  void add_wait(int64_t nanoseconds) {
     if (begin_ == 0) [[likely]]
       return;
     begin_ -= nanoseconds;
     waited_ = nanoseconds;
   }
-  void fails() { failed_ = true; }
+  // Records that the call raised an exception.
+  void mark_failed() { failed_ = true; }
 
-  // More bytes, or less, for the call that this thread makes, where one is timed: not
-  // all that crosses is an operand or a result.
+  // Adds bytes (or subtracts, if negative) to the innermost timed call of this thread:
+  // some data are transferred that are neither operands nor results.
   static void add_bytes(int64_t out, int64_t in);
 
  private:
-  void describe(Part part, const Place& place, std::span<const BufferView> arguments,
-                std::span<const BufferView> results);
+  void store_description(Part part, const CallSite& site,
+                         std::span<const BufferView> arguments,
+                         std::span<const BufferView> results);
   void begin();
   void finish();
 
   int64_t begin_ = 0;
-  // Not set where no profile is open, to cost nothing there.
+  // Uninitialised if no profile is started, to avoid the cost.
   int64_t waited_;
   int64_t bytes_out_;
   int64_t bytes_in_;
   CallTimer* outer_;
-  const Place* place_;
+  const CallSite* site_;
   Part part_;
   bool failed_;
 };
 
-// Circuits: a row for each, with the time in the device and not that of the program
-// between its operations.
+// Profiles one handler call of a circuit. A circuit has one row, whose time is the time
+// in its handlers, without the program's time between them. Which handler of a circuit
+// is called. kWhole: one handler runs the whole circuit.
 enum class CircuitStep { kBegin, kOperation, kEnd, kWhole };
 XLA_FFI_Error* profile_step(XLA_FFI_CallFrame* frame, XLA_FFI_Handler* handler,
                             CircuitStep step);
 
-// A handler of a circuit, profiled.
+// The XLA handler that calls `kHandler` and profiles the call if a profile is started.
 template <XLA_FFI_Handler* kHandler, CircuitStep kStep = CircuitStep::kOperation>
-XLA_FFI_Error* profiled(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* profile_handler(XLA_FFI_CallFrame* frame) {
   if (!is_profiled() || frame->extension_start != nullptr) return kHandler(frame);
   return profile_step(frame, kHandler, kStep);
 }
 
-// The place of the circuit that this thread runs in one step, which is no session's.
+// Returns an index for the circuit that this thread runs in a single handler. It
+// differs from all indices of sessions.
 inline uint32_t whole_circuit_of_thread() {
   return uint32_t{1} << 31 | static_cast<uint32_t>(profile_thread());
 }
 
-// The circuit in this place was run by the engine.
-void profile_engine(uint32_t place);
+// Records that the engine has executed the circuit with this session index.
+void profile_engine(uint32_t session_index);
 
-// The circuit in this place ended because its run failed.
-void profile_failed_circuit(uint32_t place);
+// Records that the circuit with this session index has ended because its execution
+// failed.
+void profile_failed_circuit(uint32_t session_index);
 
-// In the child of a fork.
+// Stops all profiles in the child of a fork.
 void forget_profiles();
 
 }  // namespace bellhop

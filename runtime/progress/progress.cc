@@ -1,4 +1,4 @@
-// progress/progress.cc: the custom call that says how far a loop is.
+// progress/progress.cc: the custom call that reports the progress of a loop.
 #include "progress/progress.h"
 
 #include <algorithm>
@@ -15,23 +15,26 @@
 namespace bellhop {
 namespace {
 
-struct Shown {
+struct ShownBar {
   std::shared_ptr<Callback> callback;
   Bar* bar;
 };
 
-// Who holds the mutex takes no other lock, the GIL included.
+// A holder of the mutex takes no other lock, nor the GIL.
 struct AllBars {
   std::mutex mutex;
-  std::vector<Shown> shown;  // open, or ended and not looked at since
+  std::vector<ShownBar> shown;  // open bars, and ended bars that were not reported yet
   uint64_t numbers = 0;
   uint64_t events = 0;
+  // Whether a thread displays bars.
   bool is_watched = false;
 };
 
-// Never destroyed: programs may outlive everything. Replaced in the child of a fork.
+// Never destroyed, because programs may outlive static objects. Replaced in the child
+// of a fork.
 AllBars* all = new AllBars;
 
+// Marks a bar as ended. The caller holds the mutex.
 void end(Bar& bar, bool failed) {
   bar.ended = ++all->events;
   bar.failed = failed;
@@ -42,11 +45,12 @@ bool is_open(const Bar& bar) {
   return bar.state.load(std::memory_order_relaxed) == Bar::State::kOpen;
 }
 
-// Returns the bar, and whether nobody watches bars yet.
+// Opens a bar (the given one, or a free one if null). Returns it, and whether no thread
+// displays bars yet.
 std::pair<Bar*, bool> begin(const std::shared_ptr<Callback>& callback, Bar* bar,
                             int64_t run_id, int32_t device, int64_t total) {
   std::lock_guard lock(all->mutex);
-  if (bar == nullptr) bar = callback->bars->take();
+  if (bar == nullptr) bar = callback->bars->take_free();
   if (bar->state.load() == Bar::State::kTaken) {
     bar->number = ++all->numbers;
     all->shown.push_back({callback, bar});
@@ -63,32 +67,35 @@ std::pair<Bar*, bool> begin(const std::shared_ptr<Callback>& callback, Bar* bar,
   return {bar, !std::exchange(all->is_watched, true)};
 }
 
-void end_where(bool failed, const auto& is_meant) {
+// Ends the open bars that a predicate accepts.
+void end_bars_where(bool failed, const auto& is_selected) {
   std::lock_guard lock(all->mutex);
-  for (const Shown& shown : all->shown) {
-    if (is_open(*shown.bar) && is_meant(shown)) end(*shown.bar, failed);
+  for (const ShownBar& shown : all->shown) {
+    if (is_open(*shown.bar) && is_selected(shown)) end(*shown.bar, failed);
   }
 }
 
-// An iteration that tells of itself costs more than one that does not. Where iterations
-// are short, all but some can do without; where they are not, it does not matter.
+// A report takes time, so a loop with short iterations reports only every kStride
+// iterations.
 constexpr std::chrono::microseconds kShort{100};
 constexpr int64_t kStride = 16;
 
 constexpr int64_t kUnknown = -1;
 
+// Returns the monotonic time in nanoseconds.
 int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch() /
          std::chrono::nanoseconds{1};
 }
 
-// With 64-bit types off, the numbers have 32.
-int64_t integer(const XLA_FFI_Buffer& buffer) {
+// Reads an s32 (programs without JAX's 64-bit types) or s64 scalar.
+int64_t load_integer(const XLA_FFI_Buffer& buffer) {
   return buffer.dtype == XLA_FFI_DataType_S32 ? *static_cast<int32_t*>(buffer.data)
                                               : *static_cast<int64_t*>(buffer.data);
 }
 
-void store(const XLA_FFI_Buffer& buffer, int64_t value) {
+// Writes an s32 or s64 scalar.
+void store_integer(const XLA_FFI_Buffer& buffer, int64_t value) {
   if (buffer.dtype == XLA_FFI_DataType_S32) {
     *static_cast<int32_t*>(buffer.data) = static_cast<int32_t>(value);
   } else {
@@ -96,22 +103,23 @@ void store(const XLA_FFI_Buffer& buffer, int64_t value) {
   }
 }
 
-// Whether it is a number that `integer` reads and `store` writes.
+// Returns whether a buffer is a scalar that load_integer and store_integer support.
 bool is_integer(const void* of_frame) {
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(of_frame);
   return buffer.rank == 0 &&
          (buffer.dtype == XLA_FFI_DataType_S32 || buffer.dtype == XLA_FFI_DataType_S64);
 }
 
-// Threading: any XLA thread; no lock but where a loop begins or ends, never the GIL.
-// Ownership: nothing is kept but numbers; a bar that goes on shares the callback.
+// Threading: any XLA thread, never with the GIL; takes the mutex of all bars only where
+// a loop begins or ends.
+// Ownership: keeps only numbers; an open bar shares the ownership of its callback.
 XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
-  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
-    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+  return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
     if (callback == nullptr || (*callback)->bars == nullptr) {
-      return no_such_callback(*frame);
+      return make_missing_callback_error(*frame);
     }
     const auto operand = [&](int64_t place) -> const XLA_FFI_Buffer& {
       return *static_cast<const XLA_FFI_Buffer*>(frame->args.args[place]);
@@ -123,16 +131,18 @@ XLA_FFI_Error* progress_handler(XLA_FFI_CallFrame* frame) {
         !is_integer(frame->args.args[first]) ||
         !is_integer(frame->args.args[first + 1]) ||
         !is_integer(frame->rets.rets[frame->rets.size - 1])) {
-      return not_of_contract(*frame);
+      return make_contract_error(*frame);
     }
     try {
-      const int64_t due = advance(*callback, run_id(*frame), device_ordinal(*frame),
-                                  integer(operand(first)), integer(operand(first + 1)));
-      store(*static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
+      const int64_t due =
+          advance_bar(*callback, run_id(*frame), device_ordinal(*frame),
+                      load_integer(operand(first)), load_integer(operand(first + 1)));
+      store_integer(
+          *static_cast<XLA_FFI_Buffer*>(frame->rets.rets[frame->rets.size - 1]), due);
     } catch (const std::exception& exception) {
       release_run(run_id(*frame));
       return error(frame->api, std::string(exception.what()) + " (progress of " +
-                                   (*callback)->place.site + ")");
+                                   (*callback)->call_site.site + ")");
     }
     return nullptr;
   });
@@ -155,7 +165,7 @@ Bar* Bars::find(int64_t run_id) const {
   return bar;
 }
 
-Bar* Bars::take() {
+Bar* Bars::take_free() {
   Bar* bar = head_.load();
   while (bar != nullptr && bar->state.load() != Bar::State::kTaken) bar = bar->next;
   if (bar != nullptr) return bar;
@@ -165,8 +175,8 @@ Bar* Bars::take() {
   return bar;
 }
 
-int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
-                int32_t device, int64_t done, int64_t total) {
+int64_t advance_bar(const std::shared_ptr<Callback>& callback, int64_t run_id,
+                    int32_t device, int64_t done, int64_t total) {
   Bar* bar = callback->bars->find(run_id);
   if (bar != nullptr && bar->device.load(std::memory_order_relaxed) != device) {
     return kStride;
@@ -174,23 +184,23 @@ int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
   const bool begins = done == kLoopBegins;
   const bool is_new = begins || bar == nullptr || !is_open(*bar);
   if (is_new) {
-    if (done == 0) return kStride;  // the end of a loop that has ended
+    if (done == 0) return kStride;  // reports the end of a loop that has ended already
     if (total < 0 && !begins && bar != nullptr) total = bar->total;
     if (total >= 0 && done > total) {
-      // The loop that seemed to have ended is longer than was told.
+      // The loop has more iterations than `total` announced.
       if (bar != nullptr) done += bar->count;
       total = kUnknown;
     }
-    const auto [begun, wakes] = begin(callback, bar, run_id, device, total);
+    const auto [begun, needs_watcher] = begin(callback, bar, run_id, device, total);
     bar = begun;
-    if (wakes) tap(callback, {});
+    if (needs_watcher) tap(callback, {});
   } else if (total >= bar->count + done) {
     bar->total.store(total, std::memory_order_relaxed);
   }
   if (begins) done = 0;
   const int64_t count = bar->count.fetch_add(done, std::memory_order_relaxed) + done;
   const int64_t time = now();
-  const std::chrono::nanoseconds elapsed{time - bar->told_at.exchange(time)};
+  const std::chrono::nanoseconds elapsed{time - bar->reported_at.exchange(time)};
   const bool is_short = !is_new && elapsed < kShort * done;
   const int64_t due = is_short ? kStride : 1;
   const int64_t promised = bar->total.load(std::memory_order_relaxed);
@@ -203,23 +213,24 @@ int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
 }
 
 void fail_bars(int64_t run_id) noexcept {
-  end_where(/*failed=*/true,
-            [run_id](const Shown& shown) { return shown.bar->run_id == run_id; });
+  end_bars_where(/*failed=*/true, [run_id](const ShownBar& shown) {
+    return shown.bar->run_id == run_id;
+  });
 }
 
 void end_bars(const CallbackTable& table) {
   const auto callbacks = table.callbacks();
-  end_where(/*failed=*/true, [&](const Shown& shown) {
+  end_bars_where(/*failed=*/true, [&](const ShownBar& shown) {
     return std::find(callbacks.begin(), callbacks.end(), shown.callback) !=
            callbacks.end();
   });
 }
 
-std::vector<BarLook> look_at_bars() {
+std::vector<BarSnapshot> look_at_bars() {
   const auto now = std::chrono::steady_clock::now();
-  std::vector<BarLook> looks;
+  std::vector<BarSnapshot> looks;
   std::lock_guard lock(all->mutex);
-  std::erase_if(all->shown, [&](Shown& shown) {
+  std::erase_if(all->shown, [&](ShownBar& shown) {
     Bar& bar = *shown.bar;
     const bool has_ended = !is_open(bar);
     const std::chrono::duration<double> seconds = now - bar.since;

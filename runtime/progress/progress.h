@@ -1,4 +1,4 @@
-// progress/progress.h: how far the loops of running programs are.
+// progress/progress.h: progress bars of the loops of running programs.
 #pragma once
 
 #include <atomic>
@@ -12,27 +12,28 @@ namespace bellhop {
 struct Callback;
 class CallbackTable;
 
-// How far one loop is in one run. Programs write the count and show nothing; whoever
-// shows bars looks at it when it likes.
+// The progress of one loop in one execution. Programs count iterations here and display
+// nothing; a thread that displays bars reads them when it likes.
 struct Bar {
   enum class State : uint8_t {
-    kOpen,   // the loop goes on
-    kEnded,  // it has ended, and nobody who shows bars knows
-    kTaken,  // it has ended, and the next run may have the bar
+    kOpen,   // the loop runs
+    kEnded,  // the loop has ended, and look_at_bars() has not reported that yet
+    kTaken,  // the end was reported, and the next execution may reuse the bar
   };
   std::atomic<State> state = State::kTaken;
   std::atomic<int64_t> run_id = 0;
-  // Under jax.shard_map a loop runs once a device: one of them counts.
+  // The device whose iterations are counted: under jax.shard_map the loop runs on each
+  // device.
   std::atomic<int32_t> device = 0;
   std::atomic<int64_t> count = 0;
-  std::atomic<int64_t> total = 0;  // below zero: not known
+  std::atomic<int64_t> total = 0;  // below zero: unknown
 
-  // When the loop last told of itself.
-  std::atomic<int64_t> told_at = 0;
+  // Nanoseconds of the steady clock at the loop's latest report.
+  std::atomic<int64_t> reported_at = 0;
 
-  // Guarded by the mutex of all bars.
-  uint64_t number = 0;  // another one for each line that is shown
-  uint64_t began = 0;   // places in the order of all that begins and ends
+  // The members below are guarded by the mutex of all bars.
+  uint64_t number = 0;  // identifies a displayed line
+  uint64_t began = 0;   // position in the sequence of all begins and ends
   uint64_t ended = 0;
   bool failed = false;
   std::chrono::steady_clock::time_point since;
@@ -40,58 +41,65 @@ struct Bar {
   Bar* next = nullptr;
 };
 
-// The bars of one loop of a program: one for each run that was ever under way together
-// with others. Found without a lock, since the list only grows.
+// The bars of one loop of a program, one for each execution that ever ran at the same
+// time as others. Lookups need no lock, since the list only grows.
 class Bars {
  public:
   Bars() = default;
   ~Bars();
   Bars(const Bars&) = delete;
   Bars& operator=(const Bars&) = delete;
+  // Returns the bar of an execution, or null.
   Bar* find(int64_t run_id) const;
-  // One that no run has any more, or a new one. Takes the mutex of all bars to be held.
-  Bar* take();
+  // Returns a bar that no execution uses any longer, or a new one. The caller holds the
+  // mutex of all bars.
+  Bar* take_free();
 
  private:
   std::atomic<Bar*> head_ = nullptr;
 };
 
-// What a loop says in place of how many iterations are done.
+// The value of `done` that marks the beginning of a loop.
 inline constexpr int64_t kLoopBegins = -1;
 
-// Says that `done` more iterations of a loop of `total` are done; returns how many more
-// to do before the next call. Any thread may call it, without the GIL: it may leave a
-// call of the callback to the thread of taps.
-int64_t advance(const std::shared_ptr<Callback>& callback, int64_t run_id,
-                int32_t device, int64_t done, int64_t total);
+// Counts `done` more iterations of a loop with `total` iterations (below zero:
+// unchanged). Returns how many iterations the loop should run before the next call. May
+// be called from any thread, without the GIL; may queue a call of the callback, which
+// starts the display.
+int64_t advance_bar(const std::shared_ptr<Callback>& callback, int64_t run_id,
+                    int32_t device, int64_t done, int64_t total);
 
-// Ends the bars of a run that failed. Any thread may call it.
+// Marks the bars of a failed execution as ended and failed. May be called from any
+// thread.
 void fail_bars(int64_t run_id) noexcept;
 
-// The rest needs the GIL.
+// The functions below need the GIL.
 
-// What there is to show of a bar.
-struct BarLook {
+// A copy of a bar's state, for display.
+struct BarSnapshot {
   std::shared_ptr<Callback> callback;
   uint64_t number;
   uint64_t began;
-  uint64_t ended;  // 0: not yet
+  uint64_t ended;  // 0 while the loop runs
   bool failed;
   int64_t count;
   int64_t total;
-  double seconds;  // since it began
+  double seconds;  // since the loop began
 };
 
-// All bars that go on, and those that have ended since the last time.
-std::vector<BarLook> look_at_bars();
+// Returns the bars of all running loops, and of loops that have ended since the last
+// call.
+std::vector<BarSnapshot> look_at_bars();
 
-// Ends the bars of the table's callbacks, whose programs have all returned.
+// Marks the open bars of a table's callbacks as ended and failed. All programs of the
+// table have returned.
 void end_bars(const CallbackTable& table);
 
-// Whether there is no bar to show: then the next one to begin calls its callback.
+// Returns whether no bars are left. If so, the next bar calls its callback, to start
+// the display again.
 bool stop_watching();
 
-// In the child of a fork.
+// Discards all bars. Called in the child of a fork.
 void forget_bars();
 
 }  // namespace bellhop

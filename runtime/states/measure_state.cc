@@ -2,11 +2,10 @@
 #include "states/measure_state.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <complex>
 
-#include "measurements/samples.h"
+#include "arrays/large_memory.h"
 #include "states/observable.h"
 #include "states/sampling.h"
 
@@ -14,6 +13,10 @@ namespace bellhop::engine {
 namespace {
 
 using MeasurementKind = Measurement::Kind;
+
+// As few numbers of a result are for one thread, and each takes it about so long.
+constexpr std::size_t kNumbersOfPart = std::size_t{1} << 15;
+constexpr double kNanosecondsOfNumber = 1;
 
 // Which outcome of `wires` amplitude i of a state of `qubits` has, of all where there
 // are none; the first wire is the highest bit of an outcome.
@@ -42,7 +45,7 @@ class Measurer {
         ket_(states.get(ket)),
         measuring_(measuring),
         rows_(rows),
-        sampling_(sampling) {}
+        sampled_(states, ket_, measuring, rows, sampling) {}
 
   // Adds the bras of measurement i's values, each times its weight(number, lane).
   template <typename Weight>
@@ -61,7 +64,7 @@ class Measurer {
     if (measurement.kind == MeasurementKind::kState)
       return add_amplitudes(weight, into);
     if (measurement.kind == MeasurementKind::kFrequencies)
-      return add_samples(i, weight, into);
+      return sampled_.add_bra(i, weight, into);
     if (measurement.kind == MeasurementKind::kExpval) {
       return engine::add(observable(i), fill(weight_of), states_, ket_, into, free);
     }
@@ -112,7 +115,7 @@ class Measurer {
       case MeasurementKind::kSample:
       case MeasurementKind::kFrequencies:
       case MeasurementKind::kRun:
-        return write_drawn(i);
+        return sampled_.write(i);
       case MeasurementKind::kSnapshots:
       case MeasurementKind::kSnapshotMeans:
         return;  // never the engine's, see engine_dispatch.cc
@@ -186,54 +189,6 @@ class Measurer {
     with_numbers(states_.layout(), add, into);
   }
 
-  // The derivative of log |a|^2 is 2 Re <bra|, that of the ket> with the bra a / |a|^2.
-  // Of a state of another norm, or after outcomes, it is that of all that was drawn.
-  template <typename Weight>
-  void add_samples(std::size_t i, const Weight& weight, const Amplitudes& into) {
-    const Measurement& measurement = measuring_.measurements.measurements()[i];
-    if (!measurement.has_samples()) return add_outcomes(measurement, weight, into);
-    draw_samples();
-    const std::size_t lanes = states_.lanes(), qubits = states_.layout().qubits;
-    const auto number = [&](std::size_t k, const std::vector<std::int64_t>& wires) {
-      return wires.empty() ? std::size_t{0} : outcome_of(k, wires, qubits);
-    };
-    const std::size_t outcomes = std::size_t{1} << measurement.wires.size();
-    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      const auto take = [&](std::size_t sample, std::size_t group) {
-        const std::size_t k = samples_[lane][sample], at = k * lanes + lane;
-        const bool is_odd = std::popcount(number(k, measurement.signs)) % 2 == 1;
-        const std::size_t value = group * outcomes + number(k, measurement.wires);
-        const double share =
-            weight(value, lane) / static_cast<double>(measurement.groups[group]);
-        const auto add = [&](auto sum, auto ket) {
-          const double factor =
-              (is_odd ? -share : share) / probability(ket.real[at], ket.imag[at]);
-          add_to(sum.real[at], factor * ket.real[at]);
-          add_to(sum.imag[at], factor * ket.imag[at]);
-        };
-        with_numbers(states_.layout(), add, into, ket_);
-      };
-      for_each_in_groups(measurement.groups, sampling_.shots, take);
-    }
-  }
-
-  // The same of what has no sample, so that outcomes alone were drawn: the derivative
-  // of the logarithm of the squared norm.
-  template <typename Weight>
-  void add_outcomes(const Measurement& measurement, const Weight& weight,
-                    const Amplitudes& into) {
-    Lanewise square, factor{};
-    real_overlap(states_, ket_, ket_, square);
-    const auto take = [&](std::size_t, std::size_t group) {
-      for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-        factor[lane] += weight(group, lane) /
-                        (static_cast<double>(measurement.groups[group]) * square[lane]);
-      }
-    };
-    for_each_in_groups(measurement.groups, sampling_.shots, take);
-    states_.sweeps().add_word(states_.layout(), {}, factor.data(), into, ket_);
-  }
-
   void write_probabilities(std::size_t i) const {
     const std::size_t lanes = states_.lanes();
     const std::size_t qubits = states_.layout().qubits;
@@ -246,58 +201,32 @@ class Measurer {
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       auto* probabilities = static_cast<double*>(out.data);
+      prefer_huge_pages(probabilities, out.size * sizeof(double));
       const auto write = [&](auto ket) {
         const auto of = [&](std::size_t k) {
           return probability(ket.real[k * lanes + lane], ket.imag[k * lanes + lane]);
         };
         if (is_in_order) {
-          for (std::size_t k = 0; k < out.size; ++k) probabilities[k] = of(k);
-          return;
+          return write_parts(out.size,
+                             [&](std::size_t k) { probabilities[k] = of(k); });
         }
-        std::fill_n(probabilities, out.size, 0.0);
-        for (std::size_t k = 0; k < std::size_t{1} << qubits; ++k) {
+        for_each_sample(out.size, [&](std::size_t k) { probabilities[k] = 0; });
+        for_each_sample(std::size_t{1} << qubits, [&](std::size_t k) {
           probabilities[outcome_of(k, wires, qubits)] += of(k);
-        }
+        });
       };
       with_numbers(states_.layout(), write, ket_);
     }
   }
 
-  // The samples of a row are the same for all measurements.
-  void draw_samples() {
-    if (!samples_.empty()) return;
-    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      std::mt19937* generator = sampling_.generator;
-      std::mt19937 own;
-      if (sampling_.seeds != nullptr) {
-        sampling_.seeds->seed(own, rows_.first + lane);
-        generator = &own;
-      }
-      samples_.push_back(draw(states_, ket_, lane, sampling_.shots.size(), *generator));
-    }
-    if (sampling_.drawn != nullptr) *sampling_.drawn = samples_.back();
-  }
-
-  void write_drawn(std::size_t i) {
-    const Measurement& measurement = measuring_.measurements.measurements()[i];
-    if (measurement.has_samples()) draw_samples();
-    const std::size_t qubits = states_.layout().qubits;
-    for (std::size_t lane = 0; lane < rows_.count; ++lane) {
-      const Output out = output(i, lane);
-      const auto bit = [&](std::size_t shot, std::size_t wire) {
-        return ((samples_[lane][shot] >> (qubits - 1 - wire)) & 1) != 0;
-      };
-      if (measurement.kind == MeasurementKind::kRun) {
-        write_shots(sampling_.shots,
-                    std::span(static_cast<std::uint8_t*>(out.data), out.size));
-      } else if (measurement.kind == MeasurementKind::kSample) {
-        write_samples(measurement, qubits, sampling_.shots, bit,
-                      std::span(static_cast<std::uint8_t*>(out.data), out.size));
-      } else {
-        write_frequencies(measurement, sampling_.shots, bit,
-                          std::span(static_cast<double*>(out.data), out.size));
-      }
-    }
+  // Calls write(k) for the numbers of a result. XLA's memory for a large result is new
+  // at each call, and its pages are made by the threads that write them first.
+  template <typename Write>
+  void write_parts(std::size_t size, const Write& write) const {
+    const Parts parts(size, kNumbersOfPart);
+    for_each_part(parts, states_, kNanosecondsOfNumber, [&](std::size_t part) {
+      for (std::size_t k = parts.begin(part); k < parts.end(part); ++k) write(k);
+    });
   }
 
   void write_state(std::size_t i) const {
@@ -305,10 +234,11 @@ class Measurer {
     for (std::size_t lane = 0; lane < rows_.count; ++lane) {
       const Output out = output(i, lane);
       auto* const values = static_cast<std::complex<double>*>(out.data);
+      prefer_huge_pages(values, out.size * sizeof(*values));
       const auto write = [&](auto ket) {
-        for (std::size_t k = 0; k < out.size; ++k) {
+        write_parts(out.size, [&](std::size_t k) {
           values[k] = {ket.real[k * lanes + lane], ket.imag[k * lanes + lane]};
-        }
+        });
       };
       with_numbers(states_.layout(), write, ket_);
     }
@@ -318,8 +248,7 @@ class Measurer {
   const Amplitudes ket_;
   const Measuring& measuring_;
   const RowRange rows_;
-  const Sampling& sampling_;
-  std::vector<std::vector<std::uint32_t>> samples_;  // of each row
+  SampledMeasurements sampled_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// states/observable.cc: observables applied to states of the engine.
+// states/observable.cc: apply observables to states of the engine.
 #include "states/observable.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace bellhop::engine {
 namespace {
 
 using StepKind = ObservableStep::Kind;
-// By their ObsId.
+// Matrices of the named observables, by ObsId.
 constexpr const Matrix2* kMatrices[] = {&kIdentity, &kPauliX, &kPauliY, &kPauliZ,
                                         &kHadamard};
 
@@ -20,6 +20,7 @@ std::uint8_t bit_of(std::int64_t wire, const States& states) {
                                    static_cast<std::size_t>(wire));
 }
 
+// Returns the number at an index of the data, for the row in each lane.
 Lanewise numbers_at(const Observable& observable, std::size_t index,
                     const States& states) {
   Lanewise out{};
@@ -30,6 +31,7 @@ Lanewise numbers_at(const Observable& observable, std::size_t index,
   return out;
 }
 
+// Returns the coefficient of a term for each lane.
 Lanewise coefficient_of(const Observable& observable, const PauliTerm& term,
                         const States& states) {
   if (term.coefficient != PauliTerm::kOne) {
@@ -61,13 +63,15 @@ std::vector<WeightedWord> words_of(const Observable& observable, const States& s
   return words;
 }
 
-// Observables as they are written, operands before what is made of them.
+// Applies an observable whose steps are in postfix order: operands precede the step
+// that combines them.
 class Application {
  public:
   Application(const Observable& observable, States& states)
       : observable_(observable), states_(states) {}
 
-  // Applies what ends with step `last`, in place; returns the step in front of it.
+  // Applies the observable that ends with step `last`, in place; returns the index of
+  // the step before it.
   std::ptrdiff_t apply(std::ptrdiff_t last, const Amplitudes& state, std::size_t free) {
     const ObservableStep& step = observable_.steps[static_cast<std::size_t>(last)];
     switch (step.kind) {

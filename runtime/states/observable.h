@@ -1,4 +1,4 @@
-// states/observable.h: observables applied to states of the engine.
+// states/observable.h: apply observables to states of the engine.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,24 @@ struct Observable {
   const std::vector<PauliTerm>& terms;  // the same, if it is a sum of Pauli words
   const PerRow<std::span<const double>>& data;
   std::size_t row;   // the row in the first lane
-  std::size_t rows;  // in so many lanes; further lanes repeat the last of these rows
+  std::size_t rows;  // number of rows; further lanes repeat the last row
 };
 
-// Whether the observable may have other matrices in each row. If it has, rows must be
-// run one by one; coefficients may differ between lanes.
+// Returns whether the observable may have different matrices in each row. Such rows
+// must be executed one by one; coefficients may differ between lanes.
 bool differs_by_row(const std::vector<ObservableStep>& steps);
 
-// Adds factor * O ket to `into`, with a factor for each lane. The states from number
-// `free` on may be overwritten.
+// Adds factor * O ket to `into`, with a factor for each lane. May overwrite the state
+// vectors from index `free` on.
 void add(const Observable& observable, const double* factor, States& states,
          const Amplitudes& ket, const Amplitudes& into, std::size_t free);
 
-// Computes bra = O ket. The states from number `free` on may be overwritten.
+// Computes bra = O ket. May overwrite the state vectors from index `free` on.
 void apply(const Observable& observable, States& states, const Amplitudes& ket,
            const Amplitudes& bra, std::size_t free);
 
-// Writes <ket|O|ket> for each lane.
+// Writes <ket|O|ket> for each lane. May overwrite the state vectors from index `free`
+// on.
 void expectation(const Observable& observable, States& states, const Amplitudes& ket,
                  std::size_t free, Lanewise& out);
 

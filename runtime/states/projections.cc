@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "devices/error.h"
+#include "interpreter/signals.h"
 
 namespace bellhop::engine {
 namespace {
@@ -13,20 +14,36 @@ namespace {
 template <std::size_t kRun>
 using Run = std::integral_constant<std::size_t, kRun>;
 
-// Calls visit(place, n) for the runs of amplitudes that have a wire's bit at `value`.
-// How long a short run is, is known when this is compiled: no call for a few numbers.
+// The bit of an amplitude's place that is a wire's. Rows in lanes are further qubits,
+// the lowest ones.
+std::size_t bit_of(const States& states, std::int32_t wire) {
+  const auto of_lanes = static_cast<std::size_t>(std::countr_zero(states.lanes()));
+  return states.layout().qubits - 1 - static_cast<std::size_t>(wire) + of_lanes;
+}
+
+// Calls visit(place, n) for the runs of amplitudes that have a wire's bit at `value`;
+// for a long run in pieces, and check_signals between pieces. The length of a short run
+// is known when this is compiled: no call for a few numbers.
 template <typename Visit>
 void for_each_run(const States& states, std::int32_t wire, bool value, Visit&& visit) {
-  // Rows in lanes are further qubits, the lowest ones.
-  const auto of_lanes = static_cast<std::size_t>(std::countr_zero(states.lanes()));
-  const std::size_t qubits = states.layout().qubits;
+  const std::size_t bit = bit_of(states, wire);
+  const std::size_t size = states.lanes() << states.layout().qubits;
   const auto visit_runs = [&](auto run) {
-    for (std::size_t place = value ? std::size_t{run} : 0;
-         place < states.lanes() << qubits; place += 2 * std::size_t{run}) {
-      visit(place, run);
+    const std::size_t length = run;
+    const std::size_t first = value ? length : 0;
+    if (2 * length <= kBetweenChecks) {
+      return for_each_piece(size, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t place = begin + first; place < end; place += 2 * length) {
+          visit(place, run);
+        }
+      });
+    }
+    for (std::size_t place = first; place < size; place += 2 * length) {
+      for_each_piece(length, [&](std::size_t begin, std::size_t end) {
+        visit(place + begin, end - begin);
+      });
     }
   };
-  const std::size_t bit = qubits - 1 - static_cast<std::size_t>(wire) + of_lanes;
   switch (bit) {
     case 0:
       return visit_runs(Run<1>{});
@@ -53,8 +70,9 @@ void set_zero(const States& states, const AmplitudesOf<Real>& state, std::int32_
 template <typename Real>
 void move(const States& states, const AmplitudesOf<Real>& state, std::int32_t wire,
           bool from) {
+  const std::size_t distance = std::size_t{1} << bit_of(states, wire);
   for_each_run(states, wire, from, [&](std::size_t place, auto n) {
-    const std::size_t to = place ^ n;
+    const std::size_t to = place ^ distance;
     for (Real* const part : {state.real, state.imag}) {
       std::copy_n(part + place, n, part + to);
       std::fill_n(part + place, n, Real{});
@@ -126,7 +144,8 @@ void restore(const States& states, const Amplitudes& ket, const Projection& proj
     if (moves(projection)) move(states, numbers, wire, false);
     states.multiply(ket, 1 / factor);
     if (removed.size() < bytes_removed<Real>(states)) {
-      throw CircuitError("a projection is undone whose amplitudes were not kept.");
+      throw CircuitError(
+          "internal error: the amplitudes before a projection were not stored.");
     }
     const std::size_t first = removed.size() - bytes_removed<Real>(states);
     const Real* next = reinterpret_cast<const Real*>(removed.data() + first);

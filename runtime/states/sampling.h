@@ -1,20 +1,83 @@
-// states/sampling.h: samples of states of the engine.
+// states/sampling.h: samples of states of the engine, and how often they come.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <random>
+#include <span>
 #include <vector>
 
+#include "circuit/random_numbers.h"
+#include "measurements/samples.h"
+#include "states/cells.h"
 #include "states/states.h"
+#include "threads/thread_team.h"
 
 namespace bellhop::engine {
 
-// Draws `shots` samples of the state in a lane. A sample is the index of an amplitude,
-// whose highest bit is that of the first wire: for (|00> + |11>) / sqrt(2), 0 or 3. The
-// state need not be normalized.
-std::vector<std::uint32_t> draw(const States& states, const Amplitudes& ket,
-                                std::size_t lane, std::size_t shots,
-                                std::mt19937& generator);
+// As few shots are for one thread, and each takes it about so long.
+constexpr std::size_t kShotsOfPart = std::size_t{1} << 14;
+constexpr double kNanosecondsOfShot = 10;
+
+// Indexes 0 to `size` - 1 in parts of at least `of_part` each, for one thread each.
+class Parts {
+ public:
+  static constexpr std::size_t kMost = 64;
+
+  Parts(std::size_t size, std::size_t of_part)
+      : size_(size), of_part_(std::max(of_part, (size + kMost - 1) / kMost)) {}
+
+  std::size_t size() const { return size_; }
+  std::size_t count() const { return (size_ + of_part_ - 1) / of_part_; }
+  std::size_t begin(std::size_t part) const { return part * of_part_; }
+  std::size_t end(std::size_t part) const {
+    return std::min(size_, (part + 1) * of_part_);
+  }
+
+ private:
+  std::size_t size_;
+  std::size_t of_part_;
+};
+
+// Calls work(part) for each part, on the threads that are lent to the states. An index
+// takes one thread about `nanoseconds`.
+template <typename Work>
+void for_each_part(const Parts& parts, const States& states, double nanoseconds,
+                   const Work& work) {
+  states.expect_work(nanoseconds * static_cast<double>(parts.size()));
+  states.share(parts.count(), [&]() -> RowWorker {
+    return [&work](std::size_t part) { work(part); };
+  });
+}
+
+// How often a cell came among the shots of an interval.
+struct CellCount {
+  std::uint32_t cell;
+  std::uint32_t interval;
+  std::uint64_t count;
+};
+
+// Returns the sum of the probabilities of each cell's basis states, for the state in a
+// lane, which need not be normalized. Throws CircuitError where there is a NaN.
+std::vector<double> weigh_cells(const States& states, const Amplitudes& ket,
+                                std::size_t lane, const Cells& cells);
+
+// Draws an index for each shot, with the probabilities that `weights` are in proportion
+// to. What a shot draws depends on its number alone.
+std::vector<std::uint32_t> draw_indices(std::vector<double> weights,
+                                        const ShotNumbers& shots, const RandomKey& key,
+                                        const States& states);
+
+// Draws how often each cell comes in each interval of some shots, with the
+// probabilities that `weights` are in proportion to. An interval of many more shots
+// than cells costs what the cells do, by binomial distributions; in others each shot is
+// drawn.
+//
+// Args:
+//   ends: the number behind the last shot of each interval, ascending.
+std::vector<CellCount> draw_counts(std::span<const double> weights,
+                                   const ShotNumbers& shots,
+                                   std::span<const std::size_t> ends,
+                                   const RandomKey& key, const States& states);
 
 }  // namespace bellhop::engine

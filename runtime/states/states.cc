@@ -1,10 +1,11 @@
-// states/states.cc: the memory of a thread that runs circuits in the engine.
+// states/states.cc: the memory of a thread that executes circuits in the engine.
 #include "states/states.h"
 
 #include <algorithm>
 
 #include "arrays/large_memory.h"
 #include "devices/memory_limits.h"
+#include "interpreter/signals.h"
 
 namespace bellhop::engine {
 namespace {
@@ -30,6 +31,24 @@ States::Memory States::allocate(std::size_t bytes) {
 
 States::States(const Layout& layout) : layout_(layout), size_(size_of(layout)) {
   scratch_.prepared = &prepared_;
+}
+
+void States::expect_work(double nanoseconds) const {
+  if (!has_helpers()) return;
+  if (!crew_) crew_.emplace(*helpers_);
+  crew_->expect(nanoseconds);
+}
+
+void States::share(std::size_t parts, const std::function<RowWorker()>& make) const {
+  const auto make_interruptible = [&make]() -> RowWorker {
+    return [work = make()](std::size_t part) {
+      check_signals();
+      work(part);
+    };
+  };
+  if (crew_ && parts > 1) return crew_->run(parts, make_interruptible);
+  const RowWorker work = make_interruptible();
+  for (std::size_t part = 0; part < parts; ++part) work(part);
 }
 
 void States::fit_gathered(std::size_t numbers) {
@@ -73,8 +92,10 @@ void States::set_zero(const Amplitudes& state) const {
   with_numbers(
       layout_,
       [&](auto numbers) {
-        std::fill_n(numbers.real, size_, 0);
-        std::fill_n(numbers.imag, size_, 0);
+        for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+          std::fill(numbers.real + begin, numbers.real + end, 0);
+          std::fill(numbers.imag + begin, numbers.imag + end, 0);
+        });
       },
       state);
 }
@@ -89,8 +110,10 @@ void States::copy(const Amplitudes& from, const Amplitudes& to) const {
   with_numbers(
       layout_,
       [&](auto source, auto target) {
-        std::copy_n(source.real, size_, target.real);
-        std::copy_n(source.imag, size_, target.imag);
+        for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+          std::copy(source.real + begin, source.real + end, target.real + begin);
+          std::copy(source.imag + begin, source.imag + end, target.imag + begin);
+        });
       },
       from, to);
 }
@@ -99,10 +122,12 @@ void States::multiply(const Amplitudes& state, double factor) const {
   if (factor == 1) return;
   const auto multiply = [&]<typename Real>(AmplitudesOf<Real> numbers) {
     const auto by = static_cast<Real>(factor);
-    for (std::size_t i = 0; i < size_; ++i) {
-      numbers.real[i] *= by;
-      numbers.imag[i] *= by;
-    }
+    for_each_piece(size_, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        numbers.real[i] *= by;
+        numbers.imag[i] *= by;
+      }
+    });
   };
   with_numbers(layout_, multiply, state);
 }

@@ -1,18 +1,24 @@
-// states/states.h: the memory of a thread that runs circuits in the engine.
+// states/states.h: the memory of a thread that executes circuits in the engine.
 #pragma once
 
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kernels/kernels.h"
 #include "kernels/operation.h"
 #include "threads/thread_team.h"
+#include "threads/work_crew.h"
 
 namespace bellhop::engine {
 
-// Amplitudes as what they are stored in.
+// Roughly what an operation takes one thread for each amplitude.
+constexpr double kNanosecondsOfAmplitude = 0.2;
+
+// Amplitudes as arrays of their stored type.
 template <typename Real>
 struct AmplitudesOf {
   explicit AmplitudesOf(const Amplitudes& state)
@@ -21,7 +27,8 @@ struct AmplitudesOf {
   Real* imag;
 };
 
-// Calls visit(AmplitudesOf...) with states of one layout.
+// Calls visit(AmplitudesOf...) with states of one layout, in the precision of the
+// layout.
 template <typename Visit, typename... State>
 void with_numbers(const Layout& layout, const Visit& visit, const State&... states) {
   if (layout.precision == Precision::kSingle) {
@@ -31,7 +38,7 @@ void with_numbers(const Layout& layout, const Visit& visit, const State&... stat
   }
 }
 
-// Those from number `first` on.
+// Returns the amplitudes from index `first` on.
 inline Amplitudes from(const Layout& layout, const Amplitudes& state,
                        std::size_t first) {
   Amplitudes found{};
@@ -50,28 +57,36 @@ class States {
   States(const States&) = delete;
   States& operator=(const States&) = delete;
 
-  // Makes room in the scratch memory for a program, of states that may have tangents,
-  // or for a matrix on so many wires.
+  // Enlarge the scratch memory for a program (of states with tangents if `moves`), and
+  // for a matrix on some qubits.
   void fit(const Program& program, bool moves);
   void fit_matrix(std::size_t targets) {
     fit_gathered(gathered_numbers(targets, true));
   }
 
   // Threads that may share the work on a large state, while they are lent.
-  void lend(const Helpers* helpers) { helpers_ = helpers; }
-  const Helpers& helpers() const { return helpers_ == nullptr ? alone_ : *helpers_; }
+  void lend(const Helpers* helpers) {
+    crew_.reset();
+    helpers_ = helpers;
+  }
+  // Takes notice of work on the state that would take one thread about so long and that
+  // `share` divides, so that helpers come in time.
+  void expect_work(double nanoseconds) const;
+  // Does the work of parts 0 to `parts` - 1, each once, on the threads that are lent,
+  // as WorkCrew::run. Looks for signals before each part; throws Interrupted.
+  void share(std::size_t parts, const std::function<RowWorker()>& make) const;
 
-  // Must be called when parameters change, before matrices of them are used again.
+  // Discards the cached matrices. Must be called when parameters change.
   void forget_matrices() { prepared_ = {}; }
 
   const Layout& layout() const { return layout_; }
   const Scratch& scratch() const { return scratch_; }
-  // How many rows an operation works on at a time.
+  // Returns how many rows an operation processes at a time.
   std::size_t lanes() const { return layout_.rows_in_lanes ? sweeps().lanes : 1; }
   const Sweeps& sweeps() const { return engine::sweeps(layout_.precision); }
 
-  // Returns state vector number i, which a first use allocates without setting it.
-  // Pointers into other vectors stay valid.
+  // Returns state vector i, which is allocated on first use, uninitialised. Pointers to
+  // other vectors stay valid.
   Amplitudes get(std::size_t i);
   void set_zero(const Amplitudes& state) const;        // all amplitudes 0
   void set_zero_state(const Amplitudes& state) const;  // |0...0>
@@ -87,10 +102,12 @@ class States {
 
   void fit_gathered(std::size_t numbers);
 
+  bool has_helpers() const { return helpers_ != nullptr && helpers_->threads > 1; }
+
   const Layout layout_;
-  const Helpers alone_;
   const Helpers* helpers_ = nullptr;
-  const std::size_t size_;  // numbers of a real part
+  mutable std::optional<WorkCrew> crew_;  // while helpers are lent and have work
+  const std::size_t size_;                // numbers of a real part
   std::size_t factors_ = 0;
   std::size_t matrices_ = 0;  // numbers of matrices, in each lane
   std::size_t numbers_gathered_ = 0;

@@ -1,4 +1,4 @@
-// states/tiles.cc: through large states a tile at a time, shared among threads.
+// states/tiles.cc: process large states a tile at a time, on several threads.
 #include "states/tiles.h"
 
 #include <algorithm>
@@ -6,32 +6,33 @@
 #include <memory>
 
 #include "interpreter/signals.h"
+#include "states/large_operations.h"
 #include "threads/thread_team.h"
 
 namespace bellhop::engine {
 namespace {
 
-// Tiles are worked on in so many parts, each on one thread, whose sums are added in
-// order.
+// Tiles are processed in at most this many parts, each on one thread, whose sums are
+// added in order.
 constexpr std::size_t kMostParts = 64;
 
 std::size_t parts_of(std::size_t tiles) { return std::min(tiles, kMostParts); }
 
-// `make` makes what works on tile t, of part p: (t, p).
+// Calls work(tile, part) for each tile; `make` makes the work function of a thread.
 template <typename Make>
-void for_each_tile(std::size_t tiles, const Helpers& helpers, Make&& make) {
+void for_each_tile(std::size_t tiles, const States& states, Make&& make) {
   const std::size_t parts = parts_of(tiles), share = tiles / parts;
-  const auto make_worker = [&]() -> RowWorker {
+  states.share(parts, [&]() -> RowWorker {
     return [share, work = make()](std::size_t part) {
-      check_signals();
-      for (std::size_t t = part * share; t < (part + 1) * share; ++t) work(t, part);
+      for (std::size_t t = part * share; t < (part + 1) * share; ++t) {
+        check_signals();
+        work(t, part);
+      }
     };
-  };
-  if (parts == 1) return make_worker()(0);
-  for_each_row(parts, helpers, make_worker);
+  });
 }
 
-// What threads share that go through a group.
+// The data that threads share while they process a group.
 struct Sweep {
   const Group& group;
   const Program program;
@@ -42,10 +43,10 @@ struct Sweep {
   Ket ket;
   std::span<const Amplitudes> bras;
   bool is_backward;
-  // Of bras and the group's parameters, for each part; none if they are not asked for.
+  // Derivatives for each part, bra and parameter of the group; empty if not needed.
   std::vector<double> derivatives;
 
-  // Amplitudes of a tile that lie side by side, and where such runs begin.
+  // The length of the contiguous pieces of a tile, and their offsets.
   std::size_t run = 1;
   std::vector<std::size_t> runs = {};
 
@@ -73,6 +74,7 @@ class TileWorker {
     }
   }
 
+  // Applies the group to a tile, forward or backward.
   void run(std::size_t tile, std::size_t part) {
     Layout layout = tiles_.layout();
     layout.outside = spread(tile, outer_);
@@ -108,7 +110,7 @@ class TileWorker {
   bool ket_moves() const { return sweep_.ket.moves(); }
   bool is_in_place() const { return sweep_.runs.size() == 1; }
 
-  // A copy, unless it lies in one piece.
+  // Returns a contiguous copy of a tile, or a view if the tile is contiguous.
   Amplitudes gathered(const Amplitudes& from, std::size_t number, std::size_t first) {
     if (is_in_place()) return engine::from(tiles_.layout(), from, first);
     const Amplitudes to = tiles_.get(number);
@@ -125,6 +127,7 @@ class TileWorker {
     return to;
   }
 
+  // Copies a tile back into the state, unless it was processed in place.
   void scatter(const Amplitudes& from, const Amplitudes& to, std::size_t first) const {
     if (is_in_place()) return;
     with_numbers(
@@ -153,6 +156,7 @@ class TileWorker {
   std::vector<Amplitudes> bras_;
 };
 
+// Collects the data for processing a group.
 Sweep sweep_of(const TiledProgram& program, const Group& group, const States& states,
                const Ket& ket) {
   Sweep sweep{group,
@@ -182,13 +186,13 @@ Sweep sweep_of(const TiledProgram& program, const Group& group, const States& st
 }
 
 void go_through(Sweep& sweep, const States& states) {
-  for_each_tile(sweep.tiles(), states.helpers(), [&] {
+  for_each_tile(sweep.tiles(), states, [&] {
     const auto worker = std::make_shared<TileWorker>(sweep);
     return [worker](std::size_t tile, std::size_t part) { worker->run(tile, part); };
   });
 }
 
-// The lowest bits, of which a tile of words is.
+// A tile for Pauli words, which consists of the lowest bits of the index.
 struct WordTile {
   explicit WordTile(const Layout& whole)
       : layout{std::min(whole.qubits, kTileBits), whole.rows_in_lanes, whole.precision},
@@ -199,7 +203,7 @@ struct WordTile {
   Amplitudes of(const Amplitudes& state, std::size_t tile) const {
     return from(layout, state, tile << layout.qubits);
   }
-  // The tile whose amplitudes a word brings to tile `tile`.
+  // Returns the tile whose amplitudes a word maps to `tile`.
   std::size_t partner(std::size_t tile, const PauliBits& word) const {
     return tile ^ (word.flips >> layout.qubits);
   }
@@ -215,11 +219,20 @@ struct WordTile {
   std::size_t count;
 };
 
+void expect_words(std::size_t words, const States& states) {
+  const std::size_t amplitudes = std::size_t{1} << states.layout().qubits;
+  states.expect_work(kNanosecondsOfAmplitude * static_cast<double>(words * amplitudes));
+}
+
 }  // namespace
 
 void forward_by_tiles(const TiledProgram& program, const States& states,
                       const Ket& ket) {
   for (const Group& group : program.groups) {
+    if (group.large) {
+      apply_large(*group.large, program, states, ket);
+      continue;
+    }
     Sweep sweep = sweep_of(program, group, states, ket);
     go_through(sweep, states);
   }
@@ -230,6 +243,10 @@ void backward_by_tiles(const TiledProgram& program, const States& states,
                        double* jacobian, std::size_t columns) {
   for (std::size_t g = program.groups.size(); g-- > 0;) {
     const Group& group = program.groups[g];
+    if (group.large) {
+      go_back_large(*group.large, program, states, ket, bras, jacobian, columns);
+      continue;
+    }
     Sweep sweep = sweep_of(program, group, states, ket);
     sweep.is_backward = true;
     sweep.bras = bras;
@@ -247,7 +264,8 @@ void backward_by_tiles(const TiledProgram& program, const States& states,
 void add_words(std::span<const WeightedWord> words, const States& states,
                const Amplitudes& into, const Amplitudes& ket) {
   const WordTile tiles(states.layout());
-  for_each_tile(tiles.count, states.helpers(), [&] {
+  expect_words(words.size(), states);
+  for_each_tile(tiles.count, states, [&] {
     return [&](std::size_t tile, std::size_t) {
       for (const WeightedWord& word : words) {
         Lanewise weight = word.weight;
@@ -264,7 +282,8 @@ Lanewise overlap_of_words(std::span<const WeightedWord> words, const States& sta
                           const Amplitudes& bra, const Amplitudes& ket) {
   const WordTile tiles(states.layout());
   std::vector<Lanewise> parts(parts_of(tiles.count), Lanewise{});
-  for_each_tile(tiles.count, states.helpers(), [&] {
+  expect_words(words.size(), states);
+  for_each_tile(tiles.count, states, [&] {
     return [&](std::size_t tile, std::size_t part) {
       for (const WeightedWord& word : words) {
         Lanewise found{};

@@ -1,7 +1,7 @@
-// states/tiles.h: through large states a tile at a time, shared among threads.
+// states/tiles.h: process large states a tile at a time, on several threads.
 //
-// What is summed over tiles does not depend on how many threads there are. Between
-// tiles threads look for signals.
+// Sums over tiles do not depend on the number of threads. Threads check signals between
+// tiles.
 #pragma once
 
 #include <array>
@@ -15,24 +15,26 @@
 
 namespace bellhop::engine {
 
-// An iteration of a program, in groups, at its parameters, which move along a direction
-// unless that is null.
+// An iteration of a program, as groups, with its parameters, and their tangents unless
+// null.
 struct TiledProgram {
   const Program& whole;
   const std::vector<Group>& groups;
   const double* parameters;
   const double* direction;
+  // Of a preparation, in place of `parameters`.
+  const float* singles = nullptr;
 };
 
-// As Sweeps::forward and ::backward; `jacobian` is at the column of the first
-// parameter, or null.
+// Like Sweeps::forward and Sweeps::backward; `jacobian` points to the column of the
+// first parameter, or is null.
 void forward_by_tiles(const TiledProgram& program, const States& states,
                       const Ket& ket);
 void backward_by_tiles(const TiledProgram& program, const States& states,
                        const Ket& ket, std::span<const Amplitudes> bras,
                        double* jacobian, std::size_t columns);
 
-// A number for each lane.
+// One number for each lane.
 using Lanewise = std::array<double, 16>;
 
 struct WeightedWord {
@@ -40,10 +42,10 @@ struct WeightedWord {
   Lanewise weight;
 };
 
-// into += sum of weight * word ket.
+// Computes into += sum of weight * word * ket.
 void add_words(std::span<const WeightedWord> words, const States& states,
                const Amplitudes& into, const Amplitudes& ket);
-// The sum of weight * Re <bra|word|ket>, one for each lane.
+// Returns the sum of weight * Re <bra|word|ket>, for each lane.
 Lanewise overlap_of_words(std::span<const WeightedWord> words, const States& states,
                           const Amplitudes& bra, const Amplitudes& ket);
 

@@ -1,4 +1,4 @@
-// taps/tap_chunk.cc: writing tapped calls, and finding their arguments.
+// taps/tap_chunk.cc: write tapped calls into a chunk.
 #include "taps/tap_chunk.h"
 
 #include <algorithm>
@@ -10,10 +10,11 @@
 namespace bellhop {
 namespace {
 
-// NumPy arrays are made by copying, so data need no more than words do.
+// NumPy arrays are copies of the data, so the data need only the alignment of a word.
 constexpr size_t kAlignment = alignof(void*);
 
-// A loop may tap in several places; with more than these, layouts are written again.
+// How many recent layouts are searched. A loop with more taps than this writes layouts
+// repeatedly.
 constexpr int kLooksAtChunks = 8;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
@@ -43,12 +44,12 @@ size_t TapChunk::layout_bytes(std::span<const BufferView> arguments) {
   return bytes;
 }
 
-size_t TapChunk::bytes_for(std::span<const BufferView> arguments) {
+size_t TapChunk::max_bytes(std::span<const BufferView> arguments) {
   return layout_bytes(arguments) + sizeof(Word) + data_bytes(arguments);
 }
 
-bool TapChunk::Layout::is_of(const Callback* other,
-                             std::span<const BufferView> arguments) {
+bool TapChunk::Layout::has_types_of(const Callback* other,
+                                    std::span<const BufferView> arguments) {
   if (callback.get() != other || arity != arguments.size()) return false;
   return std::equal(arguments.begin(), arguments.end(), views(),
                     [](const BufferView& one, const BufferView& two) {
@@ -65,11 +66,11 @@ void TapChunk::Layout::point_to(std::byte* data) {
   }
 }
 
-TapChunk::Layout* TapChunk::layout_of(const std::shared_ptr<Callback>& callback,
-                                      std::span<const BufferView> arguments) {
+TapChunk::Layout* TapChunk::find_or_add_layout(
+    const std::shared_ptr<Callback>& callback, std::span<const BufferView> arguments) {
   Layout* found = last_;
   for (int look = 0; found != nullptr && look < kLooksAtChunks; ++look) {
-    if (found->is_of(callback.get(), arguments)) return found;
+    if (found->has_types_of(callback.get(), arguments)) return found;
     found = found->previous;
   }
   const size_t bytes = layout_bytes(arguments);
@@ -89,7 +90,7 @@ TapChunk::Layout* TapChunk::layout_of(const std::shared_ptr<Callback>& callback,
 size_t TapChunk::write(const std::shared_ptr<Callback>& callback,
                        std::span<const BufferView> arguments) {
   const size_t before = used_;
-  Layout* layout = layout_of(callback, arguments);
+  Layout* layout = find_or_add_layout(callback, arguments);
   word_at(used_) = layout;
   std::byte* data = memory() + used_ + sizeof(Word);
   for (const BufferView& view : arguments) {

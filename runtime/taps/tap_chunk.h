@@ -1,4 +1,4 @@
-// taps/tap_chunk.h: a run of tapped calls in one piece of memory.
+// taps/tap_chunk.h: a sequence of tapped calls in one block of memory.
 #pragma once
 
 #include <cstddef>
@@ -11,29 +11,31 @@
 
 namespace bellhop {
 
-// Records one after another. Each is a word and the arguments' data; the word leads to
-// a layout, which says what is the same in all calls of one tap: the callback, the
-// types and the shapes. A layout is written before the first record that needs it, so
-// a loop writes little more than its data, and counts references once a chunk.
+// A sequence of records. Each record is a word and the arguments' data. The word points
+// to a layout, which holds the properties that all calls of one tap share: the
+// callback, the types and the shapes. A layout is written before the first record that
+// uses it. So a loop writes little more than its data, and changes a callback's
+// reference count once a chunk.
 class TapChunk {
  public:
   static TapChunk* make(size_t capacity);
   static void destroy(TapChunk* chunk);
 
-  // The most bytes that one call takes.
-  static size_t bytes_for(std::span<const BufferView> arguments);
+  // Returns the most bytes that one call may take, including a new layout.
+  static size_t max_bytes(std::span<const BufferView> arguments);
 
   bool has_room(size_t bytes) const { return capacity_ - used_ >= bytes; }
-  // Copies the arguments, for which there is room. Returns the bytes it took.
+  // Appends a call with a copy of its arguments; the caller has checked that it fits.
+  // Returns the number of bytes written.
   size_t write(const std::shared_ptr<Callback>& callback,
                std::span<const BufferView> arguments);
 
   // Calls `visit(callback, arguments)` and then `count(bytes)` for each record in
-  // order, once. None of the callbacks is shared any more when the last one is counted.
+  // order. When the last record is counted, the chunk no longer shares any callback.
   template <typename Visitor, typename Counter>
   void consume(Visitor&& visit, Counter&& count);
 
-  // When all was consumed.
+  // Makes the chunk empty. Called after `consume`.
   void clear() { used_ = 0; }
 
   size_t capacity() const { return capacity_; }
@@ -41,27 +43,30 @@ class TapChunk {
   TapChunk* next = nullptr;
 
  private:
-  // Followed by the views, whose data are those of the record that is being visited,
-  // and the dimensions.
+  // Followed in memory by the argument views and their dimensions. While a record is
+  // visited, the views point to its data.
   struct Layout {
     std::shared_ptr<Callback> callback;
     Layout* previous;
-    size_t bytes;         // of the layout
+    size_t bytes;         // of the layout, with its views and dimensions
     size_t record_bytes;  // of each of its records
     size_t arity;
 
     BufferView* views() { return reinterpret_cast<BufferView*>(this + 1); }
-    bool is_of(const Callback* other, std::span<const BufferView> arguments);
+    // Returns whether the layout describes this callback with arguments of these types
+    // and shapes.
+    bool has_types_of(const Callback* other, std::span<const BufferView> arguments);
+    // Makes the views point to the data of a record.
     void point_to(std::byte* data);
   };
-  // A null word says that a layout follows.
+  // A null word is followed by a layout instead of a record.
   using Word = Layout*;
 
   explicit TapChunk(size_t capacity) : capacity_(capacity) {}
 
   static size_t layout_bytes(std::span<const BufferView> arguments);
-  Layout* layout_of(const std::shared_ptr<Callback>& callback,
-                    std::span<const BufferView> arguments);
+  Layout* find_or_add_layout(const std::shared_ptr<Callback>& callback,
+                             std::span<const BufferView> arguments);
   void release_layouts();
 
   std::byte* memory() { return reinterpret_cast<std::byte*>(this + 1); }

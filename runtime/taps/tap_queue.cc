@@ -1,4 +1,4 @@
-// taps/tap_queue.cc: a bounded queue of calls with their arguments.
+// taps/tap_queue.cc: the queue of tapped calls, bounded by the bytes of its records.
 #include "taps/tap_queue.h"
 
 #include <algorithm>
@@ -11,18 +11,20 @@ namespace {
 
 constexpr size_t kChunkBytes = 64 << 10;
 constexpr size_t kSpares = 16;
-// Larger records have chunks of their own, so that they are copied without the mutex.
+// Larger records get chunks of their own, so that they are copied without holding the
+// mutex.
 constexpr size_t kLargeBytes = kChunkBytes / 4;
 
-// An idle consumer looks this often for this many times before it sleeps: a producer
-// that has to wake it pays for a system call.
+// Before it sleeps, an idle consumer polls this often for this many times: a producer
+// that has to wake it makes a system call.
 constexpr std::chrono::microseconds kLook{1000};
 constexpr int kLooksAtQueue = 20;
 
-// So long at most a producer waits without a look for signals.
+// The longest time for which a producer waits without checking signals.
 constexpr std::chrono::milliseconds kWait{50};
 
-// A call that takes longer may be waiting for the very program that waits for room.
+// A call that takes longer than this may be waiting for the program that waits for
+// space.
 constexpr std::chrono::seconds kStalled{1};
 
 }  // namespace
@@ -35,10 +37,11 @@ TapQueue::~TapQueue() {
 
 bool TapQueue::push(const std::shared_ptr<Callback>& callback,
                     std::span<const BufferView> arguments) {
-  const size_t bytes = TapChunk::bytes_for(arguments);
+  const size_t bytes = TapChunk::max_bytes(arguments);
   std::unique_lock lock(mutex_);
   if (!has_room(bytes)) wait_for_room(lock, bytes);
-  // What was pushed before comes first.
+  // After `close`, the calling thread makes its call itself, and earlier calls must
+  // come first.
   while (is_closed_ && !is_over_ && !is_abandoned() && thread_.joinable() &&
          !is_consumer()) {
     progress_.wait_for(lock, kWait);
@@ -46,9 +49,10 @@ bool TapQueue::push(const std::shared_ptr<Callback>& callback,
   if (is_closed_) return false;
   if (!thread_.joinable()) thread_ = std::thread(&TapQueue::run, this);
   if (bytes <= kLargeBytes) {
-    issued_bytes_ += chunk_with_room(bytes)->write(callback, arguments);
+    issued_bytes_ += get_chunk_with_room(bytes)->write(callback, arguments);
   } else {
-    // The room is ours from here on, and `take` waits for what is on its way.
+    // The bytes are reserved from here on, and `take` waits for records whose bytes are
+    // reserved.
     issued_bytes_ += bytes;
     lock.unlock();
     TapChunk* chunk = nullptr;
@@ -72,13 +76,14 @@ bool TapQueue::push(const std::shared_ptr<Callback>& callback,
 }
 
 bool TapQueue::has_room(size_t bytes) {
-  // The consumer writes its count all the time, so it is read only where need be.
+  // The consumer writes its count all the time, so it is read only if necessary.
   if (issued_bytes_ + bytes <= room_bytes_) return true;
   const uint64_t consumed = consumed_bytes_.load();
   room_bytes_ = consumed + limit_;
-  // What was lent is for as long as it takes to get below the limit again.
-  if (issued_bytes_ + bytes <= room_bytes_) lent_ = 0;
-  return issued_bytes_ == consumed || issued_bytes_ + bytes <= room_bytes_ + lent_;
+  // The raised limit holds until the queue is below the normal limit again.
+  if (issued_bytes_ + bytes <= room_bytes_) extra_limit_ = 0;
+  return issued_bytes_ == consumed ||
+         issued_bytes_ + bytes <= room_bytes_ + extra_limit_;
 }
 
 void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
@@ -86,9 +91,10 @@ void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
   uint64_t before = consumed_.load();
   auto since = std::chrono::steady_clock::now();
   while (!is_closed_) {
-    // Woken for every record that is over, a producer would hardly get anywhere.
+    // Waits for a quarter of the limit: a producer that is woken for every record would
+    // make hardly any progress.
     const size_t room = std::max(bytes, limit_ / 4);
-    const size_t most = limit_ + lent_;
+    const size_t most = limit_ + extra_limit_;
     const uint64_t filled = issued_bytes_ - std::min<uint64_t>(issued_bytes_, most);
     const uint64_t target = std::min<uint64_t>(filled + room, issued_bytes_);
     wake_at_bytes_.store(std::min(wake_at_bytes_.load(), target));
@@ -101,12 +107,12 @@ void TapQueue::wait_for_room(std::unique_lock<SpinMutex>& lock, size_t bytes) {
     const uint64_t consumed = consumed_.load();
     const bool stalls = std::exchange(before, consumed) == consumed;
     if (stalls && now - since < kStalled) continue;
-    if (stalls) lent_ += limit_;
+    if (stalls) extra_limit_ += limit_;
     since = now;
   }
 }
 
-TapChunk* TapQueue::chunk_with_room(size_t bytes) {
+TapChunk* TapQueue::get_chunk_with_room(size_t bytes) {
   if (tail_ == nullptr || !tail_->has_room(bytes)) {
     TapChunk* chunk = spares_;
     if (chunk == nullptr) {
@@ -145,7 +151,7 @@ bool TapQueue::wait_for(uint64_t count, std::chrono::milliseconds at_most) {
 
 size_t TapQueue::set_limit(size_t limit) {
   std::lock_guard lock(mutex_);
-  room_bytes_ = lent_ = 0;
+  room_bytes_ = extra_limit_ = 0;
   progress_.notify_all();
   return limit_.exchange(limit);
 }
@@ -203,7 +209,8 @@ TapChunk* TapQueue::take() {
 }
 
 void TapQueue::count(size_t record_bytes) {
-  // In the order of `wait_for` turned round, so that one of the two sees the other.
+  // The stores and the loads are in the reverse order of `wait_for`, so that one side
+  // sees the other's store.
   const uint64_t bytes = consumed_bytes_.load(std::memory_order_relaxed) + record_bytes;
   const uint64_t count = consumed_.load(std::memory_order_relaxed) + 1;
   consumed_bytes_.store(bytes);

@@ -1,4 +1,4 @@
-// taps/taps.cc: the custom call that leaves a call to another thread.
+// taps/taps.cc: the custom call that queues a tap, and the thread that makes the calls.
 #include "taps/taps.h"
 
 #include <algorithm>
@@ -22,25 +22,28 @@
 namespace bellhop {
 namespace {
 
-// Signals are looked for this often; only the main thread sees any.
+// The period of signal checks while the main thread waits; other threads receive no
+// signals.
 constexpr std::chrono::milliseconds kSignals{50};
 constexpr std::chrono::seconds kPatience{1};
-// So long the end of the process waits without a word.
+// How long close_taps() waits before it prints a message.
 constexpr std::chrono::seconds kSilence{2};
 
 constexpr size_t kDefaultLimit = 256'000'000;
-// Exceptions hold frames, and so arguments: the first ones and the last one are kept.
-constexpr size_t kKept = 100;
+// Exceptions keep frames, and thereby arguments, alive. So only the first ones and the
+// latest one are stored.
+constexpr size_t kMostExceptions = 100;
 
-// Who holds the mutex takes no other lock.
+// A holder of the mutex takes no other lock.
 std::mutex failures_mutex;
 TapFailures failures;
 
-void keep(PyObject* exception) {
+// Stores an exception for take_tap_failures(). Steals the reference. Needs the GIL.
+void record_failure(PyObject* exception) {
   PyObject* dropped = nullptr;
   {
     const std::lock_guard lock(failures_mutex);
-    if (failures.exceptions.size() < kKept) {
+    if (failures.exceptions.size() < kMostExceptions) {
       failures.exceptions.push_back(exception);
     } else {
       ++failures.dropped;
@@ -50,15 +53,19 @@ void keep(PyObject* exception) {
   Py_XDECREF(dropped);
 }
 
-// Offers the GIL to threads that wait for it, such as one whose program has ended: they
-// ask only after five milliseconds. To release the GIL and take it again is no offer,
-// since who is woken comes too late. But to wake a thread takes a system call, so a
-// release that took long is followed by a pause. For as long as others had the GIL it
-// is kept then, or one that computes would have it nearly all the time.
-class Offers {
+// Offers the GIL to waiting threads between calls, such as the thread of a program that
+// has ended: they request it only after five milliseconds. A thread that is woken by a
+// release comes too late if the GIL is taken again at once. Waking a thread takes a
+// system call, so a release that took long indicates a waiting thread, and is followed
+// by a pause. The next offer comes after this thread has held the GIL for as long as
+// the other threads held it. Otherwise a thread that computes would hold it nearly all
+// the time.
+class GilYielder {
  public:
-  void next() {
-    // The clock costs as much as a good part of a call.
+  // Releases the GIL if an offer is due. Called after each call.
+  void yield_if_due() {
+    // Reading the clock takes a good part of the time of a call, so only every fourth
+    // call does it.
     if (++calls_ % 4 != 0) return;
     const auto began = Clock::now();
     if (began < after_) return;
@@ -82,9 +89,10 @@ class Offers {
   Clock::time_point after_;
 };
 
-// Threading: the consumer's thread; holds the GIL for one chunk after another.
-// Ownership: functions get copies of the arguments, and callbacks go with the last
-// record that shares them, under the GIL.
+// Makes the queued calls until the queue is closed.
+// Threading: runs on the consumer's thread; holds the GIL for one chunk at a time.
+// Ownership: functions receive copies of the arguments; the last record of a chunk that
+// shares a callback releases it, under the GIL.
 void consume(TapQueue& queue) {
   Gil gil;
   while (true) {
@@ -96,29 +104,30 @@ void consume(TapQueue& queue) {
       if (is_profiled()) taken = profile_clock();
     }
     if (chunk == nullptr) return;
-    // The first call of a chunk waits for the GIL, for all of them.
+    // The time that the chunk waited for the GIL counts for its first call.
     int64_t waited = taken == 0 ? 0 : profile_clock() - taken;
-    Offers offers;
-    queue.consume(chunk,
-                  [&](Callback& callback, std::span<const BufferView> arguments) {
-                    if (queue.is_abandoned()) return;
-                    CallTimer timer;
-                    timer.of(CallTimer::Part::kTapped, callback.place, arguments, {});
-                    timer.has_waited(std::exchange(waited, 0));
-                    if (PyObject* exception = invoke(callback, arguments, {})) {
-                      timer.fails();
-                      keep(exception);
-                    }
-                    offers.next();
-                  });
+    GilYielder gil_yielder;
+    queue.consume(
+        chunk, [&](Callback& callback, std::span<const BufferView> arguments) {
+          if (queue.is_abandoned()) return;
+          CallTimer timer;
+          timer.describe(CallTimer::Part::kTapped, callback.call_site, arguments, {});
+          timer.add_wait(std::exchange(waited, 0));
+          if (PyObject* exception = invoke(callback, arguments, {})) {
+            timer.mark_failed();
+            record_failure(exception);
+          }
+          gil_yielder.yield_if_due();
+        });
   }
 }
 
-// Never destroyed: its thread may outlive everything. Replaced in the child of a fork,
-// where no other thread runs.
+// Never destroyed, because its thread may outlive static objects. Replaced in the child
+// of a fork, where no other thread runs.
 TapQueue* queue = new TapQueue(consume, kDefaultLimit);
 
-// After the queue was closed, so at the end of the process.
+// Makes a call on the calling thread, after the queue was closed at exit. Reports
+// exceptions as unraisable. Throws std::runtime_error if no Python call may start.
 void call_now(Callback& callback, std::span<const BufferView> arguments) {
   const PythonCall python;
   if (!python) throw std::runtime_error(kProcessEnds);
@@ -129,26 +138,27 @@ void call_now(Callback& callback, std::span<const BufferView> arguments) {
   PyErr_WriteUnraisable(callback.function);
 }
 
-// Threading: any XLA thread; never takes the GIL. It waits where the queue is full.
-// Ownership: the arguments are copied, and the record shares the callback.
+// Threading: any XLA thread; never takes the GIL. Blocks while the queue is full.
+// Ownership: copies the arguments; the queued record shares the ownership of the
+// callback.
 XLA_FFI_Error* tap_handler(XLA_FFI_CallFrame* frame) {
-  return handled_jointly(frame, [&]() -> XLA_FFI_Error* {
-    if (!has_handles(*frame, 1)) return not_of_contract(*frame);
+  return run_callback_handler(frame, [&]() -> XLA_FFI_Error* {
+    if (!has_leading_handles(*frame, 1)) return make_contract_error(*frame);
     Buffers arguments(frame->args.args, 1, frame->args.size);
     std::shared_ptr<Callback> published;
     const std::shared_ptr<Callback>* callback = shared_callback(*frame, published);
-    if (callback == nullptr) return no_such_callback(*frame);
+    if (callback == nullptr) return make_missing_callback_error(*frame);
     int32_t ordinal;
     if ((*callback)->takes_device) append_device(*frame, arguments, &ordinal);
     CallTimer timer;
-    timer.of(CallTimer::Part::kTap, (*callback)->place, arguments.span(), {});
+    timer.describe(CallTimer::Part::kTap, (*callback)->call_site, arguments.span(), {});
     try {
       tap(*callback, arguments.span());
     } catch (const std::exception& exception) {
       release_run(run_id(*frame));
       return error(frame->api, std::string(exception.what()) + " (tap of " +
                                    (*callback)->description + ", called from " +
-                                   (*callback)->place.site + ")");
+                                   (*callback)->call_site.site + ")");
     }
     return nullptr;
   });
@@ -197,7 +207,7 @@ uint64_t waiting_taps() {
 bool close_taps(int seconds) {
   queue->close();
   const auto since = std::chrono::steady_clock::now();
-  bool is_told = false;
+  bool has_warned = false;
   bool is_abandoned = false;
   while (true) {
     {
@@ -208,7 +218,7 @@ bool close_taps(int seconds) {
     const auto waited = std::chrono::steady_clock::now() - since;
     const unsigned long long left = waiting_taps();
     if (is_abandoned) {
-      // The call under way may never return; its thread ends with the process.
+      // The active call may never return; its thread ends with the process.
       if (waited > std::chrono::seconds(seconds) + kSilence) return true;
     } else if (waited > std::chrono::seconds(seconds)) {
       is_abandoned = true;
@@ -217,8 +227,8 @@ bool close_taps(int seconds) {
           "bellhop: the process ends, and the last %llu taps are not called; "
           "barrier_wait() waits for all\n",
           left);
-    } else if (!is_told && waited > kSilence) {
-      is_told = true;
+    } else if (!has_warned && waited > kSilence) {
+      has_warned = true;
       PySys_FormatStderr(
           "bellhop: the process ends when the %llu taps that wait are called, in %d s "
           "at "
@@ -229,7 +239,7 @@ bool close_taps(int seconds) {
 }
 
 void forget_taps() {
-  // The old one is left as it is: its mutex may be locked by a thread that is no more.
+  // The old queue is leaked: a thread of the parent process may hold its mutex.
   queue = new TapQueue(consume, queue->limit());
   for (PyObject* exception : take_tap_failures().exceptions) Py_DECREF(exception);
 }

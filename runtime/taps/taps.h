@@ -1,4 +1,4 @@
-// taps/taps.h: calls that the program does not wait for.
+// taps/taps.h: taps, which are Python calls that a program does not wait for.
 #pragma once
 
 #include <Python.h>
@@ -13,42 +13,43 @@
 
 namespace bellhop {
 
-// Leaves a call to the consumer's thread, which makes all calls in the order in which
-// they were left. Copies the arguments. May block, so it must not be called with the
-// GIL; may throw std::bad_alloc and std::system_error.
+// Queues a call with a copy of its arguments. One thread makes all queued calls, in
+// order. Blocks while the queue is full, so the caller must not hold the GIL. May throw
+// std::bad_alloc and std::system_error.
 void tap(const std::shared_ptr<Callback>& callback,
          std::span<const BufferView> arguments);
 
-// The rest needs the GIL, and releases it while it waits.
+// The functions below need the GIL, and release it while they wait.
 
-// Waits until all calls that were left so far are over; at once where one of these
-// asks. With `is_patient` false, no longer than a second for any single call. False
-// with a Python error set where a signal interrupted it.
+// Waits until all calls that are queued now have been made; returns at once if one of
+// these calls asks. If `is_patient` is false, waits at most one second for a single
+// call. Returns false with a Python error set if a signal interrupted the wait.
 bool wait_for_taps(bool is_patient);
 
-// The exceptions of the calls since the last time (new references), and how many more
-// there were than are kept.
+// The exceptions that calls have raised since the last take_tap_failures() (new
+// references), and the number of further exceptions that were discarded.
 struct TapFailures {
   std::vector<PyObject*> exceptions;
   size_t dropped = 0;
 };
 TapFailures take_tap_failures();
 
-// The most bytes of arguments that may wait; `set_tap_limit` returns what it was
-// before.
+// The limit for the bytes of all queued calls. `set_tap_limit` returns the previous
+// limit.
 size_t tap_limit();
 size_t set_tap_limit(size_t bytes);
 
-// How many calls were left that are not over yet.
+// Returns how many queued calls have not been completed.
 uint64_t waiting_taps();
 
-// At the end of the process: waits for the calls that were left before, and ends the
-// thread; says so where it takes long. After so many seconds no more of them are made,
-// which it says too. Those that come later are made by who comes with them, then. False
-// with a Python error set, as above.
+// Called at the exit of the process: closes the queue, waits for the queued calls and
+// joins the thread. Prints a message if that takes long. After `seconds`, discards the
+// remaining calls and prints how many. Later calls of tap() run on their own thread.
+// Returns false with a Python error set if a signal interrupted the wait.
 bool close_taps(int seconds);
 
-// In the child of a fork, which has no consumer: what waits is the parent's.
+// Replaces the queue in the child of a fork, which has no consumer thread; the queued
+// calls are the parent's.
 void forget_taps();
 
 }  // namespace bellhop

@@ -1,4 +1,5 @@
-// threads/openmp_limit.cc: small circuits run on the thread that calls them.
+// threads/openmp_limit.cc: limit the OpenMP threads of a plugin for small circuits and
+// batches.
 #include "threads/openmp_limit.h"
 
 #include <dlfcn.h>
@@ -8,18 +9,19 @@
 namespace bellhop {
 namespace {
 
-// A state of this many qubits is 16 KiB: it stays in one core's first cache.
+// Circuits of up to this many qubits run on one thread. Their state takes 16 KiB, which
+// fits into the first-level cache of a core.
 constexpr std::size_t kQubitsOnOneThread = 10;
 
 }  // namespace
 
-ThreadControl ThreadControl::of(void* library) {
+OpenMpControl OpenMpControl::find_in(void* library) {
   return {reinterpret_cast<int (*)()>(dlsym(library, "omp_get_max_threads")),
           reinterpret_cast<void (*)(int)>(dlsym(library, "omp_set_num_threads"))};
 }
 
-SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits,
-                     std::size_t teams) {
+OpenMpLimit::OpenMpLimit(const OpenMpControl& control, std::size_t qubits,
+                         std::size_t teams) {
   const bool is_small = qubits <= kQubitsOnOneThread;
   if ((!is_small && teams <= 1) || control.get_max_threads == nullptr ||
       control.set_num_threads == nullptr) {
@@ -32,7 +34,7 @@ SmallTeam::SmallTeam(const ThreadControl& control, std::size_t qubits,
   restore_ = control.set_num_threads;
 }
 
-SmallTeam::~SmallTeam() {
+OpenMpLimit::~OpenMpLimit() {
   if (restore_ != nullptr) restore_(threads_);
 }
 

@@ -1,29 +1,31 @@
-// threads/openmp_limit.h: small circuits run on the thread that calls them.
+// threads/openmp_limit.h: limit the OpenMP threads of a plugin for small circuits and
+// batches.
 #pragma once
 
 #include <cstddef>
 
 namespace bellhop {
 
-// The OpenMP controls of a plugin's own OpenMP library; null where it has none.
-struct ThreadControl {
+// The control functions of a plugin's own OpenMP library; null if it has none.
+struct OpenMpControl {
   int (*get_max_threads)() = nullptr;
   void (*set_num_threads)(int) = nullptr;
 
-  // Looks them up in an open library and what it depends on.
-  static ThreadControl of(void* library);
+  // Looks up the functions in an open library and its dependencies.
+  static OpenMpControl find_in(void* library);
 };
 
-// While it lives, parallel regions that this thread enters have one thread if the
-// circuit is small. A team costs more than the state's arithmetic then, and on a busy
-// machine its threads wait for one another for milliseconds. Where several circuits of
-// one batch run at a time, `teams` of them, they share the threads.
-class SmallTeam {
+// Limits the number of threads of the OpenMP parallel regions that this thread enters,
+// for the object's lifetime. A small circuit gets one thread: starting a team takes
+// longer than the state's arithmetic, and on a busy machine its threads wait for each
+// other for milliseconds. If `teams` circuits of a batch run at a time, each gets its
+// share of the threads.
+class OpenMpLimit {
  public:
-  SmallTeam(const ThreadControl& control, std::size_t qubits, std::size_t teams = 1);
-  ~SmallTeam();
-  SmallTeam(const SmallTeam&) = delete;
-  SmallTeam& operator=(const SmallTeam&) = delete;
+  OpenMpLimit(const OpenMpControl& control, std::size_t qubits, std::size_t teams = 1);
+  ~OpenMpLimit();
+  OpenMpLimit(const OpenMpLimit&) = delete;
+  OpenMpLimit& operator=(const OpenMpLimit&) = delete;
 
  private:
   void (*restore_)(int) = nullptr;

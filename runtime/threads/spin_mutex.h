@@ -1,4 +1,5 @@
-// threads/spin_mutex.h: a mutex for sections that are shorter than a system call.
+// threads/spin_mutex.h: a mutex for critical sections that are shorter than a system
+// call.
 #pragma once
 
 #include <atomic>
@@ -6,8 +7,9 @@
 
 namespace bellhop {
 
-// One exchange to lock and one store to unlock: half of what std::mutex takes where
-// nobody contends. Who waits offers its core, since the holder may have lost its own.
+// A spin lock: one atomic exchange to lock and one store to unlock, half the cost of an
+// uncontended std::mutex. A waiting thread yields its core after some attempts, since
+// the holder may have been descheduled.
 class SpinMutex {
  public:
   void lock() {

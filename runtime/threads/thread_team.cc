@@ -1,4 +1,4 @@
-// threads/thread_team.cc: independent rows of work, shared by several threads.
+// threads/thread_team.cc: run independent rows of work on several threads.
 #include "threads/thread_team.h"
 
 #include <algorithm>
@@ -15,30 +15,36 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Another thread wakes in 10 to 50 us, which is to be a small part of what it does.
+// The work that makes another thread worthwhile. Waking a thread takes 10 to 50 us,
+// which should be a small part.
 constexpr std::chrono::microseconds kWorthAnotherThread{200};
 
-// Rows are taken several at a time, so that taking them costs nothing beside them.
-constexpr std::chrono::microseconds kTakenAtOnce{20};
+// The work that a thread takes from the queue at a time, so that the queue's cost is
+// small.
+constexpr std::chrono::microseconds kWorkPerTake{20};
 
-// What the threads of one call share. Helpers that come late find it closed, and touch
-// nothing of the call's.
+// The state that the threads of one for_each_row call share. A helper that starts after
+// the call has ended finds `is_closed_` set, and does not touch the caller's objects.
 class Rows {
  public:
   Rows(std::size_t rows, const std::function<RowWorker()>& make)
       : rows_(rows), make_(make) {}
 
-  // On the calling thread. The first row shows how long the others take.
-  void run(const Helpers& helpers) {
+  // On the calling thread.
+  void run(const Helpers& helpers, Clock::duration expected) {
     RowWorker worker;
     const Clock::time_point began = Clock::now();
-    attempt(0, [&] {
+    const bool is_known = expected > Clock::duration{0} && rows_ > 1;
+    if (is_known) invite(helpers, expected, 0);
+    const bool can_work = attempt(is_known ? rows_ : 0, [&] {
       worker = make_();
-      worker(0);
+      if (!is_known) worker(0);
     });
-    if (rows_ > 1 && error_ == nullptr) {
-      const auto a_row = std::max(Clock::now() - began, Clock::duration{1});
-      invite(helpers, a_row);
+    if (rows_ > 1 && can_work) {
+      // The first row shows how long the others take.
+      if (!is_known) {
+        invite(helpers, std::max(Clock::now() - began, Clock::duration{1}), 1);
+      }
       take(worker);
     }
     worker = nullptr;
@@ -48,24 +54,26 @@ class Rows {
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  // By each of its owners: the caller, and helpers that have not come.
+  // Called by each owner: the caller, and each scheduled helper. The last one deletes
+  // the object.
   void release() {
     if (owners_.fetch_sub(1) == 1) delete this;
   }
 
  private:
-  void invite(const Helpers& helpers, Clock::duration a_row) {
-    const std::size_t left = rows_ - 1;
+  // Invites as many as the rows from `first` on are worth.
+  void invite(const Helpers& helpers, Clock::duration a_row, std::size_t first) {
+    const std::size_t left = rows_ - first;
     const auto work = a_row * static_cast<Clock::rep>(left);
     const auto worth = static_cast<std::size_t>(work / kWorthAnotherThread) + 1;
     const std::size_t threads = std::min({helpers.threads, left, worth});
-    const auto cheap = static_cast<std::size_t>(kTakenAtOnce / a_row);
+    const auto cheap = static_cast<std::size_t>(kWorkPerTake / a_row);
     const std::size_t share = std::max<std::size_t>(left / (8 * threads), 1);
     {
-      // What is written here and before, helpers see by this lock.
+      // The lock makes all earlier writes visible to the helpers.
       std::lock_guard lock(mutex_);
       at_once_ = threads <= 1 ? left : std::clamp<std::size_t>(cheap, 1, share);
-      next_.store(1);
+      next_.store(first);
       owners_.store(threads);
     }
     for (std::size_t i = 1; i < threads; ++i) {
@@ -77,14 +85,14 @@ class Rows {
             },
             this);
       } catch (...) {
-        // Those that come, and the caller, do the work.
+        // The helpers that were scheduled, and the caller, process the rows.
         owners_.fetch_sub(threads - i);
         return;
       }
     }
   }
 
-  // On a helper's thread.
+  // Processes rows on a helper's thread, unless the call has ended.
   void help() {
     {
       std::lock_guard lock(mutex_);
@@ -94,13 +102,14 @@ class Rows {
     try {
       take(make_());
     } catch (...) {
-      // Without the memory for another worker, say, the others do the work.
+      // `make` may throw, for instance bad_alloc. The other threads process the rows.
     }
     std::lock_guard lock(mutex_);
     --working_;
     is_idle_.notify_all();
   }
 
+  // Takes rows from the queue and processes them until none are left.
   void take(const RowWorker& worker) {
     while (true) {
       const std::size_t first = next_.fetch_add(at_once_);
@@ -112,7 +121,8 @@ class Rows {
     }
   }
 
-  // Keeps what the first of the rows that fail throws, and lets nobody take more rows.
+  // Runs the work of a row. If it throws, stores the exception unless a lower row has
+  // failed, and stops all threads from taking more rows.
   template <typename Work>
   bool attempt(std::size_t row, Work&& work) {
     try {
@@ -130,12 +140,12 @@ class Rows {
   }
 
   const std::size_t rows_;
-  const std::function<RowWorker()>& make_;  // while it is not closed
+  const std::function<RowWorker()>& make_;  // Valid until `is_closed_`.
   std::atomic<std::size_t> owners_{1};
   std::atomic<std::size_t> next_{0};
   std::size_t at_once_ = 1;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable is_idle_;
   bool is_closed_ = false;
   std::size_t working_ = 0;
@@ -146,13 +156,14 @@ class Rows {
 }  // namespace
 
 void for_each_row(std::size_t rows, const Helpers& helpers,
-                  const std::function<RowWorker()>& make) {
+                  const std::function<RowWorker()>& make,
+                  std::chrono::nanoseconds expected) {
   if (rows == 0) return;
   struct Release {
     void operator()(Rows* owned) const { owned->release(); }
   };
   const std::unique_ptr<Rows, Release> shared(new Rows(rows, make));
-  shared->run(helpers);
+  shared->run(helpers, expected);
 }
 
 }  // namespace bellhop

@@ -1,30 +1,37 @@
-// threads/thread_team.h: independent rows of work, shared by several threads.
+// threads/thread_team.h: run independent rows of work on several threads.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 
 namespace bellhop {
 
-// Threads that may help, of a pool that somebody else owns.
+// Threads of a pool, owned by someone else, that may run tasks for a call.
 struct Helpers {
   using Task = void (*)(void* data);
 
-  std::size_t threads = 1;  // that may work at a time, the caller's among them
-  std::function<void(Task, void* data)> schedule;  // unused where that is one
+  // The number of threads that may work at a time, including the caller.
+  std::size_t threads = 1;
+  // Queues a task on the pool; unused if `threads` is 1.
+  std::function<void(Task, void* data)> schedule;
 };
 
-// Does the work of one row after another, on one thread.
+// Processes one row. A worker is used by one thread.
 using RowWorker = std::function<void(std::size_t row)>;
 
-// Does the work of rows 0 to `rows` - 1, each once, on the calling thread and on up to
-// `helpers.threads` - 1 others; `make` makes the worker of a thread, on that thread.
-// Returns when all is done. Helpers that never come, as the pool has other work, are
-// not waited for.
+// Calls a worker once for each row from 0 to `rows` - 1, on the calling thread and up
+// to `helpers.threads` - 1 others. Calls `make` on each of these threads to make its
+// worker. Returns when all rows are processed; does not wait for pool threads that have
+// not started, because the pool may have other work.
+//
+// `expected` is about how long a row takes one thread, where the caller knows: then
+// helpers are invited at once. Else the first row shows how long the others take.
 //
 // Throws what the first of the rows threw that failed, whichever thread it ran on:
 // all rows before it were done, and some behind it were not.
 void for_each_row(std::size_t rows, const Helpers& helpers,
-                  const std::function<RowWorker()>& make);
+                  const std::function<RowWorker()>& make,
+                  std::chrono::nanoseconds expected = {});
 
 }  // namespace bellhop

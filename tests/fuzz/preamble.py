@@ -3,6 +3,7 @@ import contextlib
 import functools
 import gc
 import io
+import tempfile
 import threading
 
 import jax
@@ -90,6 +91,24 @@ def at_once(f, *calls):
     if failures:
         raise failures[0]
     return results
+
+
+def by_keyword(f):
+    """Return a function that passes the arguments of a program by name, the last one first."""
+    return lambda x, n, v, a: f(x, a=a, v=v, n=n)
+
+
+def saved(f):
+    """Save a compiled function and load it; return the function where it cannot be saved."""
+    if not hasattr(f, "save"):
+        return f
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            f.save(f"{folder}/f.bellhop")
+        except (bellhop.CompileError, RuntimeError, TypeError, ValueError):
+            # It calls local functions, or was never compiled.
+            return f
+        return bellhop.load(f"{folder}/f.bellhop", trust=True)
 
 
 def call(f, *args, **how):

@@ -255,5 +255,5 @@ def test_program_without_its_functions_is_an_error_by_name():
     scalar = jax.ShapeDtypeStruct((), float)
     alone = jax.ffi.ffi_call("bellhop_callback", scalar)
     attributes = {"program": np.int64(1), "index": np.int64(0), "python": "module.gone"}
-    with pytest.raises(jax.errors.JaxRuntimeError, match="no function for .* 'module.gone'"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match="'module.gone' does not exist in this"):
         alone(jnp.zeros(2, jnp.uint32), 1.0, **attributes)

@@ -24,6 +24,11 @@ MODULES = {
         "func.func @main() { call @main() : () -> () return }",
         "@main is called by what it calls",
     ),
+    "calls in calls": (
+        "\n".join(f"func.func @f{i}() {{ call @f{i + 1}() : () -> () return }}" for i in range(401))
+        + "func.func @f401() { return }",
+        "its calls are nested deeper than 400",
+    ),
     "doubling": (
         "\n".join(
             f"func.func @f{i}() {{ {f'call @f{i + 1}() : () -> () ' * 2} return }}"

@@ -83,7 +83,7 @@ def begin(
 ):
     attributes = {"qubits": qubits, "shots": shots, "record": record}
     attributes |= {"tree": tree, "seeded": seeded, "rows": rows, "engine": engine}
-    attributes["precision"] = precision
+    attributes |= {"precision": precision, "program": 0}
     return call(
         "bellhop_circuit_begin",
         HANDLE,

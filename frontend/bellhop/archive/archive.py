@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import inspect
 import io
 import json
@@ -25,6 +24,7 @@ from bellhop.archive import machine_code
 from bellhop.archive.call_signatures import SavedSignature, decode_signature
 from bellhop.archive.files import as_path, read_file, replace_file
 from bellhop.archive.functions import Allowed, Function, encode_function
+from bellhop.archive.members import digest, read_members
 from bellhop.archive.modules import decode_module, encode_module, target_here
 from bellhop.archive.schema import Malformed, read
 from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
@@ -42,9 +42,8 @@ from bellhop_runtime import CONTRACT, DTYPES
 
 _FORMAT = 8
 _METADATA = "metadata.json"
-# Bytes that a file may come to, however small it is, and how often its own size otherwise.
-_SMALL = 2**26
-_LARGEST_RATIO = 100
+# Bytes of the metadata; Python's objects take 30 times as much memory.
+_LARGEST_METADATA = 2**24
 # Elements of an array in one dimension.
 _LARGEST = 2**48
 _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
@@ -192,6 +191,11 @@ def save_programs(
         "programs": [_encode(*program, f"'{name}'") for program in programs],
     }
     members = {_METADATA: json.dumps(metadata, indent=1, default=dataclasses.asdict).encode()}
+    if len(members[_METADATA]) > _LARGEST_METADATA:
+        raise CompileError(
+            f"'{name}' cannot be saved: its metadata has {len(members[_METADATA])} bytes, expected "
+            f"at most {_LARGEST_METADATA}. Save a function that is compiled for fewer types."
+        )
     for number, (program, *_) in enumerate(programs):
         members[f"{number}.mlir"] = encode_module(program.mlir_opt).encode()
     for number, executable in enumerate(executables):
@@ -255,6 +259,9 @@ def read_programs(
             _decode(*each, allowed)
             for each in zip(metadata["programs"], modules, executables, strict=True)
         ]
+        if not metadata["name"].isprintable():
+            # Errors show the name, and terminals obey control characters.
+            raise Malformed(f"its name {metadata['name']!r} has control characters")
         described: SavedSignature = metadata["signature"]
         if described.declared is not None and not 0 <= described.declared < len(programs):
             raise Malformed("it declares the types of a program that it does not have")
@@ -283,29 +290,14 @@ def reading(path: Any) -> Iterator[None]:
         ) from error
 
 
-def digest(members: Mapping[str, bytes]) -> bytes:
-    """Return what a file says of its members, by name, as a whole."""
-    whole = hashlib.sha256()
-    for name, content in members.items():
-        whole.update(f"{name} {len(content)} ".encode())
-        whole.update(content)
-    return whole.hexdigest().encode()
-
-
 def _unpack(
     content: bytes, *, trust: bool
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
     """Return the metadata of a file, its modules, and the machine code that may run here."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
-        if sum(member.file_size for member in file.infolist()) > max(
-            _SMALL, _LARGEST_RATIO * len(content)
-        ):
-            raise Malformed(f"it has {len(content)} bytes and would come to more than it can")
-        # Other packings have errors of their own, and nobody uses them here.
-        packings = {member.compress_type for member in file.infolist()}
-        if not packings <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise Malformed("it is packed in another way")
-        members = {member.filename: file.read(member) for member in file.infolist()}
+        members = read_members(file, len(content))
+        if (size := len(members[_METADATA])) > _LARGEST_METADATA:
+            raise Malformed(f"its metadata has {size} bytes, expected at most {_LARGEST_METADATA}")
         metadata = json.loads(members[_METADATA])
         # Other formats may have other fields.
         format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None

@@ -179,7 +179,9 @@ def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         found: Any = None
         with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
             found = _at(module, qualname)
-        if isinstance(found, type) and issubclass(found, BuiltinFunction):
+        is_builtin = isinstance(found, type) and issubclass(found, BuiltinFunction)
+        # The base class has no call of its own.
+        if is_builtin and found is not BuiltinFunction:
             try:
                 if found.is_formatter and ours.arguments and not trust:
                     verify_format(ours.arguments[0])

@@ -7,7 +7,7 @@ from malt.core import converter
 from malt.pyct import templates
 
 from bellhop.autograph.variables import is_traced
-from bellhop.callbacks.assertion import assert_statement
+from bellhop.observers.assertion import assert_statement
 
 
 def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:

@@ -29,7 +29,10 @@ _LIBRARIES = {
 _TRACING = ("bellhop", "jax", "pennylane")
 
 # And of those what runs functions outside the program.
-_OUTSIDE = ("bellhop.callbacks", "jax._src.callback", "jax._src.debugging", "jax.experimental")
+_OUTSIDE = (
+    *("bellhop.callbacks", "bellhop.native", "bellhop.observers"),
+    *("jax._src.callback", "jax._src.debugging", "jax.experimental"),
+)
 
 _IN_SCOPE: dict[Any, Callable[..., Any]] = {
     eval: py_builtins.eval_in_original_context,

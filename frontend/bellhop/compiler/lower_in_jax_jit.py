@@ -163,9 +163,10 @@ def lower_callback(
         programs.table.set_program(program, [target.bind()])
         programs.callbacks[key] = program
     ordered = [] if token is None else [token]
+    table = [mlir.ir_constant(table_handle(programs.table))] if KINDS[kind].takes_table else []
     values = RuntimeCallBuilder().create(
         KINDS[kind].custom_call,
-        [mlir.ir_constant(table_handle(programs.table)), *ordered, *operands],
+        [*table, *ordered, *operands],
         [*(value.type for value in ordered), *results],
         {
             "program": make_i64(program),
@@ -175,7 +176,7 @@ def lower_callback(
         has_side_effect=not KINDS[kind].is_pure,
         # The table stands before all operands, the token before all arguments.
         aliases=[
-            (1 + len(ordered) + argument, len(ordered) + result)
+            (len(table) + len(ordered) + argument, len(ordered) + result)
             for argument, result in target.aliases
         ],
     )

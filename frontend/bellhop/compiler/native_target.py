@@ -34,6 +34,8 @@ class NativeSymbol:
         library: the shared library, as the user named it; None for a function of this process.
         parameter_types: a dtype for each parameter that is passed by value, None for an address;
             None as a whole where nothing is known.
+        pointees: for each parameter the dtype of the elements that it points to, None where that is
+            not known; None as a whole where nothing is known.
         return_type: the dtype of the returned value; None where nothing is known, or for void.
         owner: keeps the code loaded.
     """
@@ -43,6 +45,7 @@ class NativeSymbol:
     library: str | None = None
     parameter_types: tuple[np.dtype | None, ...] | None = field(default=None, compare=False)
     return_type: np.dtype | None = field(default=None, compare=False)
+    pointees: tuple[np.dtype | None, ...] | None = field(default=None, compare=False)
     owner: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,12 +106,15 @@ class NativeTarget(CallbackTarget):
         arrays: how arrays are passed, one of ``ARRAY_FORMS``.
         returns_value: whether the only result is the returned value.
         thread_safe: whether rows of a batch may be called at once.
+        keep_subnormals: whether the function computes in the default floating-point
+            environment, not in XLA's, in which subnormal numbers are zero.
     """
 
     argument_avals: tuple[ShapedArray, ...] = ()
     arrays: str = "length"
     returns_value: bool = False
     thread_safe: bool = False
+    keep_subnormals: bool = False
 
     __hash__ = CallbackTarget.__hash__
 
@@ -139,8 +145,8 @@ class NativeTarget(CallbackTarget):
         for index, aval in enumerate(self.row_avals):
             is_result = index >= n_arguments
             is_mapped = [is_result or loop[index] for loop in self.loops]
-            n_bytes = math.prod(aval.shape) * np.dtype(aval.dtype).itemsize
-            operands.append((element_type(aval.dtype), n_bytes, is_mapped))
+            dtype = np.dtype(aval.dtype)
+            operands.append((element_type(dtype), math.prod(aval.shape), dtype.itemsize, is_mapped))
         native = NativeFunction(
             address=self.function.address,
             parameters=list_parameters(
@@ -151,6 +157,7 @@ class NativeTarget(CallbackTarget):
             returns_value=self.returns_value,
             batch_shape=batch_shape,
             is_thread_safe=self.thread_safe,
+            keeps_subnormals=self.keep_subnormals,
         )
         return Callback(
             function=self.function,

@@ -48,6 +48,7 @@ from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.device_buffers import DeviceBuffers
 from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
 from bellhop.compiler.lowering_context import find_stamps
+from bellhop.compiler.native_target import NativeTarget
 from bellhop.compiler.program import Code, Program
 from bellhop.compiler.regions import Region, Transfer
 from bellhop.errors import CompileError
@@ -74,6 +75,7 @@ from bellhop_mlir.pipelines import (
 from bellhop_mlir.transforms.callbacks.convert_callback_to_runtime import ConvertCallbackToRuntime
 from bellhop_mlir.transforms.callbacks.delegate_callbacks import MARK
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
+from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.regions.convert_accelerate_to_runtime import ConvertAccelerateToRuntime
 from bellhop_mlir.transforms.regions.inline_accelerate import InlineAccelerate
 from bellhop_mlir.transforms.regions.keep_on_device import KeepOnDevice
@@ -156,10 +158,15 @@ def optimize(
         optimized = _to_module_text(module, elides)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Two programs with the same text may call different functions, so they get different keys.
-        key = table.reserve(int.from_bytes(digest, "big"))
+        # Native calls do not take the table: their key must lead to it.
+        is_unique = any(isinstance(target, NativeTarget) for target in targets)
+        key = table.reserve(int.from_bytes(digest, "big"), unique=is_unique)
         # The table also has the callbacks whose calls the passes have removed.
         options[ConvertAccelerateToRuntime] = {"first_id": len(targets)}
         options[ConvertCallbackToRuntime] = {"program": key}
+        if is_merged:
+            # The table of such a program is published, and no operand of circuits names the table.
+            options[ConvertQuantumToRuntime] = {"program": key}
         workers = Workers(concurrent) if concurrent > 1 and not delegates else None
         if workers is not None:
             starting = (str(i) for i, target in enumerate(targets) if target.can_start)

@@ -16,7 +16,7 @@ from bellhop_runtime import profile_thread, wait_for_taps
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The structure Crossing of runtime/profile/profile.h.
+# The structure HostCall of runtime/profile/profile.h.
 _NAMES_64 = "begin", "end", "busy", "waited", "bytes_out", "bytes_in"
 _NAMES_32 = "row", "thread", "failed", "calls"
 _CROSSING = np.dtype(

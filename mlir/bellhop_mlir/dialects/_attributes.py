@@ -45,8 +45,14 @@ _TYPES = {
 
 
 def make_attributes(types: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, ir.Attribute]:
-    """Return attributes of values, each of the type that ``types`` says."""
-    return {name: _TYPES[types[name]].make(value) for name, value in values.items()}
+    """Return attributes of values, each of the type that ``types`` says.
+
+    A value that is an attribute already stays as it is.
+    """
+    return {
+        name: value if isinstance(value, ir.Attribute) else _TYPES[types[name]].make(value)
+        for name, value in values.items()
+    }
 
 
 def require_attributes(op: ir.Operation, types: Mapping[str, str]) -> None:

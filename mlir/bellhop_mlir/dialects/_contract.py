@@ -1,7 +1,7 @@
 """The custom calls of ``runtime/contract.toml``, with their types in the forms of ``_signature``.
 
-``params: f64[rows?, n]`` is ``tensor<[?x]?xf64>``, ``wires?: i32[]`` is ``[tensor<i32>]`` and
-``value: any ...`` is ``...``.
+``params: f64[rows?, n]`` is ``tensor<[?x]?xf64>``, ``wires?: i32[]`` is ``[tensor<i32>]``,
+``x: f64|c64[]`` is ``tensor<f64> or tensor<complex<f32>>`` and ``value: any ...`` is ``...``.
 """
 
 import tomllib
@@ -39,9 +39,10 @@ def _parse_form(declared: str) -> str:
     name, _, type_ = declared.partition(": ")
     if type_.endswith(" ..."):
         return "..."
-    element, _, sizes = type_.removesuffix("]").partition("[")
+    elements, _, sizes = type_.removesuffix("]").partition("[")
     shape = "".join(map(_parse_size, sizes.split(", "))) if sizes else ""
-    form = f"tensor<{shape}{element}>"
+    elements = elements.replace("c128", "complex<f64>").replace("c64", "complex<f32>")
+    form = " or ".join(f"tensor<{shape}{element}>" for element in elements.split("|"))
     return f"[{form}]" if name.endswith("?") else form
 
 

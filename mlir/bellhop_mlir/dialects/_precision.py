@@ -19,7 +19,10 @@ def as_double(value: ir.Value) -> ir.Value:
 
 @dataclass(frozen=True)
 class DoubleSignature(Signature):
-    """The signature of an operation whose real and complex numbers are in double precision."""
+    """The signature of an operation whose real and complex numbers are in double precision.
+
+    An operand that the signature allows in several types stays as it is.
+    """
 
     def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
@@ -27,7 +30,7 @@ class DoubleSignature(Signature):
         """Build an operation, of operands and with results of either precision."""
         forms = [*self.operands, *[""] * len(operands)]
         given = [
-            as_double(operand) if "f64" in form else operand
+            as_double(operand) if "f64" in form and " or " not in form else operand
             for operand, form in zip(operands, forms, strict=False)
         ]
         values = super().__call__(given, list(map(_to_double_type, results)), **attributes)

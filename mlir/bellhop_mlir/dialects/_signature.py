@@ -1,7 +1,8 @@
 """What an operation takes, returns and must have: to build it by, and to verify it.
 
 Types are written as text.  A ``?`` stands for any size, ``...`` at the end for whatever types
-follow; what stands in brackets may be missing: a size, or a type.
+follow; what stands in brackets may be missing: a size, or a type.  ``or`` stands between types of
+which any may be there.
 """
 
 import functools
@@ -117,5 +118,7 @@ def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[st
 def _matches_form(text: str, form: str) -> bool:
     if text == form:
         return True
+    if " or " in form:
+        return any(_matches_form(text, each) for each in form.split(" or "))
     any_size = re.sub(r"\d+x", "?x", text)
     return any_size in (form.replace("[?x]", ""), form.replace("[?x]", "?x"))

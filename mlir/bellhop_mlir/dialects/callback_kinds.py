@@ -16,6 +16,8 @@ class CallbackKind:
         is_host_only: whether they are made by programs on the CPU alone.
         is_traced: whether programs have them before the passes.
         calls_python: whether the runtime needs Python for a call.
+        takes_table: whether the program's table is the first operand of the custom call. Without
+            it the program has a key of its own in the process.
     """
 
     name: str
@@ -26,6 +28,7 @@ class CallbackKind:
     is_host_only: bool = False
     is_traced: bool = True
     calls_python: bool = True
+    takes_table: bool = True
 
 
 KINDS = {
@@ -35,8 +38,10 @@ KINDS = {
         CallbackKind("io"),
         CallbackKind("debug", only_reports=True),
         # C functions, without and with effects.
-        CallbackKind("native", "bellhop_native", is_pure=True, calls_python=False),
-        CallbackKind("native_io", "bellhop_native", calls_python=False),
+        CallbackKind(
+            "native", "bellhop_native", is_pure=True, calls_python=False, takes_table=False
+        ),
+        CallbackKind("native_io", "bellhop_native", calls_python=False, takes_table=False),
         CallbackKind("tap", "bellhop_tap", is_awaited=False, only_reports=True),
         # Returns how many iterations to do before the next one.
         CallbackKind("progress", "bellhop_progress", is_host_only=True),

@@ -1,6 +1,6 @@
 """Gates, and the table of a run of them that ``quantum.gates`` and the runtime have."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -13,12 +13,13 @@ class Gate:
     """One gate with its static attributes.
 
     A slot is an index into the parameters of the run where it is not negative, and
-    ``-1 - index`` into ``constants`` where it is; so are wires into the dynamic wires.
+    ``-1 - index`` into ``constants`` where it is; so are wires into the dynamic wires.  The slots
+    of an array are a range, which takes the same room in the table whatever the array's size.
     """
 
     name: str
     wires: tuple[int, ...]
-    slots: tuple[int, ...] = ()
+    slots: tuple[int, ...] | range = ()
     constants: tuple[float, ...] = ()
     adjoint: bool = False
     control_wires: tuple[int, ...] = ()
@@ -36,11 +37,12 @@ def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
         code += (
             names.setdefault(gate.name, len(names)),
             int(gate.adjoint),
-            len(gate.slots),
+            -len(gate.slots) if isinstance(gate.slots, range) else len(gate.slots),
             len(gate.wires),
             len(gate.control_wires),
         )
-        code += (slot if slot >= 0 else slot - base for slot in gate.slots)
+        listed = gate.slots[:1] if isinstance(gate.slots, range) else gate.slots
+        code += (slot if slot >= 0 else slot - base for slot in listed)
         code += gate.wires
         code += gate.control_wires
         code += gate.control_values
@@ -58,8 +60,11 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     constants = list(run.attributes["constants"])
     numbers = iter(list(run.attributes["code"]))
 
-    def gate(name: str, adjoint: int, *counts: int) -> Gate:
-        slots, wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
+    def gate(name: str, adjoint: int, n_slots: int, *counts: int) -> Gate:
+        slots: tuple[int, ...] | range = tuple(islice(numbers, n_slots if n_slots >= 0 else 1))
+        wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
+        if n_slots < 0:
+            slots = array_slots(slots[0], -n_slots)
         own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
         return Gate(name, wires, _renumber_slots(slots), own, bool(adjoint), *controls)
 
@@ -67,7 +72,22 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
         yield gate(names[number], *islice(numbers, 4))
 
 
-def _renumber_slots(slots: Sequence[int]) -> tuple[int, ...]:
+def array_slots(first: int, size: int) -> range:
+    """Return the slots of an array whose first number has the slot ``first``."""
+    return range(first, first + size) if first >= 0 else range(first, first - size, -1)
+
+
+def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | range:
+    """Return slots whose parameters begin ``by`` places later; those of constants stay."""
+    if isinstance(slots, range):
+        is_constant = slots.start < 0
+        return slots if is_constant else range(slots.start + by, slots.stop + by)
+    return tuple(slot if slot < 0 else by + slot for slot in slots)
+
+
+def _renumber_slots(slots: tuple[int, ...] | range) -> tuple[int, ...] | range:
     """Return slots of a table as those of a gate that has its constants alone."""
+    if isinstance(slots, range):
+        return slots if slots.start >= 0 else array_slots(-1, len(slots))
     own = iter(range(-1, -1 - len(slots), -1))
     return tuple(slot if slot >= 0 else next(own) for slot in slots)

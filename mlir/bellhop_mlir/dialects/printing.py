@@ -55,8 +55,7 @@ def _format_comments(run: ir.Operation) -> list[str]:
 
 def _format_gate(gate: Gate) -> str:
     name, _, site = gate.name.partition("@")
-    parameters = (f"p[{s}]" if s >= 0 else f"{gate.constants[-1 - s]:g}" for s in gate.slots)
-    applied = name + (f"({', '.join(parameters)})" if gate.slots else "")
+    applied = name + (f"({', '.join(_format_parameters(gate))})" if gate.slots else "")
     controls = zip(map(_format_wire, gate.control_wires), gate.control_values, strict=True)
     parts = [
         f"adjoint({applied})" if gate.adjoint else applied,
@@ -65,6 +64,14 @@ def _format_gate(gate: Gate) -> str:
         *([f"at {site}"] if site else []),
     ]
     return " ".join(parts)
+
+
+def _format_parameters(gate: Gate) -> list[str]:
+    slots = gate.slots
+    if isinstance(slots, range):
+        place = f"p[{slots.start}:{slots.stop}]"
+        return [place if slots.start >= 0 else f"{len(slots)} constants"]
+    return [f"p[{s}]" if s >= 0 else f"{gate.constants[-1 - s]:g}" for s in slots]
 
 
 def _format_wire(wire: int) -> str:

@@ -42,7 +42,11 @@ from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._contract import CustomCall, find_custom_call
 from bellhop_mlir.dialects._precision import DoubleSignature
+from bellhop_mlir.dialects._precision import as_double as as_double
 from bellhop_mlir.errors import VerificationError
+
+# The attribute of custom calls with the number of the program that they belong to.
+PROGRAM = "program"
 
 # By name.
 OPERATIONS: dict[str, DoubleSignature] = {}
@@ -53,6 +57,8 @@ def _make_signature(
 ) -> DoubleSignature:
     """Return the signature of an operation: that of its custom call, where no other is given."""
     operands, results, attributes = signature or find_custom_call(f"bellhop_circuit_{name}")
+    # The conversion to custom calls adds the number of the program.
+    attributes = {key: type_ for key, type_ in attributes.items() if key != PROGRAM}
     name = f"quantum.{name}"
     OPERATIONS[name] = DoubleSignature(name, operands, results, attributes, optional)
     return OPERATIONS[name]

@@ -1,7 +1,7 @@
-"""The native runtime of Bellhop: custom-call targets that compiled programs use.
+"""Native runtime of Bellhop: the custom-call targets of compiled programs.
 
-Importing it registers every target of ``runtime/contract.toml`` with XLA's CPU
-client.  It imports neither ``bellhop`` nor ``bellhop_mlir``.
+Importing the package registers every target of ``runtime/contract.toml`` with XLA's CPU
+client.  The package imports neither ``bellhop`` nor ``bellhop_mlir``.
 """
 
 from pathlib import Path
@@ -56,9 +56,10 @@ register()
 
 
 def include_dir() -> str:
-    """Return the folder of the C++ header that a quantum device is written with.
+    """Return the folder with the C++ headers of the runtime.
 
-    It holds ``bellhop/quantum_device.h``.
+    It contains ``bellhop/quantum_device.h``, for authors of quantum devices, and
+    ``bellhop/native.h``, for C functions that programs call.
     """
     return str(Path(__file__).parent / "include")
 

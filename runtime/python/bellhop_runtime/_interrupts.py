@@ -1,4 +1,4 @@
-"""What Ctrl-C ends where XLA runs a program on threads of its own."""
+"""Decide whether Ctrl-C ends a program that XLA runs on its own threads."""
 
 import contextlib
 import signal
@@ -9,7 +9,7 @@ from types import FrameType
 
 from bellhop_runtime._runtime import CompiledCall, under_way
 
-# Threads that run a part of a program for another one are called so.
+# Prefix of the names of threads that run regions for another thread.
 HELPERS = "bellhop_region"
 
 _uninterrupted: list[int] = []
@@ -17,7 +17,7 @@ _uninterrupted: list[int] = []
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait for what this thread runs inside."""
+    """Defer Ctrl-C until this context ends, for programs that this thread runs in it."""
     thread = threading.get_ident()
     _uninterrupted.append(thread)
     try:
@@ -27,10 +27,11 @@ def uninterrupted() -> Iterator[None]:
 
 
 def end_what_runs() -> bool:
-    """Tell whether what XLA's threads run is the main thread's, and Python's handler ends it.
+    """Return whether Ctrl-C must end the programs that XLA's threads run.
 
-    Only that thread can call a handler, and it waits.  One that returns would find its program
-    lost, so handlers other than Python's own wait for its end.
+    True if only the main thread runs a program and Python's default handler is installed.  Only the
+    main thread can call a handler, and it waits for the program.  A handler that returns expects
+    the program to continue, so handlers other than Python's own run after the program has ended.
     """
     main = threading.main_thread()
     if (
@@ -41,7 +42,7 @@ def end_what_runs() -> bool:
     in_program = {
         thread for thread, frame in sys._current_frames().items() if _is_in_program(frame)
     } | {thread for thread, steps in under_way() if _is_call(steps)}
-    # XLA's threads are none of Python's, and what runs on them another one waits for.
+    # XLA's threads are not listed here: another thread waits for each program on them.
     others = {
         thread.ident
         for thread in threading.enumerate()
@@ -51,10 +52,10 @@ def end_what_runs() -> bool:
 
 
 def _is_call(steps: list[tuple[object, float]]) -> bool:
-    """Tell whether there is a call of a compiled function, of which Python has no frame."""
+    """Return whether a compiled function, which has no Python frame, is being called."""
     return any(isinstance(what, CompiledCall) for what, _ in steps)
 
 
 def _is_in_program(frame: FrameType) -> bool:
-    """Tell whether a thread is in JAX or bellhop, of which XLA has no frame."""
+    """Return whether the innermost Python frame of a thread is in JAX or bellhop."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] in ("jax", "bellhop")

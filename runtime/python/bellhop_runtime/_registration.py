@@ -1,4 +1,4 @@
-"""Registers the custom-call targets with XLA and the dtypes with NumPy."""
+"""Register custom-call targets with XLA and NumPy dtypes with the runtime."""
 
 import gc
 import os
@@ -11,8 +11,8 @@ from bellhop_runtime import _runtime
 
 TARGETS: tuple[str, ...] = tuple(sorted(_runtime.targets()))
 
-# XLA's element type numbers (XLA_FFI_DataType of the FFI's C API).  The types of one bit are
-# missing, which JAX has no operations of.
+# Values of XLA_FFI_DataType in the FFI's C API.  Types of one bit are missing, because JAX has no
+# operations for them.
 _ELEMENT_TYPES = {
     1: np.bool_,
     2: np.int8,
@@ -50,7 +50,7 @@ DTYPES: frozenset[np.dtype] = frozenset(map(np.dtype, _ELEMENT_TYPES.values()))
 
 
 def element_type(dtype: np.dtype) -> int:
-    """Return XLA's number of a dtype (``XLA_FFI_DataType``)."""
+    """Return the value of ``XLA_FFI_DataType`` for a dtype."""
     return _NUMBERS[np.dtype(dtype)]
 
 
@@ -60,8 +60,8 @@ def register() -> None:
         _runtime.set_dtype(number, np.dtype(dtype))
     for name, stages in _runtime.targets().items():
         jax.ffi.register_ffi_target(name, stages, platform="cpu")
-    # No function of Python's: Ctrl-C would be raised in it, and Python drops what such a callback
-    # raises; at the end of the process its module has lost its names.
+    # Not a Python function: KeyboardInterrupt could be raised in it, and Python drops exceptions of
+    # such a callback; at the exit of the process the globals of its module are gone.
     gc.callbacks.append(_runtime.on_collection)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_runtime.forget_threads)

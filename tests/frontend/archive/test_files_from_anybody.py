@@ -5,7 +5,9 @@ import io
 import json
 import re
 import sys
+import tracemalloc
 import zipfile
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,8 @@ from hypothesis import strategies as st
 from repacked_files import members_of, repack
 
 import bellhop
+from bellhop.archive import archive
+from bellhop.archive.archive import digest
 
 
 @pytest.fixture
@@ -206,6 +210,22 @@ PARTS = {
         None,
         "it calls a function 'exit' that bellhop does not have",
     ),
+    "the base class of our functions": (
+        lambda data: data["programs"][0]["targets"][0].update(
+            function={
+                "kind": "bellhop",
+                "name": "bellhop.compiler.builtin_function:BuiltinFunction",
+                "arguments": [],
+            }
+        ),
+        None,
+        "BuiltinFunction' that bellhop does not have",
+    ),
+    "a name that clears the terminal": (
+        lambda data: data.update(name="\x1b[2J"),
+        None,
+        r"its name '\\x1b\[2J' has control characters",
+    ),
 }
 
 
@@ -278,6 +298,49 @@ def test_a_file_that_is_packed_in_another_way(with_a_region, path):
     path.write_bytes(content.replace(b"BZh", b"XXX"))
     with pytest.raises(bellhop.CompileError, match=f"{path}.*it is packed in another way"):
         bellhop.load(path)
+
+
+def test_two_members_with_one_name(with_a_region, path):
+    path.write_bytes(with_a_region)
+    members = members_of(path)
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            file.writestr("0.mlir", members["0.mlir"])
+        file.comment = digest(members)
+    with pytest.raises(bellhop.CompileError, match="two members with the name '0.mlir'"):
+        bellhop.load(path)
+
+
+def test_a_member_that_unpacks_to_more_than_it_declares(with_a_region, path):
+    path.write_bytes(with_a_region)
+    members = members_of(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+        file.writestr("zeros", bytes(2**26))
+        zeros = file.getinfo("zeros")
+        zeros.file_size, zeros.CRC = 9, zlib.crc32(bytes(9))
+        file.comment = digest(members | {"zeros": bytes(9)})
+    tracemalloc.start()
+    try:
+        bellhop.load(path, functions={"numpy:cos": np.cos})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**24
+
+
+def test_metadata_that_would_fill_the_memory(path, monkeypatch):
+    f = bellhop.qjit(programs.circuit)
+    f.save(path)
+    size = len(members_of(path)["metadata.json"])
+    monkeypatch.setattr(archive, "_LARGEST_METADATA", size - 1)
+    with pytest.raises(bellhop.CompileError, match=f"its metadata has {size} bytes, expected at"):
+        bellhop.load(path)
+    with pytest.raises(bellhop.CompileError, match=f"cannot be saved: its metadata has {size} by"):
+        f.save(path)
 
 
 JSON = st.recursive(

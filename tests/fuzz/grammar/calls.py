@@ -87,7 +87,8 @@ def plain(draw: Draw, seeded: bool) -> list[str]:
     """Draw calls of the program itself."""
     lines: list[str] = []
     for _ in range(4):
-        form = draw(st.sampled_from(("call", "feed", "again", "threads", "collect")))
+        forms = ("call", "feed", "again", "threads", "collect", "keywords", "saved")
+        form = draw(st.sampled_from(forms))
         args = arguments(draw)
         if form == "feed" and any(line.startswith("r = ") for line in lines):
             lines.append(f"r = call(f, r[0], {', '.join(args[1:])})")
@@ -96,6 +97,11 @@ def plain(draw: Draw, seeded: bool) -> list[str]:
             lines.append(f"call(at_once, f, {', '.join(calls)}, threads=True)")
         elif form == "collect":
             lines.append("gc.collect()")
+        elif form in ("keywords", "saved"):
+            # A loaded program has the types that it was compiled for.
+            lines.append(f"r = call(f, {', '.join(args)})")
+            function = "saved(f)" if form == "saved" else "f"
+            lines.append(f"r = call(by_keyword({function}), {', '.join(args)})")
         else:
             lines.append(f"r = call(f, {', '.join(args)})")
             if form == "again":

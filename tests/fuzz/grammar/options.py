@@ -27,7 +27,9 @@ class Options:
 def options(draw: Callable[[Any], Any], traits: Traits) -> Options:
     """Draw what a program is compiled with."""
     if traits.jit:
-        return Options("@jax.jit")
+        chosen = draw(st.sampled_from(("", "keep_unused=True", "inline=True", "donate_argnums=2")))
+        plain = traits.derivative or traits.mapped or not chosen
+        return Options("@jax.jit" if plain else f"@functools.partial(jax.jit, {chosen})")
     chosen = ["autograph=True"] * traits.autograph
     head = []
     seeded = draw(st.integers(0, 3)) == 3
@@ -38,6 +40,9 @@ def options(draw: Callable[[Any], Any], traits: Traits) -> Options:
             chosen.append(draw(st.sampled_from(("static_argnums=1", "static_argnames=('n',)"))))
             head.append("n = jnp.int64(n)")
         if draw(st.integers(0, 4)) == 4:
-            chosen.append(f"donate_argnums={draw(st.sampled_from(('2', '(2, 3)')))}")
+            donated = ("donate_argnums=2", "donate_argnums=(2, 3)", "donate_argnames='v'")
+            chosen.append(draw(st.sampled_from(donated)))
+        if draw(st.integers(0, 4)) == 4:
+            chosen.append("keep_unused=True")
     decorator = f"@bellhop.qjit({', '.join(chosen)})" if chosen else "@bellhop.qjit"
     return Options(decorator, tuple(head), seeded)

@@ -110,6 +110,7 @@ class Circuit:
             "rows": self.integer(self.rows, 64),
             "engine": draw.choice((0, 1, 1)),
             "precision": self.integer(draw.choice((32, 64, 64))),
+            "program": self.integer(0),
             "name": "circuit",
             "site": "here:1",
         }
@@ -268,6 +269,7 @@ class Circuit:
             "rows": self.integer(self.rows, 64),
             "engine": self.draw.choice((0, 1, 1)),
             "precision": self.integer(64),
+            "program": self.integer(0),
             **table,
             "offset": self.offset(),
             "measurements": ("i64", self.listing(code)),

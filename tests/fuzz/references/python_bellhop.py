@@ -18,7 +18,9 @@ from .uncompiled_pennylane import measure as measure
 
 
 def qjit(f: Callable[..., Any] | None = None, **_: Any) -> Any:
-    return (lambda *args: to_jax(f(*to_jax(args)))) if f else qjit
+    if f is None:
+        return qjit
+    return lambda *args, **kwargs: to_jax(f(*to_jax(args), **to_jax(kwargs)))
 
 
 def run_autograph(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,7 +47,9 @@ def _buffer(function: Callable[..., Any], like: Any, **_: Any) -> Any:
 class PythonJax:
     """The module ``jax``, but for what this changes."""
 
-    jit = staticmethod(lambda f: lambda *args: to_jax(f(*to_jax(args))))
+    jit = staticmethod(
+        lambda f, **_: lambda *args, **kwargs: to_jax(f(*to_jax(args), **to_jax(kwargs)))
+    )
     checkpoint = staticmethod(lambda f: f)
     vmap = staticmethod(vmap)
     lax = Lax

@@ -295,3 +295,43 @@ def test_a_handler_of_ones_own_may_let_the_run_go_on():
     assert result == pytest.approx(-1.0, abs=1e-6)
     assert calls
     np.testing.assert_allclose(calls, np.cos(1.0), atol=1e-12)
+
+
+# 5 * 10**8 samples take 2 GB.
+MANY_SHOTS = """
+import resource, signal
+import bellhop, pennylane as qml
+
+def compiled(shots):
+    @bellhop.qjit
+    @qml.set_shots(shots)
+    @qml.qnode(qml.device("lightning.qubit", wires=1))
+    def f(x):
+        qml.RX(x, wires=0)
+        return {measurement}
+
+    f.jit_compile((0.5,))
+    return f
+
+compiled(10)(0.5)
+f = compiled(500_000_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, {seconds})
+try:
+    f(0.5)
+except KeyboardInterrupt:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("measurement", ["qml.expval(qml.Z(0))", "qml.sample()"])
+def test_memory_of_many_shots_is_not_cleared_before_signals_are_handled(measurement):
+    script = MANY_SHOTS.format(measurement=measurement, seconds=0.3)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+    # In KiB; a vector of all samples that is cleared at once takes 2 * 10**6.
+    assert int(done.stdout) < 10**6

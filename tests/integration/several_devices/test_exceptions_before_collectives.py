@@ -249,3 +249,59 @@ except KeyError as error:
 @pytest.mark.subprocess
 def test_a_loop_that_would_never_end_is_stopped():
     assert run(ENDLESS) == ["raised two"]
+
+
+# Each case is a function of a wire, which device 1 alone lacks.
+CIRCUITS = """
+import sys
+import bellhop, jax, jax.numpy as jnp, numpy as np, pennylane as qml
+from jax import lax
+count = int(sys.argv[1])
+jax.config.update("jax_num_cpu_devices", count)
+AXIS = jax.sharding.PartitionSpec("i")
+mesh = jax.make_mesh((count,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+
+def qnode(quantum_function, shots=None):
+    device = qml.device("lightning.qubit", wires=2)
+    return bellhop.qjit(qml.set_shots(qml.QNode(quantum_function, device), shots))
+
+def rotate(x, wire):
+    qml.RX(x, wires=wire)
+    return qml.expval(qml.PauliZ(0))
+
+def rotate_in_loop(x, wire):
+    qml.for_loop(0, wire + 3)(lambda _: qml.RX(x, wires=wire))()
+    return qml.expval(qml.PauliZ(0))
+
+def measure(x, wire):
+    qml.RX(x, wires=wire)
+    qml.measure(0, reset=True)
+    return qml.expval(qml.PauliZ(0))
+
+whole, loop, shots = qnode(rotate), qnode(rotate_in_loop), qnode(measure, 3)
+cases = {
+    "whole": lambda wire: lax.psum(whole(0.3, wire), "i"),
+    "loop": lambda wire: lax.psum(loop(0.3, wire), "i"),
+    "shots": lambda wire: lax.psum(shots(0.3, wire), "i"),
+    "grad": lambda wire: lax.psum(jax.grad(whole)(0.3, wire), "i"),
+    "vmap": lambda wire: lax.psum(jnp.sum(jax.vmap(whole, (0, None))(jnp.ones(3), wire)), "i"),
+    "scan": lambda wire: lax.scan(
+        lambda y, _: (y + lax.psum(whole(y, wire), "i"), None), 0.3, length=3
+    )[0],
+}
+for name, case in cases.items():
+    part = lambda x: x + case(x[0].astype(int))
+    f = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=AXIS, out_specs=AXIS, check_vma=False))
+    wires = np.zeros(count)
+    try:
+        f(np.where(np.arange(count) == 1, 5.0, wires)).block_until_ready()
+    except bellhop.CircuitError as error:
+        print(name, "wire 5" in str(error), bool(jnp.all(jnp.isfinite(f(wires)))))
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("count", ["2", "4"])
+def test_a_circuit_fails_before_a_collective(count):
+    names = re.findall(r'^    "(\w+)": lambda wire', CIRCUITS, re.M)
+    assert run(CIRCUITS, count) == [f"{name} True True" for name in names]

@@ -26,6 +26,11 @@ def test_tables_are_those_of_the_contract() -> None:
     assert encode_gates([S])["code"] == [0, 1, 0, 1, 2, -2, 3, -1, 0, 1]
 
 
+def test_the_slots_of_an_array_are_one_entry() -> None:
+    state = Gate("StatePrep", tuple(range(3)), range(4, 20))
+    assert encode_gates([RZ, state])["code"][7:] == [1, 0, -16, 3, 0, 4, 0, 1, 2]
+
+
 def test_constants_are_renumbered_and_names_kept_once() -> None:
     assert encode_gates([RZ, ROT, Gate("RZ", (0,), (-1,), (0.25,))]) == {
         "names": "RZ\nRot",
@@ -35,7 +40,11 @@ def test_constants_are_renumbered_and_names_kept_once() -> None:
 
 
 def test_what_was_written_is_read() -> None:
-    gates = [RX, CNOT, RZ, ROT, S, RX]
+    of_arrays = [
+        Gate("QubitUnitary", (0,), range(-1, -9, -1), tuple(map(float, range(8)))),
+        Gate("StatePrep", (0, 1), range(2, 10)),
+    ]
+    gates = [RX, CNOT, RZ, ROT, S, *of_arrays, RX]
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(RUN)
         block = module.body.operations[0].regions[0].blocks[0]

@@ -286,14 +286,14 @@ def not_kept(state: Any, _: Any) -> Any:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (beyond, "asked for after step 11 of 3"),
-        (of_another_circuit, "of dynamic-count parameters is read that was not given"),
-        (of_counted_parameters, "of dynamic-count parameters is read that was not given"),
-        (of_other_rows, "3 directions are given 2 parts"),
-        (in_more_than_numbers_tell_apart, "needs 2 directions, which numbers of"),
-        (of_other_values, "derivative of 2 numbers is asked for as 3"),
-        (kept_of_other_values, "derivative of 2 numbers is asked for as 3"),
-        (not_kept, "Derivative 2 of 1"),
+        (beyond, "expected at most 3 steps, the recorded ones, got 11"),
+        (of_another_circuit, "tangent of dynamic-count parameters was not recorded"),
+        (of_counted_parameters, "tangent of dynamic-count parameters was not recorded"),
+        (of_other_rows, "tangents of a direction: expected 3 rows, got 2"),
+        (in_more_than_numbers_tell_apart, "needs 2 tangents, more than the program's precision"),
+        (of_other_values, "derivative buffer: expected 2 elements, got 3"),
+        (kept_of_other_values, "derivative buffer: expected 2 elements, got 3"),
+        (not_kept, "index of a stored derivative, below 1, got 2"),
     ],
 )
 def test_what_is_refused(read: Any, message: str) -> None:
@@ -304,30 +304,30 @@ def test_what_is_refused(read: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"record": 0}, "it was not begun with record = 1"),
-        ({"params": PARAMS[:1]}, "uses 3 parameters"),
+        ({"record": 0}, "started without recording its steps"),
+        ({"params": PARAMS[:1]}, "sequence of gates: expected 3 parameters"),
         ({"offset": 4}, "expected at least 4 parameters, got 3"),
-        ({"rules": [0, 0, 1]}, "There are 1 shift rules, and no rule 1"),
+        ({"rules": [0, 0, 1]}, "shift rules of parameters: expected indices 0 to 0, got 1"),
         (
             {"rules": [0, 0]},
-            "given 2 shift rules, and a basis of 0 rows of 3",
+            "got 2 shift rules and a basis of 0 rows and 3 columns",
         ),
         (
             {"shifts": {**SHIFTS, "amounts": np.ones(3)}},
-            "rules have 2 coefficients and 3 amounts, and end at term",
+            "expected ascending ends up to .* 2 coefficients and 3 amounts",
         ),
-        ({"shifts": {**SHIFTS, "ends": np.array([3])}}, "and end at term 3"),
-        ({"measured": (EXPVALS, [1], [-1])}, "of 2 measurements is asked for with wrong sizes"),
-        ({"measured": (EXPVALS, [1, 1], [2, -1])}, "wrong sizes or squares"),
-        ({"measured": (EXPVALS, [1, 2], [1, -1])}, "wrong sizes or squares"),
+        ({"shifts": {**SHIFTS, "ends": np.array([3])}}, "got ends up to 3"),
+        ({"measured": (EXPVALS, [1], [-1])}, "do not match the 2 measurements"),
+        ({"measured": (EXPVALS, [1, 1], [2, -1])}, "sizes and squares do not match"),
+        ({"measured": (EXPVALS, [1, 2], [1, -1])}, "sizes and squares do not match"),
         (
             {"measured": ([1, 3, 0, 0, 3, 0], [1, 1], [1, -1]), "adjoint": True},
-            "wrong sizes or squares",
+            "sizes and squares do not match",
         ),
         ({"measured": ([3], [2], [-1])}, "expected a result of 2 complex numbers"),
         (
             {"measured": ([1, 3, 0], [1], [-1]), "adjoint": True, "engine": False},
-            "expected a Jacobian with 1 rows, and 0 expectation values were measured",
+            "Jacobian: expected 0 rows, one for each expectation value, got 1",
         ),
     ],
 )

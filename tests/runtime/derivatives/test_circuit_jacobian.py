@@ -187,20 +187,23 @@ def test_no_parameters_or_no_expvals():
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ([Gate("Rot", [0], [Param(0), 0.2, 0.3])], "gate 'Rot' takes a differentiable parameter"),
+        ([Gate("Rot", [0], [Param(0), 0.2, 0.3])], "gate 'Rot' has a differentiable parameter"),
         (
             [Gate("RX", [0], [Param(0)]), Gate("Rot", [0], [0.1, 0.2, 0.3])],
-            "gate 'Rot' has more than the one parameter",
+            "gate 'Rot' has several parameters",
         ),
         (
             [Gate("StatePrep", [0], [Param(0), 0, 0, 0])],
-            "gate 'StatePrep' takes a differentiable parameter",
+            "gate 'StatePrep' has a differentiable parameter",
         ),
         (
             [Gate("PSWAP", [0, 1], [Param(0)])],
-            "gate 'PSWAP' takes a differentiable parameter",
+            "gate 'PSWAP' has a differentiable parameter",
         ),
-        ([Gate("PauliRot:X", [0], [Param(0)])], "'PauliRot:X' on wires .0.: the device refused"),
+        (
+            [Gate("PauliRot:X", [0], [Param(0)])],
+            "'PauliRot:X' on wires .0.: the device raised an error",
+        ),
     ],
     ids=["rot", "constant-rot", "state", "pswap", "paulirot"],
 )

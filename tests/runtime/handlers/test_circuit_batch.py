@@ -17,7 +17,7 @@ PARAMS = np.array([[0.1, 0.7], [-0.4, 0.2], [2.0, 0.0]])
 
 def begin(rows: int, *, record: int = 0, tree: int = 0) -> Any:
     numbers = {"qubits": 2, "shots": 0, "record": record, "tree": tree, "seeded": 0, "rows": rows}
-    numbers |= {"engine": 1, "precision": 64}
+    numbers |= {"engine": 1, "precision": 64, "program": 0}
     texts = {"library": LIBRARY, "factory": FACTORY, "kwargs": "{}", "name": "c", "site": "here:1"}
     numbers_64 = {name: np.int64(value) for name, value in numbers.items()}
     return call("bellhop_circuit_begin", HANDLE, **texts, **numbers_64)
@@ -97,21 +97,24 @@ def refused(program: Any, match: str) -> None:
 
 
 def test_what_is_refused() -> None:
-    refused(lambda: end(begin(2, tree=3)), "The rows of a batch are not drawn again")
-    refused(lambda: end(begin(2, tree=5)), "The rows of a batch do not share their runs")
+    refused(lambda: end(begin(2, tree=3)), "postselections fail is not supported for a batch")
+    refused(lambda: end(begin(2, tree=5)), "several shots share are not supported for a batch")
     refused(
         lambda: end(gates(begin(2), PARAMS, [0])),
-        "A batch of 2 circuits was given numbers for another number of rows",
+        r"values of a batch: expected shape \[n\] or \[2, n\], got 2 dimensions",
     )
     refused(
         lambda: call("bellhop_circuit_steps", (HANDLE, STEPS), begin(2, record=2)),
-        "This operation is for one circuit, and was given a batch",
+        "not supported for a batch of circuits: expected a single circuit",
     )
     refused(
         lambda: measure(gates(begin(2), PARAMS[0], [0]), f64(2), f64(2), f64(2), jacobian=1),
-        "A Jacobian of measured values has two dimensions of type f64",
+        "Jacobian of measured values: expected a result of type f64",
     )
-    refused(lambda: gates(begin(2), PARAMS[:2, :1], [0]), "uses 2 parameters and was given 1")
+    refused(
+        lambda: gates(begin(2), PARAMS[:2, :1], [0]),
+        "sequence of gates: expected 2 parameters, got 1",
+    )
     # A row that fails is named by its number.
     refused(
         lambda: measure(gates(begin(2), PARAMS[:2], [[0], [7]]), f64(2), f64(2)),

@@ -182,8 +182,8 @@ def test_iterations_need_parameters_and_wires_for_each():
         end(state)
 
     for n, params, wires, message in (
-        (3, [0.1, 0.2], [0, 1, 0], "uses 3 parameters and was given 2"),
-        (3, [0.1, 0.2, 0.3], [0, 1], "uses 3 dynamic wires and was given 2"),
+        (3, [0.1, 0.2], [0, 1, 0], "expected 3 parameters, got 2"),
+        (3, [0.1, 0.2, 0.3], [0, 1], "expected 3 dynamic wires, got 2"),
         (-1, [], [], "0 or more iterations, got -1"),
     ):
         with pytest.raises(RuntimeError, match=message):

@@ -31,10 +31,10 @@ def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
 def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False
-    if max(gate.slots) >= 0:
+    if gate.slots[0] >= 0:
         return if_traced
-    parts = np.asarray(gate.constants)[[-1 - slot for slot in gate.slots]].reshape(-1, 2)
-    matrix = (parts[:, 0] + 1j * parts[:, 1]).reshape((2 ** len(gate.wires),) * 2)
+    # The slots of a matrix are those of one array.
+    matrix = np.asarray(gate.constants).view(complex).reshape((2 ** len(gate.wires),) * 2)
     return not np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)), atol=1e-8)
 
 

@@ -38,6 +38,8 @@ from bellhop.circuits.ir.seeds import make_random_key
 NO_FREQUENCIES = 0
 # A part of an amplitude, real or imaginary.
 AMPLITUDE = 128
+# A phase of some amplitudes.
+FREQUENCY_ONE = 2
 # There is no rule.
 UNKNOWN_FREQUENCIES = 255
 

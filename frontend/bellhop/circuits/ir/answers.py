@@ -74,6 +74,10 @@ class Answers(MeasurementSite, Protocol):
     def has_run_per_shot(self) -> bool:
         """Whether each shot is an execution of its own, which draws one sample."""
 
+    @property
+    def drops_shots(self) -> bool:
+        """Whether a run may drop shots, so that frequencies do not give counts."""
+
     def apply(self, operations: Sequence[Any], /) -> None:
         """Apply PennyLane operations that rotate wires into the basis of a measurement."""
 

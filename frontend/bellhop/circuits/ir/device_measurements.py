@@ -169,15 +169,18 @@ class State(Measurement):
         return complex_type()
 
 
+_SAMPLES_OR_COUNTS = (
+    "it returns sample or counts and is differentiated; these have no derivative. Return "
+    "expval, var or probs."
+)
+
+
 @dataclass(frozen=True)
 class Samples(Measurement):
     """The outcomes of all wires, a row for each shot."""
 
     kind_code = 4
-    obstacle = (
-        "it returns sample or counts and is differentiated; these have no derivative. Return "
-        "expval, var or probs."
-    )
+    obstacle = _SAMPLES_OR_COUNTS
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
         return _encode_list(())
@@ -237,6 +240,13 @@ class Frequencies(Measurement):
         signed = jnp.where(ones % 2 == 1, -weights, weights)
         sums = jnp.zeros((len(self.groups), 2 ** bits.shape[1]), signed.dtype)
         return sums.at[find_shot_groups(self.groups), outcome].add(signed)
+
+
+@dataclass(frozen=True)
+class CountedFrequencies(Frequencies):
+    """Frequencies that counts are made of, which have no derivative."""
+
+    obstacle = _SAMPLES_OR_COUNTS
 
 
 @dataclass(frozen=True)

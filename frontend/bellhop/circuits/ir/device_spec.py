@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pennylane as qml
 
+# Whose circuits the engine has, however many qubits they have.
+DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
+
 
 @dataclass(frozen=True)
 class DeviceSpec:
@@ -34,6 +37,11 @@ class DeviceSpec:
     passes: tuple[str, ...] = ()
     engine: bool = False
     precision: int = 64
+
+    @property
+    def has_engine_of_any_size(self) -> bool:
+        """Whether the engine runs its circuits, however many qubits they have."""
+        return self.engine and self.name in (*DEVICES_OF_ANY_SIZE, "default.qubit")
 
 
 def describe_size(name: str, qubits: int) -> str:

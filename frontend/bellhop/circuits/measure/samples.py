@@ -9,6 +9,7 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.device_measurements import Samples
+from bellhop.circuits.ir.precision import is_double
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
@@ -19,6 +20,9 @@ from bellhop.circuits.measure.sampling import (
     compute_eigenvalues,
     make_computational_factor,
 )
+
+# A frequency in single precision, times so many shots, rounds to the right integer.
+_MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
 class _ShotProcess(Process):
@@ -44,7 +48,7 @@ class _ShotProcess(Process):
         else:
             # There is one outcome, of which no device need be asked.
             take = lambda _: self._answers.broadcast_to_shots(jnp.zeros(0, np.uint8))
-        return lambda values: self._make_bits_statistic(take(values)[:, columns])
+        return lambda values: self._make_bits_statistic(_select_columns(take(values), columns))
 
     def _find_columns(self, labels: Sequence[Any]) -> Any:
         return np.array([self._wires(label) for label in labels], int)
@@ -58,6 +62,12 @@ class _ShotProcess(Process):
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
         """Return the statistic of an observable, of the outcomes of all qubits."""
+
+
+def _select_columns(bits: Any, columns: Any) -> Any:
+    """Return the columns of an array; the array itself where these are all, in order."""
+    are_all = not is_dynamic(columns) and np.array_equal(columns, np.arange(bits.shape[1]))
+    return bits if are_all else bits[:, columns]
 
 
 class SampleProcess(_ShotProcess):
@@ -88,19 +98,50 @@ class SampleProcess(_ShotProcess):
 class CountsProcess(_ShotProcess):
     """The values that there are, and how many shots gave each."""
 
+    def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
+            return super()._request_samples(rounds)
+        if self.process.obs is not None or self.process.eigvals() is not None:
+            coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
+            values = self._known_eigenvalues(coefficient, diagonals)
+        else:
+            diagonals = [make_computational_factor(self._get_labels())]
+            values = np.arange(2 ** len(self._get_labels()))
+        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        take = rounds.counts(diagonals, [int(column) for column in columns])
+        return lambda answers: _sum_of_counts(take(answers), values)
+
+    def _has_exact_frequencies(self) -> bool:
+        """Return whether frequencies, times the shots of a group, are counts of its shots."""
+        answers = self._answers
+        if answers.drops_shots or answers.has_run_per_shot:
+            return False
+        return is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
+
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
 
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
+        eigenvalues = self._known_eigenvalues(coefficient, diagonals)
+        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        return _make_counts_statistic(Samples.to_integers(bits[:, columns]), eigenvalues)
+
+    def _known_eigenvalues(
+        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
+    ) -> np.ndarray:
+        """Return the eigenvalue of each outcome, which must be known while tracing.
+
+        Raises:
+            CompileError: where the program computes the eigenvalues.
+        """
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported_error(
                 "of an observable whose eigenvalues the program computes", "Use qml.sample of it."
             )
-        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _make_counts_statistic(Samples.to_integers(bits[:, columns]), np.real(eigenvalues))
+        return np.real(eigenvalues)
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
@@ -112,10 +153,32 @@ class CountsProcess(_ShotProcess):
         return _make_counts_statistic(index, np.arange(2 ** len(outcomes)))
 
 
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values, and the index of each value among these."""
+    # Eigenvalues that differ by rounding are equal.
+    return np.unique(np.round(values, 12), return_inverse=True)
+
+
+def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
+    """Add up the counts of outcomes that have the same value.
+
+    Args:
+        counts: integers, a row for each group of shots and a column for each outcome.
+        values: the value of each outcome.
+    """
+    distinct, place = _distinct(values)
+
+    def finish(counts: Any) -> Any:
+        in_order = np.array_equal(place, np.arange(len(distinct)))
+        of_values = counts if in_order else jnp.zeros(len(distinct), int).at[place].add(counts)
+        return jnp.asarray(distinct), of_values
+
+    return Statistic(counts, finish)
+
+
 def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
     """Count the values of outcomes, equal ones together, without the shots that were dropped."""
-    # Eigenvalues that differ by rounding are equal.
-    distinct, place = np.unique(np.round(values, 12), return_inverse=True)
+    distinct, place = _distinct(values)
 
     def finish(samples: Any) -> Any:
         n = len(distinct)

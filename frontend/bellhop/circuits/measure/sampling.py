@@ -16,6 +16,7 @@ import pennylane as qml
 
 from bellhop.circuits.ir.answers import Answers
 from bellhop.circuits.ir.device_measurements import (
+    CountedFrequencies,
     Frequencies,
     SampleRequest,
     Samples,
@@ -176,6 +177,18 @@ class SamplingRounds:
     ) -> Callable[[SampledValues], Any]:
         """Ask how often outcomes come, in each group; return what takes it from the values."""
         return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
+
+    def counts(
+        self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int]
+    ) -> Callable[[SampledValues], Any]:
+        """Request how many shots of each group have each outcome of some qubits.
+
+        Returns:
+            a function from the sampled values to integers of shape [groups, 2**len(wires)].
+        """
+        take = self._add_request(diagonals, CountedFrequencies(tuple(wires), (), self._groups))
+        sizes = np.array(self._groups)[:, None]
+        return lambda values: jnp.round(take(values) * sizes).astype(int)
 
     def request_outcomes(
         self, diagonals: Sequence[DiagonalFactor]

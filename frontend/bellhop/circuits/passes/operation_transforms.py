@@ -1,19 +1,16 @@
 """What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
+from bellhop.circuits.gates.matrix_derivatives import keep_derivatives
 from bellhop.circuits.ir.config import CircuitConfig
-from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.pauli_twirling import twirl
 from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
@@ -129,52 +126,29 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Return what a piecewise transform does to operations.
-
-    Angles of a two-qubit matrix come of eigenvectors, which have no derivative where eigenvalues
-    are equal, as for a product of two gates; Euler angles have none at the identity.  So the
-    rotations are made of the matrix without a derivative, and one gate behind them has the
-    derivative::
-
-        QubitUnitary(U)    rotations of U0 = stop_gradient(U)    QubitUnitary(U U0^-1)
-
-    The last matrix is the identity.  With shots devices take no matrix, so there is none.
-    """
-    apply = _make_tape_rewrite(transform)
-    if get_transform_name(transform) not in _MATRIX_DECOMPOSITIONS or has_shots:
+    """Return what a piecewise transform does to operations, with right derivatives of matrices."""
+    apply, name = _make_tape_rewrite(transform), get_transform_name(transform)
+    if name not in _MATRIX_DECOMPOSITIONS:
         return apply
-
-    def apply_with_derivatives(operations: Operations) -> Operations:
-        if not any(map(_has_traced_matrix, operations)):
-            return apply(operations)
-        made: list[Any] = []
-        for is_matrix, group in itertools.groupby(operations, _has_traced_matrix):
-            if not is_matrix:
-                made += apply(list(group))
-                continue
-            for op in group:
-                made += _decompose_with_derivative(op, apply)
-        return made
-
-    return apply_with_derivatives
+    return keep_derivatives(apply, name, has_shots=has_shots)
 
 
-def _has_traced_matrix(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a matrix that the program computes."""
-    is_one = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
-    return is_one and op.batch_size is None
+def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
+    """Return a transform of tapes that is differentiable where matrices are computed.
 
+    Args:
+        transform: of the QNode.
+        has_shots: whether the circuit has shots.
+    """
+    if get_transform_name(transform) not in _MATRIX_DECOMPOSITIONS:
+        return transform
+    rewrite = _make_transform_rewrite(transform, has_shots)
 
-def _decompose_with_derivative(op: qml.QubitUnitary, apply: Rewrite) -> Operations:
-    matrix = op.data[0]
-    known = jax.lax.stop_gradient(matrix)
-    with qml.QueuingManager.stop_recording():
-        parts = apply([qml.QubitUnitary(known, wires=op.wires)])
-        if any(isinstance(part, qml.QubitUnitary) for part in parts):
-            # The transform keeps matrices.
-            return [op]
-        rest = qml.QubitUnitary(matrix @ jnp.conj(known).T, wires=op.wires)
-    return [*parts, rest]
+    @functools.wraps(transform.tape_transform)
+    def decompose(tape: Any, *_: Any, **__: Any) -> Any:
+        return (tape.copy(operations=rewrite(tape.operations)),), lambda results: results[0]
+
+    return type(transform)(decompose, transform.args, transform.kwargs)
 
 
 def _make_tape_rewrite(transform: Any) -> Rewrite:

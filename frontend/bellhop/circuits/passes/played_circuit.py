@@ -43,12 +43,14 @@ class PlayedCircuit(ABC):
         precision: finds the precision of the results, by the numbers in the circuit.
         method: how it is run, where it measures in the middle, see ``Circuit.choose_mcm_method``.
         has_operation_outcomes: whether outcomes of measurements are PennyLane's own objects.
+        drops_shots: whether a run may drop shots, so that frequencies do not give counts.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
             transforms execute tapes in theirs.
     """
 
     method: str | None = None
     has_operation_outcomes: bool = False
+    drops_shots: bool = False
     has_users_callbacks: bool = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:

@@ -49,6 +49,8 @@ class ProgramCircuit(PlayedCircuit):
     """
 
     can_apply_observables = True
+    # A postselection may drop shots, and counts are made of the samples that are kept.
+    drops_shots = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: FaultRecorder) -> None:
         super().__init__(wires, where, rows)

@@ -51,8 +51,8 @@ class ConvertCallbackToRuntime(Pass):
           return %y : tensor<f64>
         }
 
-    Calls of kind ``tap`` become ``bellhop_tap``, of kind ``progress`` ``bellhop_progress``, others
-    ``bellhop_callback``.
+    Calls of kind ``tap`` become ``bellhop_tap``, of kind ``progress`` ``bellhop_progress``, of kind
+    ``native`` ``bellhop_native``, which does not take the table, others ``bellhop_callback``.
     The two halves of a call that regions may be split into become ``bellhop_region_start`` and
     ``bellhop_region_done``.
 
@@ -79,6 +79,8 @@ class ConvertCallbackToRuntime(Pass):
         needing = {"main", *functions_holding(module, _reads_table)}
         tables = {name: _find_table(by_name[name]) for name in by_name if name in needing}
         calls = RuntimeCallBuilder()
+        for op in _find_calls_without_table(module):
+            self._convert(op, None, declared, calls)
         for name, table in tables.items():
             for op in list_operations(by_name[name]):
                 if op.name == "callback.call":
@@ -98,15 +100,16 @@ class ConvertCallbackToRuntime(Pass):
     def _convert(
         self,
         op: callback.CallOp,
-        table: ir.Value,
+        table: ir.Value | None,
         declared: dict[str, callback.FuncOp],
         calls: RuntimeCallBuilder,
     ) -> None:
         declaration = declared[op.callee]
+        leading = [table] if op.traits.takes_table else []
         calls.replace(
             op.operation,
             op.traits.custom_call,
-            [table, *op.operands],
+            [*leading, *op.operands],
             {
                 "program": make_i64(self.program),
                 "index": make_i64(declaration.id),
@@ -115,14 +118,21 @@ class ConvertCallbackToRuntime(Pass):
             has_side_effect=not op.traits.is_pure or callback.STAYS in op.attributes,
             # The table stands before all operands, the token before all arguments.
             aliases=[
-                (1 + op.is_ordered + argument, op.is_ordered + result)
+                (len(leading) + op.is_ordered + argument, op.is_ordered + result)
                 for argument, result in op.aliases
             ],
         )
 
 
 def _reads_table(op: ir.Operation) -> bool:
-    return op.name in ("callback.call", "quantum.seed")
+    if op.name == "callback.call":
+        return callback.CallOp(op).traits.takes_table
+    return op.name == "quantum.seed"
+
+
+def _find_calls_without_table(module: ir.Module) -> list[callback.CallOp]:
+    calls = map(callback.CallOp, find_operations(module.operation, "callback.call"))
+    return [call for call in calls if not call.traits.takes_table]
 
 
 def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:

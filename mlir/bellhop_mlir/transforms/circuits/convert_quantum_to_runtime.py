@@ -1,13 +1,18 @@
 """convert-quantum-to-runtime: circuit operations become custom calls."""
 
+from dataclasses import dataclass
+
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import RuntimeCallBuilder
 from bellhop_mlir._walk import list_operations
-from bellhop_mlir.dialects.quantum import OPERATIONS, returns_state
+from bellhop_mlir.dialects._attributes import make_i64
+from bellhop_mlir.dialects._contract import find_custom_call
+from bellhop_mlir.dialects.quantum import OPERATIONS, PROGRAM, returns_state
 from bellhop_mlir.errors import PassError
 from bellhop_mlir.passes import Pass
 
 
+@dataclass(frozen=True)
 class ConvertQuantumToRuntime(Pass):
     """Replace the quantum dialect by the ``bellhop_circuit_*`` custom calls.
 
@@ -25,9 +30,16 @@ class ConvertQuantumToRuntime(Pass):
     All are marked as having side effects: XLA must neither merge two circuits, nor move one
     out of its loop, nor run both branches of a conditional around it.
 
+    Calls that begin a circuit gain the attribute ``program``.
+
+    Args:
+        program: the number of the program in the published table of its callbacks; 0 without one.
+
     Preconditions: convert-callback-to-runtime ran before, which gives ``quantum.seed`` the
     program's table.
     """
+
+    program: int = 0
 
     needs = ("quantum",)
 
@@ -43,11 +55,15 @@ class ConvertQuantumToRuntime(Pass):
                 )
         calls = RuntimeCallBuilder()
         for op in circuit_operations:
+            target = op.name.replace("quantum.", "bellhop_circuit_")
+            attributes = {name: op.attributes[name] for name in OPERATIONS[op.name].attributes}
+            if PROGRAM in find_custom_call(target).attributes:
+                attributes[PROGRAM] = make_i64(self.program)
             calls.replace(
                 op,
-                op.name.replace("quantum.", "bellhop_circuit_"),
+                target,
                 list(op.operands),
-                {name: op.attributes[name] for name in OPERATIONS[op.name].attributes},
+                attributes,
                 # The same circuit, one operation further: in a loop no copy is due.
                 aliases=[(0, 0)] if returns_state(op.name) else [],
             )

@@ -47,8 +47,11 @@ class FuseCircuits(Pass):
     A custom call costs XLA as much as the runtime takes for a circuit of a few qubits, and a buffer
     some percent of that: wires are an operand where there are some.
 
-    Circuits of several runs stay as they are, and so do those that overlap-regions has tied to a
-    region.
+    A run that prepares the state from an array comes in front of the gates, and its array is the
+    operand ``amplitudes``, with its code as the attribute ``preparation``.
+
+    Other circuits of several runs stay as they are, and so do circuits that overlap-regions has
+    tied to a region.
     """
 
     needs = ("quantum.begin",)
@@ -78,10 +81,13 @@ class _FusibleCircuit:
     """The operations of a circuit that become one.
 
     Attributes:
+        preparation: the run of gates in front of the others that prepares the state, if there is
+            one.
         call: of the function with the gates and the measurements, if they stand in one.
     """
 
     begin: ir.Operation
+    preparation: ir.Operation | None
     gates: ir.Operation
     measure: ir.Operation
     end: ir.Operation
@@ -106,6 +112,10 @@ class _FusibleCircuit:
         gates = _find_only_user(state, "quantum.gates", block)
         if gates is None or not _is_straight(gates):
             return None
+        others = _find_only_user(gates.results[0], "quantum.gates", block)
+        preparation = None
+        if others is not None and _is_preparation(gates) and _is_straight(others):
+            preparation, gates = gates, others
         measure = _find_only_user(gates.results[0], "quantum.measure", block)
         if measure is None:
             return None
@@ -116,27 +126,37 @@ class _FusibleCircuit:
                 return None
             state = call.results[list(returned.operands).index(state)]
         end = _find_only_user(state, "quantum.end", begin.block)
-        return None if end is None else cls(begin, gates, measure, end, call)
+        return None if end is None else cls(begin, preparation, gates, measure, end, call)
 
     def fuse(self) -> None:
         """Put one operation in the place of those of a block."""
         _, params, offset, wires = self.gates.operands
         _, data, *vector = self.measure.operands
         _, *values = self.measure.results
+        operands = [params, data, *([wires] if _has_elements(wires) else [])]
+        code: object = []
+        preparation_offset: int | None = -1
+        if self.preparation is not None:
+            operands.append(self.preparation.operands[1])
+            code = self.preparation.attributes["code"]
+            preparation_offset = constant_integer(self.preparation.operands[2])
         with ir.InsertionPoint(self.measure), self.measure.location:
             results = quantum.run(
-                [params, data, *([wires] if _has_elements(wires) else []), *vector],
+                [*operands, *vector],
                 types_of_values(values),
                 offset=constant_integer(offset),
-                **{name: _to_python(self.begin.attributes[name]) for name in _OF_BEGIN},
-                **{name: _to_python(value) for name, value in self.gates.attributes.items()},
-                measurements=_to_python(self.measure.attributes["code"]),
-                jacobian=_to_python(self.measure.attributes["jacobian"]),
+                **{name: self.begin.attributes[name] for name in _OF_BEGIN},
+                **dict(self.gates.attributes.items()),
+                preparation=code,
+                preparation_offset=preparation_offset,
+                measurements=self.measure.attributes["code"],
+                jacobian=self.measure.attributes["jacobian"],
             )
         for old, new in zip(values, results, strict=True):
             old.replace_all_uses_with(new)
-        for op in (self.end, self.measure, self.gates, self.begin):
-            op.erase()
+        for op in (self.end, self.measure, self.gates, self.preparation, self.begin):
+            if op is not None:
+                op.erase()
 
 
 def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
@@ -162,7 +182,8 @@ def _is_straight(gates: ir.Operation) -> bool:
     return not iterations and constant_integer(offset) is not None
 
 
-def _to_python(attribute: ir.Attribute) -> object:
-    if isinstance(attribute, ir.DenseI64ArrayAttr | ir.DenseF64ArrayAttr):
-        return list(attribute)
-    return attribute.value  # type: ignore[attr-defined]
+def _is_preparation(gates: ir.Operation) -> bool:
+    """Tell whether a run of gates is one state preparation from an array, on known wires."""
+    name = ir.StringAttr(gates.attributes["names"]).value
+    is_constant = len(ir.DenseF64ArrayAttr(gates.attributes["constants"])) > 0
+    return name == "StatePrep" and not is_constant

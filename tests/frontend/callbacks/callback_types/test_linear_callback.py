@@ -84,6 +84,16 @@ def test_complex_values_have_a_transpose_and_no_adjoint():
     np.testing.assert_allclose(found, jax.vjp(lambda x: matrix @ x, x)[1](x)[0])
 
 
+def test_check_transpose_of_a_map_from_real_to_complex_values():
+    rfft = bellhop.pure_callback(np.fft.rfft, jax.ShapeDtypeStruct((3,), complex))
+    rfft.transpose(lambda cotangent: jnp.real(jnp.fft.fft(cotangent, 4)))
+    bellhop.debug.check_transpose(rfft, np.zeros(4))
+    rfft = bellhop.pure_callback(np.fft.rfft, jax.ShapeDtypeStruct((3,), complex))
+    rfft.transpose(lambda cotangent: jnp.real(jnp.fft.ifft(cotangent, 4)))
+    with pytest.raises(AssertionError, match="the transpose does not fit"):
+        bellhop.debug.check_transpose(rfft, np.zeros(4))
+
+
 def test_several_linear_arguments_in_a_pytree():
     add = bellhop.pure_callback(lambda x: x["a"] + 2 * x["b"], float)
     add.transpose(lambda y: {"a": y, "b": 2 * y})

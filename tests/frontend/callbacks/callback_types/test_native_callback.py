@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.needs import NUMBA
 
 import bellhop
 import bellhop_runtime
@@ -124,6 +125,32 @@ def test_nested_vmap_over_different_arguments(run):
     np.testing.assert_array_equal(run(rows)(a, x), np.einsum("a,bc->bac", a, x))
 
 
+@pytest.mark.parametrize("keep_subnormals", [False, True])
+def test_subnormal_numbers(keep_subnormals):
+    scale_by_power = bellhop.native_callback(
+        library=LIBM, symbol="ldexp", result_type=float, keep_subnormals=keep_subnormals
+    )
+    # 2**-1020 is normal, 2**-1070 is not.
+    x, exponent = np.full(3, 2.0**-1020), np.int32(-50)
+    one = bellhop.qjit(lambda: scale_by_power(x[0], exponent).view(np.int64))()
+    many = bellhop.qjit(lambda: jax.vmap(scale_by_power, (0, None))(x, exponent).view(np.int64))()
+    expected = np.full(3, 2.0**-1070).view(np.int64) if keep_subnormals else np.zeros(3)
+    assert one == expected[0]
+    np.testing.assert_array_equal(many, expected)
+
+
+def test_programs_with_equal_text_call_their_own_functions():
+    def make(value):
+        constant = bellhop.native_callback(C(c_double)(lambda: value))
+        return bellhop.qjit(lambda: constant() + 1.0)
+
+    programs = [make(float(i)) for i in range(3)]
+    assert [program() for program in programs] == [1.0, 2.0, 3.0]
+    del programs[0]
+    programs.append(make(5.0))
+    assert [program() for program in programs] == [2.0, 3.0, 6.0]
+
+
 def test_elementwise_broadcasts_like_numpy(run):
     power = bellhop.native_callback(library=LIBM, symbol="pow", result_type=float, elementwise=True)
     x, n = np.arange(1.0, 4.0)[:, None], np.arange(3.0)
@@ -227,6 +254,30 @@ def test_no_python_in_between():
     assert "cbrt" in str(bellhop.draw(f)(2.0))
 
 
+@NUMBA.mark
+@pytest.mark.subprocess  # Numba compiles
+def test_cfunc_of_numba(run):
+    numba = NUMBA.import_module()
+    pointer = numba.types.CPointer(numba.types.float64)
+
+    @numba.cfunc("float64(float64, int64)")
+    def power(x, n):
+        return x**n
+
+    @numba.cfunc(numba.types.void(pointer, numba.types.int64, pointer, numba.types.int64))
+    def reverse(x, n, y, m):
+        for i in range(n):
+            y[i] = x[n - 1 - i]
+
+    f = bellhop.native_callback(power)
+    assert run(lambda x: f(x, 3))(2.0) == 8.0
+    np.testing.assert_array_equal(run(jax.vmap(f, (0, None)))(np.arange(3.0), 2), [0.0, 1.0, 4.0])
+    flip = bellhop.native_callback(reverse, vector(3))
+    np.testing.assert_array_equal(run(flip)(np.arange(3.0)), [2.0, 1.0, 0.0])
+    with pytest.raises(TypeError, match="has 2 C parameters, and the call passes 1"):
+        f(1.0)
+
+
 def test_types_must_fit():
     add = bellhop.native_callback(C(c_double, c_double, c_int64)(lambda x, n: x + n))
     assert bellhop.qjit(add)(1, 2) == 3.0  # Python numbers become the C types
@@ -244,6 +295,16 @@ def test_types_must_fit():
         unknown(8)
     with pytest.raises(TypeError, match="C does not pass by value"):
         unknown(np.float16(8))
+    with pytest.raises(TypeError, match="argument 0 is a list, expected"):
+        unknown([8.0])
+    single = bellhop.native_callback(library=LIBM, symbol="cbrtf", result_type=np.float32)
+    with pytest.raises(TypeError, match="is a Python float, and may be"):
+        single(8.0)
+    assert single(np.float32(8)) == 2.0
+    first = bellhop.native_callback(C(c_double, DOUBLES, c_int64)(lambda x, n: x[0]))
+    with pytest.raises(TypeError, match="points to float64, and the call passes"):
+        first(np.ones(2, int))
+    assert first(np.full(2, 1 + 2j)) == 1.0
     declared = bellhop.native_callback(
         library=LIBM, symbol="cbrt", result_type=float, argument_types=[float]
     )

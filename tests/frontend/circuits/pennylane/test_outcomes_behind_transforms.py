@@ -149,3 +149,38 @@ def test_gradient_where_a_decomposition_is_singular(matrix: str, name: str, devi
         values, slopes = program(x)
         np.testing.assert_allclose(values, dense(x), atol=1e-6)
         np.testing.assert_allclose(slopes, jax.jacfwd(dense)(x), atol=1e-6)
+
+
+GATES = {qml.RX, qml.RY, qml.RZ, qml.CNOT, qml.GlobalPhase}
+
+
+def turned_by_product(x: Any) -> Any:
+    c, s = jnp.cos(x / 2), -1j * jnp.sin(x / 2)
+    rotation = jnp.array([[c, s], [s, c]])
+    qml.RY(0.5, 0)
+    qml.QubitUnitary(jnp.kron(rotation, rotation), [0, 1])
+    return qml.expval(qml.Y(0) @ qml.Z(1))
+
+
+# The slope of -sin(x) * cos(0.5) * cos(x).
+def slope_of_product(x: float) -> float:
+    return -float(np.cos(0.5) * np.cos(2 * x))
+
+
+@pytest.mark.filterwarnings("ignore:The two-qubit decomposition may not")
+def test_gradient_of_a_decomposed_product_behind_another_transform() -> None:
+    node = qml.QNode(turned_by_product, qml.device("lightning.qubit", wires=2))
+    node = qml.transforms.decompose(qml.transforms.undo_swaps(node), gate_set=GATES)
+    slope = bellhop.qjit(bellhop.grad(node))(0.3)
+    np.testing.assert_allclose(slope, slope_of_product(0.3), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:The two-qubit decomposition may not")
+def test_gradient_of_a_decomposed_product_with_shots() -> None:
+    device = qml.device("lightning.qubit", wires=2)
+    node = qml.QNode(turned_by_product, device, diff_method="parameter-shift")
+    node = qml.transforms.decompose(qml.set_shots(node, 20_000), gate_set=GATES)
+    slope = bellhop.qjit(bellhop.grad(node), seed=3)(0.3)
+    np.testing.assert_allclose(slope, slope_of_product(0.3), atol=0.1)
+    with pytest.raises(bellhop.CompileError, match="decompose of a matrix .* no second derivative"):
+        bellhop.qjit(bellhop.grad(bellhop.grad(node)))(0.3)

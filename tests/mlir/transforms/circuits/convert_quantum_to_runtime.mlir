@@ -6,7 +6,7 @@
 func.func public @main(%x: tensor<f64>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<0xi32>) -> (tensor<f64>, tensor<1x1xf64>) {
   // CHECK-SAME: %[[X:.+]]: tensor<f64>, %[[P:.+]]: tensor<1xf64>, %[[O:.+]]: tensor<i32>, %[[W:.+]]: tensor<0xi32>
   // CHECK-NEXT: %[[S0:.+]] = stablehlo.custom_call @bellhop_circuit_begin(%[[X]])
-  // CHECK-SAME: backend_config = {engine = 1 : i64, factory = "F", kwargs = "{}", library = "l", name = "c", precision = 64 : i64, qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, seeded = 0 : i64, shots = 0 : i64, site = "f.py:9", tree = 0 : i64}
+  // CHECK-SAME: backend_config = {engine = 1 : i64, factory = "F", kwargs = "{}", library = "l", name = "c", precision = 64 : i64, program = 0 : i64, qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, seeded = 0 : i64, shots = 0 : i64, site = "f.py:9", tree = 0 : i64}
   // CHECK-SAME: has_side_effect = true
   // CHECK-NEXT: %[[S1:.+]] = stablehlo.custom_call @bellhop_circuit_gates(%[[S0]], %[[P]], %[[O]], %[[W]])
   // CHECK-SAME: backend_config = {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, names = "RX"}

@@ -29,6 +29,7 @@ from bellhop.circuits.passes.operation_transforms import (
     get_transform_name,
     insert_folding_before_noise,
     is_piecewise,
+    keep_derivatives_of_matrices,
 )
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.errors import CompileError
@@ -142,7 +143,12 @@ def call_on_tape(
     processes = tape.measurements
     transforms, is_folded = insert_folding_before_noise(qnode.compile_pipeline)
     pipeline = CompilePipeline(list(map(support_traced_angles, transforms)))
-    pipeline = CompilePipeline(list(map(_sum_in_program, pipeline)))
+    pipeline = CompilePipeline(
+        [
+            keep_derivatives_of_matrices(_sum_in_program(each), has_shots=bool(qnode.shots))
+            for each in pipeline
+        ]
+    )
     for name in map(get_transform_name, qnode.compile_pipeline):
         if _NEEDS_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(

@@ -1,12 +1,11 @@
 // bellhop/quantum_device.h: the C++ interface of PennyLane device plugins.
 //
-// A plugin (lightning.qubit, lightning.kokkos, lightning.gpu, third parties) is
-// a shared object with a factory `extern "C" QuantumDevice* <Name>Factory(const
-// char* kwargs)`. Both sides are compiled apart, so the order of the virtual
-// functions, the layout of DataView and the values of ObsId below are binary
-// facts of the plugins: never reorder, add or remove one without raising
-// kTestedPlugins. bellhop_runtime refuses other versions in Python, before a
-// plugin is opened.
+// A plugin (lightning.qubit, lightning.kokkos, lightning.gpu, third parties) is a
+// shared object with a factory `extern "C" QuantumDevice* <Name>Factory(const char*
+// kwargs)`. Bellhop and the plugins are compiled separately, so the order of the
+// virtual functions, the layout of DataView and the values of ObsId are a binary
+// interface: never reorder, add or remove any of them without updating kTestedPlugins.
+// Bellhop checks a plugin's version in Python before it opens the plugin.
 #pragma once
 
 #include <complex>
@@ -21,7 +20,7 @@ namespace bellhop {
 inline constexpr const char* kTestedPlugins = "pennylane_lightning 0.45";
 }  // namespace bellhop
 
-// A strided view on memory of the caller: element i is data[offset + i * strides].
+// A strided view of the caller's memory: element i is data[offset + i * strides].
 template <typename T, std::size_t Rank>
 struct DataView {
   T* data = nullptr;
@@ -30,7 +29,7 @@ struct DataView {
   std::size_t strides[Rank] = {};
 };
 
-// A contiguous vector as a view. The device borrows it for the call only.
+// Returns a view of a contiguous vector, which the device borrows for one call.
 template <typename T>
 DataView<T, 1> view_of(T* data, std::size_t size) {
   return DataView<T, 1>{data, 0, {size}, {1}};
@@ -51,9 +50,9 @@ using Result = bool*;
 
 namespace Catalyst::Runtime {
 
-// One simulator. Calls on one object must not overlap in time; different
-// objects are independent. Every function may throw a std::exception, after
-// which the object's state is not to be relied on.
+// A simulator. Calls on one object must not overlap in time; different objects are
+// independent. Every function may throw a std::exception, after which the object's
+// state is undefined.
 struct QuantumDevice {
   QuantumDevice() = default;
   QuantumDevice(const QuantumDevice&) = delete;
@@ -81,7 +80,8 @@ struct QuantumDevice {
                                const std::vector<QubitIdType>& wires, bool inverse,
                                const std::vector<QubitIdType>& controlled_wires,
                                const std::vector<bool>& controlled_values) = 0;
-  // Both of these want every other qubit in |0>: no plugin clears the rest.
+  // SetBasisState and SetState require that all other qubits are in |0>: plugins do not
+  // clear them.
   virtual void SetBasisState(DataView<std::int8_t, 1>& bits,
                              std::vector<QubitIdType>& wires) = 0;
   virtual void SetState(DataView<std::complex<double>, 1>& state,
@@ -111,9 +111,10 @@ struct QuantumDevice {
   virtual Result PauliMeasure(const std::string& word,
                               const std::vector<QubitIdType>& wires) = 0;
 
-  // One row of `gradients` an expectation value taken while recording, one
-  // column an entry of `trainable`: the ascending indices of recorded operations,
-  // counting only those that have parameters. An empty `trainable` means all.
+  // Computes a row of `gradients` for each expectation value taken while recording,
+  // with a column for each entry of `trainable`: the ascending indices of recorded
+  // operations, counting only operations with parameters. An empty `trainable` means
+  // all.
   virtual void Gradient(std::vector<DataView<double, 1>>& gradients,
                         const std::vector<std::size_t>& trainable) = 0;
   virtual void StartTapeRecording() = 0;

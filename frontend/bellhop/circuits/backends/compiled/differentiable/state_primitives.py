@@ -61,7 +61,8 @@ class GateOperands(NamedTuple):
 
     Attributes:
         handle: the handle of the state.
-        params: f64[n]; of a loop of gates f64[most * n].
+        params: f64[n]; of a loop of gates f64[most * n].  Of amplitudes, an array of any real or
+            complex type, whose elements are one or two parameters each.
         offset: i32[], where they begin among the parameters of the circuit.
         wires: that the program computes, i32[m]; of a loop of gates i32[most * m].
         n_iterations: of a loop of gates, i32[]; None of gates that are applied once.
@@ -93,6 +94,8 @@ def _gates_lower(
     if not lowering_state().records:
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
+    if amplitudes is Amplitudes.NONE:
+        params = quantum.as_double(params)
     of_loop = [] if n_iterations is None else [n_iterations]
     return quantum.gates([state, params, offset, wires, *of_loop], **encode_gates(gates))
 

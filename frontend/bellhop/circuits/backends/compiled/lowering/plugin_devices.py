@@ -7,7 +7,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.circuits.ir.device_spec import DeviceSpec, find_plugin_defects
+from bellhop.circuits.ir.device_spec import DEVICES_OF_ANY_SIZE, DeviceSpec, find_plugin_defects
 from bellhop.circuits.ir.precision import get_state_bits
 from bellhop.errors import CompileError
 
@@ -65,7 +65,7 @@ def _find_lightning_package(name: str) -> str:
 
 def has_engine(device: qml.devices.Device) -> bool:
     """Tell whether the engine has circuits of any size of a device with a compiled interface."""
-    return device.name in ("lightning.qubit", "lightning.kokkos")
+    return device.name in DEVICES_OF_ANY_SIZE
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:

@@ -34,7 +34,7 @@ def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool
     if closed.effects or find_engine_obstacle(closed, device, 0, Randomness.SHARED):
         return False
     measured = [each for eqn in closed.jaxpr.eqns for each in CircuitEquation(eqn).measurements]
-    means = [each for each in measured if isinstance(each, Frequencies)]
+    means = [each for each in measured if isinstance(each, Frequencies) and not each.obstacle]
     most_runs = _count_max_runs(closed.jaxpr, device.shots)
     n_sweeps = most_runs * sum(mean.count_values(device) for mean in means)
     has_few = n_sweeps <= _PASSES_PER_SHOT * device.shots

@@ -2,7 +2,6 @@
 
 import enum
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from bellhop.base.types import Operand, Wire
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import WireMap
-from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.dialects.gate import Gate, shift_slots
 
 
 class DerivativeKind(enum.Enum):
@@ -43,7 +42,7 @@ class GateSequence:
     derivative: DerivativeKind = DerivativeKind.BY_PARAMETERS
     gates: list[Gate] = field(default_factory=list)
     n_params: int = 0
-    frequencies: list[int] = field(default_factory=list)
+    frequencies: bytearray = field(default_factory=bytearray)
     # By the first slot of each.
     _params: dict[int, Any] = field(default_factory=dict)
     _wires: list[Any] = field(default_factory=list)
@@ -53,10 +52,25 @@ class GateSequence:
         slots = range(self.n_params, self.n_params + values.size)
         self._params[slots.start] = values
         self.n_params = slots.stop
-        self.frequencies += [frequencies] * len(slots)
+        self.frequencies += bytes([frequencies]) * len(slots)
         return slots
 
-    def append_param_vector(self, values: Any, frequencies: Sequence[int]) -> None:
+    def take_amplitudes(self, values: Any, frequencies: int) -> range:
+        """Append the amplitudes of a state as they are; return the slots of their numbers.
+
+        Args:
+            values: an array of amplitudes, real or complex.  A complex one is two parameters, a
+                real and an imaginary part.
+            frequencies: the bits of the frequencies of each parameter.
+        """
+        size = values.size * (2 if jnp.iscomplexobj(values) else 1)
+        slots = range(self.n_params, self.n_params + size)
+        self._params[slots.start] = values
+        self.n_params = slots.stop
+        self.frequencies += bytes([frequencies]) * size
+        return slots
+
+    def append_param_vector(self, values: Any, frequencies: bytes | bytearray) -> None:
         """Append a vector of parameters, with the bits of the frequencies of each."""
         if values.size:
             self._params[self.n_params] = values
@@ -64,7 +78,7 @@ class GateSequence:
         self.frequencies += frequencies
 
     def stack_params(self) -> Any:
-        """Return the run-time parameters as one vector."""
+        """Return the run-time parameters as one vector, or the amplitudes of a state."""
         if not self._params:
             return jnp.zeros(0, real_type())
         pieces: list[Any] = []
@@ -89,7 +103,7 @@ class GateSequence:
         self.frequencies += other.frequencies
         wires = {-1 - index: self.append_wire(wire) for index, wire in enumerate(other._wires)}
         for gate in other.gates:
-            moved = replace(gate, slots=tuple(s if s < 0 else before + s for s in gate.slots))
+            moved = replace(gate, slots=shift_slots(gate.slots, before))
             if wires:
                 moved = replace(
                     moved,
@@ -100,6 +114,18 @@ class GateSequence:
 
     def copy_gate(self, gate: Gate, source: "GateSequence") -> None:
         """Append a gate of another run, with its parameters, on wires as this run has them."""
+        if isinstance(gate.slots, range):
+            first = gate.slots.start
+            if first >= 0:
+                slots_of_array = self.append_params(
+                    source._params[first], source.frequencies[first]
+                )
+                self.frequencies[slots_of_array.start :] = source.frequencies[
+                    first : gate.slots.stop
+                ]
+                gate = replace(gate, slots=slots_of_array)
+            self.gates.append(gate)
+            return
         slots: list[int] = []
         for slot in gate.slots:
             if slot < 0:
@@ -126,6 +152,13 @@ class GateSequence:
         if not self._wires:
             return jnp.zeros(0, jnp.int32)
         return jnp.stack([WireMap.as_int32(wire) for wire in self._wires])
+
+
+def as_numbers(amplitudes: Any) -> Any:
+    """Return amplitudes as a vector of real numbers: parts of complex ones in turn."""
+    if jnp.iscomplexobj(amplitudes):
+        amplitudes = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)], axis=-1)
+    return jnp.ravel(amplitudes).astype(real_type())
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,28 @@ from bellhop.circuits.gates.decompositions import (
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.gates.nonunitary import mask_nonunitary
-from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES, UNKNOWN_FREQUENCIES, find_frequencies
+from bellhop.circuits.gates.shift_rules import (
+    FREQUENCY_ONE,
+    UNKNOWN_FREQUENCIES,
+    find_frequencies,
+)
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
-from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.dialects.gate import Gate, array_slots
 
 _UNRECORDED_GATES = ("QubitUnitary", "StatePrep", "BasisState")
 _GATES_WITH_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
 # Wires are given by these, mostly, and angles by the others.
 _INTEGER_TYPES = frozenset((int,))
 _NUMBER_TYPES = frozenset((float, int, np.float64))
+_FEWEST_WIRES_OF_DIAGONAL = 4
+# A table of gates holds smaller states, as text.
+_FEWEST_AMPLITUDES_OF_OPERAND = 512
+_TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128"))
 
 
 class GateList:
@@ -50,6 +58,7 @@ class GateList:
         is_first: whether nothing was applied to the state before.
         sites: gives the ``file:line`` of an operation on wires that the program computes.
         by_differences: whether derivatives are finite differences, which every gate has.
+        in_engine: whether the runtime's engine runs the circuit, whatever its size.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class GateList:
         is_first: bool,
         find_site: Callable[[Any], str],
         by_differences: bool,
+        in_engine: bool,
     ) -> None:
         self._gate_set = gate_set
         self._wires = wires
@@ -70,6 +80,7 @@ class GateList:
         self._is_first = is_first
         self._find_site = find_site
         self._by_differences = by_differences
+        self._in_engine = in_engine
         self._real = real_type()
         # What the user wrote, of which parts are added.
         self._user_operation: Any = None
@@ -98,7 +109,7 @@ class GateList:
         kind = _find_gate_key(op, len(wires), depth)
         known = self._derivative_kinds.get(kind)
         if known is not None:
-            self._append_gate(op, wires, False, (), known)
+            self._append(op, wires, False, (), known)
             return
         is_nothing, given = isinstance(op, IGNORED_OPERATIONS), op
         if is_nothing and not any(map(is_dynamic, wires)):
@@ -121,7 +132,10 @@ class GateList:
             and any(map(_is_complex, base.data))
         ):
             base = self._convert_complex_gate(base)
-        is_traced = any(map(is_dynamic, base.data))
+        if base.name == "DiagonalQubitUnitary" and self._applies_phases(base):
+            self._append_diagonal(base, adjoint, controls)
+            return
+        is_traced = any(map(is_dynamic, base.data)) or _is_operand(base)
         if base.name == "StatePrep" and not (self._is_first and not self.sequences):
             applies = False
         derivative = DerivativeKind.BY_PARAMETERS
@@ -133,7 +147,7 @@ class GateList:
         ):
             if kind is not None and base is given and not (adjoint or controls or is_nothing):
                 self._derivative_kinds[kind] = derivative
-            self._append_gate(base, base.wires.labels, adjoint, controls, derivative)
+            self._append(base, base.wires.labels, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
             for part in decompose_controlled_phase(base, adjoint, controls):
@@ -150,7 +164,7 @@ class GateList:
             self._check_idle_wires(base, parts, depth)
             self._add_parts(parts, adjoint, controls, depth + 1)
         elif applies:
-            self._append_gate(base, base.wires.labels, adjoint, controls, derivative)
+            self._append(base, base.wires.labels, adjoint, controls, derivative)
         else:
             raise unsupported_operation_error(op, self._where, self._user_operation.name)
 
@@ -250,7 +264,7 @@ class GateList:
         is_large = len(base.wires) > 1 or self._gate_set.keeps_matrices
         return base.name == "StatePrep" or (base.name == "QubitUnitary" and is_large)
 
-    def _append_gate(
+    def _append(
         self,
         base: qml.operation.Operator,
         wires: tuple[Any, ...],
@@ -259,11 +273,25 @@ class GateList:
         derivative: DerivativeKind,
     ) -> None:
         run = self._get_sequence(derivative)
-        slots: tuple[int, ...] = ()
+        slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
         if base.data:
             bits = find_frequencies(base.__class__, len(wires), bool(controls))
             slots, constants = _encode_parameters(base, run, bits, self._real)
+        self._append_gate(base, wires, adjoint, controls, slots, constants)
+
+    def _append_gate(
+        self,
+        base: qml.operation.Operator,
+        wires: tuple[Any, ...],
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+        slots: tuple[int, ...] | range,
+        constants: tuple[float, ...],
+    ) -> None:
+        """Append a gate whose parameters the last run has taken."""
+        run = self.sequences[-1]
+        assert isinstance(run, GateSequence)
         qubits = self._find_qubits((*wires, *(wire for wire, _ in controls)), run)
         gate_wires, control_wires = qubits[: len(wires)], qubits[len(wires) :]
         can_fail = min(gate_wires + control_wires, default=0) < 0
@@ -280,6 +308,30 @@ class GateList:
                 control_values=tuple(int(bool(value)) for _, value in controls),
             )
         )
+
+    def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
+        """Tell whether a diagonal is one gate, which takes one pass through the state.
+
+        Up to a few wires the rotations that it consists of join the gates around it.
+        """
+        return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
+
+    def _append_diagonal(
+        self,
+        diagonal: qml.operation.Operator,
+        adjoint: bool,
+        controls: Sequence[tuple[Any, Any]],
+    ) -> None:
+        """Append a diagonal by the phases of its entries, each of which has a derivative."""
+        (entries,) = diagonal.data
+        is_traced = is_dynamic(entries)
+        phases = jnp.angle(entries) if is_traced else np.angle(entries)
+        run = self._get_sequence(DerivativeKind.BY_PARAMETERS)
+        if is_traced:
+            slots, constants = run.append_params(phases.astype(self._real), FREQUENCY_ONE), ()
+        else:
+            slots, constants = array_slots(-1, phases.size), tuple(phases.tolist())
+        self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
         """Return the qubits of a gate, or what stands for those that the program computes."""
@@ -320,29 +372,41 @@ def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
 
 def _encode_parameters(
     op: qml.operation.Operator, sequence: GateSequence, bits: int, real: np.dtype
-) -> tuple[tuple[int, ...], tuple[float, ...]]:
+) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
     """Return slots and constants of a gate; the run takes what is known at run time."""
     slots: list[int] = []
     constants: list[float] = []
     is_complex = op.name in _GATES_WITH_COMPLEX_DATA
     for value in op.data:
+        if op.name == "StatePrep" and (is_dynamic(value) or _is_operand(op)):
+            return sequence.take_amplitudes(_amplitudes(value, real), bits), ()
         if is_dynamic(value):
             taken = sequence.append_params(
                 _to_real_numbers(value, real, is_complex=is_complex), bits
             )
-            if is_complex and not jnp.iscomplexobj(value):
-                sequence.frequencies[taken.start + 1 : taken.stop : 2] = [
-                    NO_FREQUENCIES
-                ] * value.size
+            if is_complex:
+                return taken, ()
             slots += taken
             continue
         array = np.asarray(value)
         if is_complex:
-            array = np.stack([array.real, array.imag], axis=-1)
+            numbers = np.stack([array.real, array.imag], axis=-1).ravel().tolist()
+            return array_slots(-1, len(numbers)), tuple(numbers)
         for number in np.ravel(array.real):
             constants.append(float(number))
             slots.append(-len(constants))
     return tuple(slots), tuple(constants)
+
+
+def _is_operand(op: qml.operation.Operator) -> bool:
+    """Tell whether a state is so large that it is an array of the program, though it is known."""
+    return op.name == "StatePrep" and np.size(op.data[0]) >= _FEWEST_AMPLITUDES_OF_OPERAND
+
+
+def _amplitudes(value: Any, real: np.dtype) -> Any:
+    """Return the amplitudes of a state as a vector that the runtime reads."""
+    array = jnp.ravel(value)
+    return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:

@@ -20,7 +20,7 @@ from bellhop.circuits.backends.compiled.differentiable.compiled_state import Cir
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence
 from bellhop.circuits.backends.compiled.record.merging import AdjacentGate, Angle
 from bellhop.control_flow.trace_body import TracedStep
-from bellhop_mlir.dialects.gate import Gate
+from bellhop_mlir.dialects.gate import Gate, array_slots
 
 
 class _MergeablePair(NamedTuple):
@@ -174,7 +174,7 @@ class _GateLoop:
         self._gates = list(map(AdjacentGate, sequence.gates))
         # Of parameters that are sums: the slots that they get, and their values [iterations].
         self._sums: dict[int, Any] = {}
-        self._frequencies = list(sequence.frequencies)
+        self._frequencies = bytearray(sequence.frequencies)
         self._before: list[GateSequence] = []
         self._after: list[GateSequence] = []
 
@@ -232,10 +232,17 @@ class _GateLoop:
         place = {slot: number for number, slot in enumerate(kept + sums)}
         run = self._sequence.copy_empty()
         for gate in self._gates:
-            slots = tuple(place[slot] if slot >= 0 else slot for slot in gate.gate.slots)
-            run.gates.append(replace(gate.gate, slots=slots))
+            run.gates.append(replace(gate.gate, slots=_move_slots(gate.gate.slots, place)))
         run.n_params = len(used)
-        run.frequencies = [self._frequencies[slot] for slot in kept + sums]
+        run.frequencies = bytearray(self._frequencies[slot] for slot in kept + sums)
         columns = [self._params[:, np.array(kept, np.int32)]]
         columns += [self._sums[slot][:, None] for slot in sums]
         return MergedLoop(self._before, run, jnp.concatenate(columns, axis=1), self._after)
+
+
+def _move_slots(slots: tuple[int, ...] | range, place: dict[int, int]) -> tuple[int, ...] | range:
+    """Return slots at other places; an array stays in one piece."""
+    if isinstance(slots, range):
+        is_constant = slots.start < 0
+        return slots if is_constant else array_slots(place[slots.start], len(slots))
+    return tuple(place[slot] if slot >= 0 else slot for slot in slots)

@@ -26,6 +26,7 @@ import numpy as np
 from bellhop.base.constant_eval import evaluate_static
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence, RepeatedSequence
 from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
+from bellhop_mlir.dialects.gate import shift_slots
 
 
 def unroll_loop(
@@ -69,7 +70,7 @@ def unroll_loop(
             controls = _resolve_wires(gate.control_wires, computed)
             if len({*on, *controls}) < len(on) + len(controls):
                 return None
-            slots = tuple(slot if slot < 0 else first + slot for slot in gate.slots)
+            slots = shift_slots(gate.slots, first)
             straight.gates.append(replace(gate, slots=slots, wires=on, control_wires=controls))
     return straight
 

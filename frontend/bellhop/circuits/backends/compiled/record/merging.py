@@ -69,7 +69,7 @@ class AdjacentGate:
     @property
     def constants(self) -> tuple[float, ...] | None:
         """The parameters in the order of their slots, where all are known."""
-        if self.total_angle is not None or max(self.gate.slots, default=-1) >= 0:
+        if self.total_angle is not None or any(slot >= 0 for slot in self.gate.slots):
             return None
         return tuple(float(self.gate.constants[-1 - slot]) for slot in self.gate.slots)
 

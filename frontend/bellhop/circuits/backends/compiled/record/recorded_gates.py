@@ -41,6 +41,7 @@ from bellhop.circuits.backends.compiled.record.gate_sequence import (
     DerivativeKind,
     GateSequence,
     RepeatedSequence,
+    as_numbers,
 )
 from bellhop.circuits.backends.compiled.record.loop_precompute import BlockConsumer
 from bellhop.circuits.backends.compiled.record.merging import merge_gates
@@ -284,7 +285,7 @@ class GateRecorder:
         self.may_change_norm |= may_change_norm(sequence.gates, if_traced=self._keeps_matrices)
         is_prepared = sequence.derivative is DerivativeKind.BY_AMPLITUDES
         if is_prepared:
-            self.amplitudes, self.amplitude_bits = params, bytes(sequence.frequencies)
+            self.amplitudes, self.amplitude_bits = as_numbers(params), bytes(sequence.frequencies)
         is_counted = not obstacle and not is_prepared
         offset = self.dynamic_params.next_index if self.is_dynamic_count else self._state.offset
         state = CompiledState(self._state.handle).apply_gates(

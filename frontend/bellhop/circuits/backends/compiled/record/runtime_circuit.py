@@ -156,6 +156,7 @@ class RuntimeCircuit(PlayedCircuit):
             is_first=self.gates.is_fresh,
             find_site=self.find_site,
             by_differences=self._differentiation.method in DIFFERENCE_METHODS,
+            in_engine=self.device.has_engine_of_any_size,
         )
         if self.gates.is_fresh and self.gate_set.can_apply("StatePrep"):
             operations = merge_preparations(operations)

@@ -19,9 +19,9 @@ from bellhop.base.types import PyTree
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.callback_type import Report
 from bellhop.callbacks.linear_map import LinearMap
-from bellhop.callbacks.print import print as print_when_run
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_value, is_array_like
+from bellhop.observers.print import print as print_when_run
 
 _CHECK = Report("debug.cotangent")
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from bellhop.callbacks.tap_type import Tap
 from bellhop.compiler.callback_target import must_run_in_python
+from bellhop.observers.tap_type import Tap
 
 
 class _ImmediateTap(Tap):

@@ -1,0 +1,59 @@
+"""The members of a saved file, a zip archive, with a bound on the memory that they take."""
+
+import hashlib
+import zipfile
+from collections.abc import Mapping
+
+from bellhop.archive.schema import Malformed
+
+# Bytes that the members of any file may take together.
+_SMALL = 2**26
+# Bytes of the members for each byte of a larger file.
+_LARGEST_RATIO = 100
+
+
+def digest(members: Mapping[str, bytes]) -> bytes:
+    """Compute the digest of all members, which a file has as its comment.
+
+    Args:
+        members: contents by name, in the order of the file.
+
+    Returns:
+        The SHA-256 of names, sizes and contents in hexadecimal digits.
+    """
+    whole = hashlib.sha256()
+    for name, content in members.items():
+        whole.update(f"{name} {len(content)} ".encode())
+        whole.update(content)
+    return whole.hexdigest().encode()
+
+
+def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
+    """Read all members of a file.
+
+    Args:
+        file: the archive, of unknown origin.
+        size: bytes of the whole archive.
+
+    Returns:
+        The contents by name, in the order of the file.
+
+    Raises:
+        Malformed: where the members are too large, are compressed by another method than deflate,
+            or share a name: other programs might read the other member.
+    """
+    infos = file.infolist()
+    if sum(info.file_size for info in infos) > max(_SMALL, _LARGEST_RATIO * size):
+        raise Malformed(f"it has {size} bytes and would come to more than it can")
+    # Other compression methods raise errors of their own, and no saved file uses them.
+    if not {info.compress_type for info in infos} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        raise Malformed("it is packed in another way")
+    members: dict[str, bytes] = {}
+    for info in infos:
+        if info.filename in members:
+            raise Malformed(f"it has two members with the name {info.filename!r}")
+        with file.open(info) as member:
+            # Without a size, ``read`` unpacks up to 2 GiB before it compares the content with the
+            # size that the file declares.
+            members[info.filename] = member.read(info.file_size)
+    return members

@@ -1,0 +1,141 @@
+"""Derivatives of matrices that a transform decomposes into rotations.
+
+The angles of a two-qubit matrix are computed from eigenvectors, which have no derivative where
+eigenvalues are equal, as for a product of two gates; Euler angles have none at the identity.
+So the rotations are computed from the matrix without a derivative, and gates that are the identity
+follow and have the derivative::
+
+    QubitUnitary(U)    rotations of U0 = stop_gradient(U)    QubitUnitary(U U0^-1)
+
+With shots, devices take no matrix.  There the gates behind the rotations are Pauli rotations, whose
+angles are zero.  Their product has the derivative of the matrix::
+
+    d(U U0^-1) = -i/2 (dt_1 P_1 + dt_2 P_2 + ...)    dt_k = 2 Re(i tr(P_k d(U U0^-1))) / 2^n
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pennylane as qml
+
+from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.errors import CompileError
+
+Operations = Sequence[Any]
+
+
+def keep_derivatives(
+    apply: Callable[[Operations], Operations], name: str, *, has_shots: bool
+) -> Callable[[Operations], Operations]:
+    """Return a decomposition of operations that is differentiable where matrices are computed.
+
+    Args:
+        apply: decomposes operations; the derivatives of its angles may be NaN.
+        name: the name of the transform, for errors.
+        has_shots: whether the circuit has shots, so that its device takes no matrix.
+    """
+
+    def apply_with_derivatives(operations: Operations) -> Operations:
+        """Decompose operations, each computed matrix by itself."""
+        if not any(map(_has_computed_matrix, operations)):
+            return apply(operations)
+        made: list[Any] = []
+        for is_matrix, group in itertools.groupby(operations, _has_computed_matrix):
+            if not is_matrix:
+                made += apply(list(group))
+                continue
+            for op in group:
+                made += _decompose(op, apply, name, has_shots=has_shots)
+        return made
+
+    return apply_with_derivatives
+
+
+def _has_computed_matrix(op: qml.operation.Operator) -> bool:
+    """Return whether an operation is a matrix with a traced value."""
+    is_matrix = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
+    return is_matrix and op.batch_size is None
+
+
+def _decompose(
+    op: qml.QubitUnitary,
+    apply: Callable[[Operations], Operations],
+    name: str,
+    *,
+    has_shots: bool,
+) -> Operations:
+    """Return the rotations of a matrix, and gates behind them that have its derivative."""
+    matrix = op.data[0]
+    known = jax.lax.stop_gradient(matrix)
+    with qml.QueuingManager.stop_recording():
+        parts = apply([qml.QubitUnitary(known, wires=op.wires)])
+        if any(isinstance(part, qml.QubitUnitary) for part in parts):
+            # The transform keeps matrices.
+            return [op]
+        if not has_shots:
+            return [*parts, qml.QubitUnitary(matrix @ jnp.conj(known).T, wires=op.wires)]
+        words = ["".join(word) for word in itertools.product("IXYZ", repeat=len(op.wires))][1:]
+        angles = _make_pauli_angles(tuple(words), name)(matrix)
+        rest = [_rotate(angles[number], word, op.wires) for number, word in enumerate(words)]
+    return [*parts, *rest]
+
+
+def _rotate(angle: Any, word: str, wires: Sequence[Any]) -> qml.operation.Operator:
+    """Return a rotation about a Pauli word, without its identities."""
+    kept = [(letter, wire) for letter, wire in zip(word, wires, strict=True) if letter != "I"]
+    letters = "".join(letter for letter, _ in kept)
+    if len(kept) == 1:
+        return {"X": qml.RX, "Y": qml.RY, "Z": qml.RZ}[letters](angle, kept[0][1])
+    return qml.PauliRot(angle, letters, [wire for _, wire in kept])
+
+
+def _make_pauli_angles(words: tuple[str, ...], name: str) -> Callable[[Any], Any]:
+    """Return a function of a matrix: zeros, whose tangents are the angles of Pauli rotations.
+
+    The product of the rotations has the first derivative of the matrix and no higher one, so a
+    second derivative is an error.
+    """
+
+    @jax.custom_jvp
+    def only_once(matrix: Any) -> Any:
+        return matrix
+
+    @only_once.defjvp
+    def _only_once_jvp(primals: Any, tangents: Any) -> Any:
+        raise CompileError(
+            f"the transform {name} of a matrix that the program computes has no second derivative "
+            "with shots. Write the gates of the matrix, or leave out the shots."
+        )
+
+    @jax.custom_jvp
+    def pauli_angles(matrix: Any) -> Any:
+        return jnp.zeros(len(words), jnp.real(matrix).dtype)
+
+    @pauli_angles.defjvp
+    def _pauli_angles_jvp(primals: Any, tangents: Any) -> Any:
+        """Compute the tangents of the angles from the tangent of the matrix."""
+        (matrix,), (tangent,) = primals, tangents
+        product = tangent @ jnp.conj(only_once(matrix)).T
+        paulis = np.stack([_compute_word_matrix(word) for word in words])
+        traces = jnp.einsum("kij,ji->k", paulis.astype(product.dtype), product)
+        angles = jnp.real(2j * traces) / matrix.shape[0]
+        return pauli_angles(matrix), angles.astype(jnp.real(matrix).dtype)
+
+    return pauli_angles
+
+
+@functools.cache
+def _compute_word_matrix(word: str) -> np.ndarray:
+    """Return the matrix of a Pauli word, identities included."""
+    letters = {
+        "I": np.eye(2),
+        "X": np.array([[0, 1], [1, 0]]),
+        "Y": np.array([[0, -1j], [1j, 0]]),
+        "Z": np.diag([1, -1]),
+    }
+    return functools.reduce(np.kron, [letters[letter] for letter in word])

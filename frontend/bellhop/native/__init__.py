@@ -1,0 +1,1 @@
+"""Native callbacks: C functions and XLA handlers that programs call without Python."""

@@ -1,0 +1,86 @@
+"""The C function that ``native_callback`` is given, with its address and declared types."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bellhop.compiler.callback_target import describe_value
+from bellhop.compiler.native_target import NativeSymbol, find_symbol
+
+
+def find_c_function(
+    function: Any, library: str | None, symbol: str | None, argument_types: Any
+) -> NativeSymbol:
+    """Find the C function that the arguments of ``native_callback`` name.
+
+    Args:
+        function: a ``ctypes`` function or a ``cfunc`` of Numba; None with `library`.
+        library: a shared library; None with `function`.
+        symbol: the name of a function in `library`.
+        argument_types: the dtypes declared by the user; allowed with `library` alone.
+
+    Raises:
+        TypeError: if neither or both are given, or `function` has no address.
+        OSError: if the library cannot be loaded.
+        AttributeError: if the library has no such symbol.
+    """
+    if (function is None) == (library is None) or (library is None) != (symbol is None):
+        raise TypeError(
+            "native_callback: expected either a function or library= and symbol=. Pass one of them."
+        )
+    if library is not None and symbol is not None:
+        return find_symbol(library, symbol)
+    if argument_types is not None:
+        raise TypeError(
+            "native_callback: argument_types is for library= and symbol=. Set the argtypes of the "
+            "ctypes function."
+        )
+    ctypes_function = getattr(function, "ctypes", function)
+    if not isinstance(ctypes_function, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+        raise TypeError(
+            f"native_callback: got {describe_value(function)}, expected a ctypes function or a "
+            f"cfunc of "
+            "Numba. Pass one of them, or library= and symbol=; for a Python function use "
+            "bellhop.pure_callback."
+        )
+    return _from_ctypes(ctypes_function, function)
+
+
+def _from_ctypes(function: Any, owner: Callable[..., Any]) -> NativeSymbol:
+    """Return the C function behind a ``ctypes`` function, with its declared types."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    if not address:
+        raise TypeError("native_callback: the ctypes function is a null pointer.")
+    name = getattr(owner, "__name__", None) or f"function at {address:#x}"
+    declared = function.argtypes
+    if declared is None:
+        return NativeSymbol(name, address, owner=owner)
+    types = tuple(map(_dtype_of_ctype, declared))
+    returned = None if function.restype is None else _dtype_of_ctype(function.restype)
+    pointees = tuple(map(_dtype_of_pointee, declared))
+    return NativeSymbol(name, address, None, types, returned, pointees, owner)
+
+
+def _dtype_of_ctype(ctype: Any) -> np.dtype | None:
+    """Return the dtype of a C type that is passed by value; None for an address."""
+    try:
+        dtype = np.dtype(ctype)
+    except TypeError:
+        return None
+    is_address = issubclass(ctype, ctypes.c_void_p | ctypes.c_char_p | ctypes._Pointer)
+    return None if is_address or dtype.kind not in "biuf" else dtype
+
+
+def _dtype_of_pointee(ctype: Any) -> np.dtype | None:
+    """Return the dtype of the elements that a C type points to; None where it is not known."""
+    if getattr(ctype, "_dtype_", None) is not None:  # np.ctypeslib.ndpointer
+        return np.dtype(ctype._dtype_)
+    if not issubclass(ctype, ctypes._Pointer):
+        return None
+    try:
+        dtype = np.dtype(ctype._type_)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "biuf" else None

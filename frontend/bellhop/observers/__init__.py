@@ -1,0 +1,1 @@
+"""Observers: callbacks and checks that show values of a running program and return none."""

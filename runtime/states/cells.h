@@ -1,0 +1,65 @@
+// states/cells.h: the basis states of a circuit, those together that no measurement of
+// a call tells apart.
+//
+// The measurements of a call with shots read parities of bits: the outcome of a wire is
+// one bit, and the sign of Z(0) @ Z(1) is the parity of two. A cell is the set of basis
+// states that agree in all of these parities, and its number is a linear function of
+// their bits. For Z(0) @ Z(1) alone there are two cells, whatever the number of qubits.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace bellhop::engine {
+
+// A linear map of bits: bit j of the result is the parity of the bits that mask j
+// picks.
+class ParityMap {
+ public:
+  static constexpr std::size_t kTableBits = 11;
+
+  // Args: a mask for each bit of the result, the highest first; the bits of arguments.
+  ParityMap(std::span<const std::uint64_t> masks, std::size_t bits);
+
+  std::uint32_t operator()(std::size_t index) const {
+    std::uint32_t result = 0;
+    for (const std::vector<std::uint32_t>& table : tables_) {
+      result ^= table[index & (table.size() - 1)];
+      index >>= kTableBits;
+    }
+    return result;
+  }
+
+  // The results for arguments below 2^kTableBits.
+  std::span<const std::uint32_t> of_low_bits() const { return tables_.front(); }
+
+ private:
+  std::vector<std::vector<std::uint32_t>> tables_;  // for kTableBits bits each
+};
+
+class Cells {
+ public:
+  // Args: masks of basis states whose parities are read, and the number of qubits.
+  Cells(std::span<const std::uint64_t> masks, std::size_t qubits);
+
+  // How many bits the number of a cell has.
+  std::size_t bits() const { return masks_.size(); }
+  std::size_t size() const { return std::size_t{1} << bits(); }
+  // Whether each basis state is a cell of the same number.
+  bool are_basis_states() const { return bits() == qubits_; }
+  // The cell of each basis state.
+  const ParityMap& cell_of() const { return map_; }
+  // The mask of bits of a cell's number whose parity is that of its basis states under
+  // one of the masks.
+  std::uint64_t to_mask_of_cells(std::uint64_t mask) const;
+
+ private:
+  std::size_t qubits_;
+  std::vector<std::uint64_t> masks_;  // of bits of a cell's number, the highest first
+  ParityMap map_;
+};
+
+}  // namespace bellhop::engine
