@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.autograph.containers import check_not_mutated
 from bellhop.autograph.settings import is_disabled
 from bellhop.autograph.variables import (
@@ -25,7 +26,6 @@ from bellhop.autograph.variables import (
     is_traced,
     is_undefined,
 )
-from bellhop.base.flat_tree import describe_structure
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond

@@ -12,13 +12,13 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
 from bellhop.circuits.backends.compiled.differentiable.outcome_tree import run_all_outcomes
 from bellhop.circuits.backends.compiled.differentiable.score_function import bind_score
 from bellhop.circuits.backends.compiled.record.loop_precompute import consume_iterations
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.vectorize.static_gather import gather_static
+from bellhop.jaxprs.equations import inner_jaxprs
 from bellhop.transformations.inline_trace import trace_inline
 
 _PRIMITIVE = re.compile(
