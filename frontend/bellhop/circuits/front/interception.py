@@ -38,7 +38,7 @@ from bellhop.circuits.gates.traced_controls import wrap_controlled_constructor
 from bellhop.circuits.gates.traced_powers import wrap_power
 from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
-from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import (
     UnknownValue,
     for_loop_p,

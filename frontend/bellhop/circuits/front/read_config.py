@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop.circuits.ir.config import CircuitConfig, Shots
+from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.diff_method import (
     ADJOINT,
     BEST,

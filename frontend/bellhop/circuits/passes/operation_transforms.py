@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
-from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.pauli_twirling import twirl
 from bellhop.passes import PAULI_TWIRLING, pass_names

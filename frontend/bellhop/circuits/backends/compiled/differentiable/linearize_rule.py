@@ -274,7 +274,7 @@ def _find_products(
     if is_second:
         is_cheaper = len(each) == 1 and each[0].has_only_expvals
     else:
-        is_cheaper = sum(sum(measuring.sizes()) for measuring in each) > _MAX_JACOBIAN_VALUES
+        is_cheaper = sum(sum(measuring.list_sizes()) for measuring in each) > _MAX_JACOBIAN_VALUES
     if not (is_cheaper and all(measuring.differentiation.has_vjp for measuring in each)):
         return None
     eqns = list(map(_use_single_pass, closed.jaxpr.eqns))
