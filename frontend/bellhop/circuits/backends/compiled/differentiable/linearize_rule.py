@@ -24,7 +24,7 @@ becomes ::
     gradient_dot = quantum_circuit[
       body={ lambda ; state x v. let
           ...
-          state both = quantum_measure[query=ALONG ...] ... angles angles_dot
+          state both = quantum_measure[query=JACOBIAN_JVP ...] ... angles angles_dot
           ... the chain rule, with the derivative of the angles by x ...
         in (state, value_dot, jacobian_dot) }
     ] x v
