@@ -171,7 +171,7 @@ class _GateEvaluator(GateInterpreter):
             if controls is None:
                 evaluated.apply(player, backwards=not backwards)
             else:
-                evaluated.apply(player.controlled(*controls), backwards=backwards)
+                evaluated.apply(player.add_controls(*controls), backwards=backwards)
 
         self.actions.append(act)
         return []

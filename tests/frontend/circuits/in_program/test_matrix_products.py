@@ -14,14 +14,16 @@ PLACES = [(0, 1, 2, 3), (0, 5, 9, 13), (10, 11, 12, 13)]
 
 def in_front(rows, state):
     by_qubit = state.reshape(2, *[2] * N_QUBITS)
-    there = jnp.moveaxis(by_qubit, [1 + p for p in rows.places], range(1, 1 + len(rows.places)))
-    return there.reshape(2 ** (1 + len(rows.places)), -1)
+    there = jnp.moveaxis(
+        by_qubit, [1 + p for p in rows.positions], range(1, 1 + len(rows.positions))
+    )
+    return there.reshape(2 ** (1 + len(rows.positions)), -1)
 
 
 def plain_product(rows, matrix, state):
-    k = len(rows.places)
+    k = len(rows.positions)
     after = (matrix @ in_front(rows, state)).reshape(2, *[2] * N_QUBITS)
-    return jnp.moveaxis(after, range(1, 1 + k), [1 + p for p in rows.places]).reshape(2, -1)
+    return jnp.moveaxis(after, range(1, 1 + k), [1 + p for p in rows.positions]).reshape(2, -1)
 
 
 def plain_backwards(rows, inverse, state, cotangent):
@@ -32,7 +34,7 @@ def plain_backwards(rows, inverse, state, cotangent):
 
 def operands(rows):
     rng = np.random.default_rng(3)
-    size = 2 ** (1 + len(rows.places))
+    size = 2 ** (1 + len(rows.positions))
     states = (rng.normal(size=(2, 2**N_QUBITS)) for _ in range(2))
     return jnp.asarray(rng.normal(size=(size, size))), *map(jnp.asarray, states)
 
