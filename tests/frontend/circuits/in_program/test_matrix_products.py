@@ -77,11 +77,11 @@ def test_batches_may_have_no_elements(circuits):
     assert [before.shape, moved.shape, total.shape] == [a.shape for a in (*batch[1:], batch[0])]
 
 
-@pytest.mark.parametrize("name", ["backwards", "product"])
+@pytest.mark.parametrize("name", ["step_backwards", "multiply"])
 def test_derivatives(name):
     rows = MatrixRows(2, N_QUBITS, PLACES[1])
-    given = operands(rows) if name == "backwards" else operands(rows)[:2]
-    plain = {"backwards": plain_backwards, "product": plain_product}[name]
+    given = operands(rows) if name == "step_backwards" else operands(rows)[:2]
+    plain = {"step_backwards": plain_backwards, "multiply": plain_product}[name]
 
     def slopes(function):
         total = lambda *given: sum(jnp.sum(jnp.sin(x)) for x in function(*given))
