@@ -9,7 +9,7 @@ os.environ["XLA_FLAGS"] = (
 )
 # Half of the quick tier's time would be XLA's: make test says this, and each program is then one
 # module of LLVM, with eager operations and references made by the code generator that bellhop's
-# own programs have (base/code_generation.py).  All other tiers compile as users do.
+# own programs have (settings/code_generation.py).  All other tiers compile as users do.
 if os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS"):
     os.environ["XLA_FLAGS"] += " --xla_cpu_parallel_codegen_split_count=1"
     # The stand-in for a GPU has an XLA of its own, which refuses what it does not know.

@@ -1,6 +1,6 @@
 """XLA's two generators of CPU kernels (jaxlib 0.10): the older's times by the newer's.
 
-This is what `frontend/bellhop/base/code_generation.py` decides by: up to which size of arrays
+This is what `frontend/bellhop/settings/code_generation.py` decides by: up to which size of arrays
 kernels of both take the same time, here in a loop of a hundred iterations, which hides what a call
 from Python costs; and what each takes to compile.
 """

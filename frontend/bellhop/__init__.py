@@ -13,7 +13,7 @@ from bellhop._versions import warn_of_unknown_jax
 warn_of_unknown_jax()
 
 from bellhop._pennylane.patches.lightning_states import separate_states  # noqa: E402
-from bellhop.base.config import (  # noqa: E402
+from bellhop.settings.config import (  # noqa: E402
     configure_jax,
     configure_taps,
     read_environment_engine,
@@ -26,7 +26,7 @@ separate_states()
 
 from bellhop import debug, host_callback, passes  # noqa: E402, F401
 from bellhop.accelerate import accelerate  # noqa: E402
-from bellhop.base.declared_types import infer  # noqa: E402
+from bellhop.arguments.declared_types import infer  # noqa: E402
 from bellhop.cache import enable_cache  # noqa: E402
 from bellhop.callbacks.buffer_callback import buffer_callback  # noqa: E402
 from bellhop.callbacks.callback import callback  # noqa: E402

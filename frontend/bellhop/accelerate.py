@@ -10,7 +10,19 @@ import jax
 
 from bellhop._jax.patches.jit_platforms import choose_jit_platforms
 from bellhop._jax.private import backends_are_initialized, equation_site, trace_state_clean
-from bellhop.base.devices import (
+from bellhop.arguments.signature import check_arrays, flatten_result
+from bellhop.arguments.static_arguments import StaticArguments
+from bellhop.base.pickling import PickledByName
+from bellhop.base.source import (
+    callable_site,
+    definition_site,
+    describe_derived_function,
+    function_name,
+    make_call_from_site,
+)
+from bellhop.compiler.deadlock_check import check_device_not_waiting
+from bellhop.compiler.lowering_context import current_lowering
+from bellhop.devices.devices import (
     StateAxes,
     Target,
     find_sharding,
@@ -20,18 +32,6 @@ from bellhop.base.devices import (
     target_name,
     target_platform,
 )
-from bellhop.base.pickling import PickledByName
-from bellhop.base.signature import check_arrays, flatten_result
-from bellhop.base.source import (
-    callable_site,
-    definition_site,
-    describe_derived_function,
-    function_name,
-    make_call_from_site,
-)
-from bellhop.base.static_arguments import StaticArguments
-from bellhop.compiler.deadlock_check import check_device_not_waiting
-from bellhop.compiler.lowering_context import current_lowering
 from bellhop.errors import CompileError
 from bellhop.mesh.recompute_in_backward import recompute_partitioned_states
 from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state

@@ -17,8 +17,8 @@ import bellhop
 from bellhop._jax.private import cpu_dispatch_is_asynchronous
 from bellhop._patching import installed_patches
 from bellhop._versions import SUPPORTED, is_supported
-from bellhop.base.config import read_environment_engine
-from bellhop.base.devices import all_devices, device_name, host_device
+from bellhop.devices.devices import all_devices, device_name, host_device
+from bellhop.settings.config import read_environment_engine
 from bellhop_runtime import engine_limits
 
 _PACKAGES = ("pennylane-bellhop", "jax", "jaxlib", "numpy", "pennylane", "pennylane-lightning")

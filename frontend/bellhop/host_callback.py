@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.declared_types import ResultTypeError, array_type
+from bellhop.arguments.declared_types import ResultTypeError, array_type
 from bellhop.base.source import definition_site, function_name
 from bellhop.callbacks.callback_type import CallbackType, ordered_effect
 from bellhop.compiler.callback_target import CallbackTarget

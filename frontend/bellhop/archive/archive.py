@@ -30,13 +30,13 @@ from bellhop.archive.schema import Malformed, read
 from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
 from bellhop.archive.trust import reason_for_trust
-from bellhop.base.devices import Target, target_name
 from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
 from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.compiler.native_target import NativeSymbol, NativeTarget
 from bellhop.compiler.program import Program
+from bellhop.devices.devices import Target, target_name
 from bellhop.errors import CompileError
 from bellhop_runtime import CONTRACT, DTYPES
 

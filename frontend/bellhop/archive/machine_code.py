@@ -13,7 +13,7 @@ import jax
 import jaxlib
 from jax.experimental import serialize_executable
 
-from bellhop.base.devices import host_device
+from bellhop.devices.devices import host_device
 
 
 def here() -> str:

@@ -12,10 +12,10 @@ from jax.interpreters.mlir import ir
 
 from bellhop.archive.libraries import device_of, plugin_of
 from bellhop.archive.schema import Malformed
-from bellhop.base.devices import Target, all_devices, available_devices, device_name
 from bellhop.base.ir_display import parse
 from bellhop.base.types import to_aval
 from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.devices.devices import Target, all_devices, available_devices, device_name
 from bellhop_mlir._walk import find_functions, find_operations, function_type, string_attribute
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.dialects.callback import CallOp, FuncOp, find_declarations

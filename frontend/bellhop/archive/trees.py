@@ -8,7 +8,7 @@ from jax.tree_util import PyTreeDef
 
 from bellhop.archive.functions import Allowed, Named, encode_type
 from bellhop.archive.schema import Malformed
-from bellhop.base.flat_tree import FlatTree
+from bellhop.arguments.flat_tree import FlatTree
 from bellhop.errors import CompileError
 
 _CONTAINERS = {"tuple": tuple, "list": list}

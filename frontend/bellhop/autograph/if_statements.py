@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import UndefinedReturnValue
 
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.autograph.containers import check_not_mutated
 from bellhop.autograph.settings import is_disabled
 from bellhop.autograph.variables import (
@@ -25,7 +26,6 @@ from bellhop.autograph.variables import (
     is_traced,
     is_undefined,
 )
-from bellhop.base.flat_tree import describe_structure
 from bellhop.base.source import user_site
 from bellhop.base.types import PyTree
 from bellhop.control_flow.cond import cond
@@ -169,7 +169,7 @@ class _IfStatement:
                 # Its variables have what it measured; what is unset afterwards is lost.
                 values = states[number]
                 if (known := _find_measurements()) is not None:
-                    known.hand_on([x for at, x in enumerate(values) if at not in self.unset])
+                    known.mark_returned([x for at, x in enumerate(values) if at not in self.unset])
                 return [self._leaves(number, *item) for item in enumerate(values)]
 
             return run
@@ -181,7 +181,7 @@ class _IfStatement:
             results = [None] * len(one)
         after = tuple(map(self._merge_variable, range(len(one)), one, other, results))
         if (known := _find_measurements()) is not None:
-            known.measure_instead([one, other], after)
+            known.replace_measurements([one, other], after)
         return after
 
     def _leaves(self, index: int, position: int, value: object) -> list[Any] | None:
@@ -204,7 +204,7 @@ class _IfStatement:
         if position not in self.sides:
             return _rebuild(jax.tree.structure(a), leaves or [])
         sides = _rebuild(jax.tree.structure([a, b]), leaves or [])
-        return _find_measurements().chosen(self._pred, *sides)
+        return _find_measurements().select_measurements(self._pred, *sides)
 
     def _refine_variables(self, index: int) -> State:
         """Return the variables as a branch finds them, with what its condition says of them."""
@@ -285,12 +285,12 @@ class _IfStatement:
         if structures[0] == structures[1] or position in self.sides:
             return None
         known = _find_measurements()
-        is_measured = known is not None and known.is_measured(a)
-        if is_measured and known.can_be_chosen(a, b):
+        is_measured = known is not None and known.has_measurements(a)
+        if is_measured and known.can_select_between(a, b):
             raise _DifferingResults(
                 position, [FunctionResult.from_value(a), FunctionResult.from_value(b)]
             )
-        if is_measured and known.is_measured(b):
+        if is_measured and known.has_measurements(b):
             return (
                 f"{label} is {a} after one branch and {b} after the other. Measure the same after "
                 "both, or expectation values."

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from bellhop.base.flat_tree import describe_structure
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.base.source import user_site
 from bellhop.errors import AutoGraphError
 

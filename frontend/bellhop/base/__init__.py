@@ -1,1 +1,1 @@
-"""What everything stands on: places in the source, types, devices, signatures, equations."""
+"""What all packages may import: source positions, names of types, state of `with` blocks."""

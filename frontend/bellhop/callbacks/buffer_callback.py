@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.core import ShapedArray
 
-from bellhop.base.declared_types import result_avals
+from bellhop.arguments.declared_types import result_avals
 from bellhop.base.source import function_name
 from bellhop.callbacks.callback_type import Pure, SideEffects
 from bellhop.callbacks.vmap_method import AT_ONCE, ONE_BY_ONE, check_vmap_method

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.declared_types import MISSING
+from bellhop.arguments.declared_types import MISSING
 
 # What JAX calls the first argument, and the second.
 _JAX_FUNCTION = "callback"

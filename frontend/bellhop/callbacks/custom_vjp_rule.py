@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 
-from bellhop.base.flat_tree import FlatTree
-from bellhop.base.signature import array_types
+from bellhop.arguments.flat_tree import FlatTree
+from bellhop.arguments.signature import array_types
 from bellhop.base.types import Args, PyTree
 from bellhop.callbacks.linear_map import LinearMap, is_perturbed, zero_tangent
 from bellhop.callbacks.rule_checks import (

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.declared_types import ResultTypeError, array_type
+from bellhop.arguments.declared_types import ResultTypeError, array_type
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import Aval, PyTree
 from bellhop.callbacks.callback_type import Results

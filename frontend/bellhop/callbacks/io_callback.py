@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from bellhop.base.declared_types import MISSING, annotated_result_type, result_avals
+from bellhop.arguments.declared_types import MISSING, annotated_result_type, result_avals
 from bellhop.base.source import function_name
 from bellhop.callbacks.bound_methods import Caller
 from bellhop.callbacks.call_signature import parse_call

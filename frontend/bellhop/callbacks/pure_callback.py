@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, TypeVar, cast, overload
 
 import jax
 
-from bellhop.base.declared_types import MISSING, annotated_result_type, infer, result_avals
+from bellhop.arguments.declared_types import MISSING, annotated_result_type, infer, result_avals
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import function_name, user_site
 from bellhop.base.types import PyTree

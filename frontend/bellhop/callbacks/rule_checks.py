@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bellhop.base.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.flat_tree import FlatTree, describe_structure
 from bellhop.base.source import definition_site
 from bellhop.base.types import Aval, Operand, PyTree
 from bellhop.callbacks.linear_map import zero_tangent

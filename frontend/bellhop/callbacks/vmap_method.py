@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from bellhop.base.declared_types import array_type
+from bellhop.arguments.declared_types import array_type
 from bellhop.compiler.batching import for_each
 from bellhop.compiler.callback_target import ON_THREADS, CallbackTarget
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 
-from bellhop.base.signature import DeclaredSignature
-from bellhop.base.static_arguments import NO_STATIC, Static, StaticArguments
+from bellhop.arguments.signature import DeclaredSignature
+from bellhop.arguments.static_arguments import NO_STATIC, Static, StaticArguments
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.inspection import Inspectable
 from bellhop.compiled.stages import Lowered, PinnedRunner, Traced

@@ -13,8 +13,8 @@ from autograd.numpy.numpy_boxes import ArrayBox  # type: ignore[import-untyped]
 from jax.tree_util import PyTreeDef
 from pennylane.numpy import tensor
 
+from bellhop.arguments.static_arguments import NO_STATIC
 from bellhop.base.source import function_name
-from bellhop.base.static_arguments import NO_STATIC
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.flat_function import FlatFunction
 from bellhop.transformations.inline_trace import trace_inline

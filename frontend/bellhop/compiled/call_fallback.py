@@ -16,8 +16,7 @@ from bellhop._jax.private import (
     trace_state_clean,
 )
 from bellhop._jax.slow_dispatch import UNCHECKED, is_checking_results
-from bellhop.base.caller_context import save_context
-from bellhop.base.static_arguments import NO_STATIC
+from bellhop.arguments.static_arguments import NO_STATIC
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.ahead_of_time import AheadOfTime
 from bellhop.compiled.circuit_report import CircuitReport
@@ -29,6 +28,7 @@ from bellhop.compiler.failures import (
     strip_xla_context,
 )
 from bellhop.compiler.host_placement import compute_host_state, prepare_arguments
+from bellhop.concurrency.caller_context import save_context
 from bellhop.control_flow.eager_mode import is_recording
 from bellhop.execution.call_args import CallArgs
 from bellhop.execution.cpu_client_pool import RUNS_PER_CLIENT

@@ -12,9 +12,9 @@ from bellhop._jax.private import trace_state_clean
 from bellhop._jax.slow_dispatch import is_checking_results
 from bellhop.archive import machine_code
 from bellhop.archive.archive import SavedFunction, SavedProgram, read_programs, reading
+from bellhop.arguments.signature import array_types
+from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.ir_display import parse
-from bellhop.base.signature import array_types
-from bellhop.base.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.program_cache import CachedProgram
 from bellhop.compiled.qjit import QJIT

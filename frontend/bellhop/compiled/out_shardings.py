@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 
-from bellhop.base.devices import Target, resolve_target
-from bellhop.base.flat_tree import describe_structure
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.base.source import describe_derived_function
+from bellhop.devices.devices import Target, resolve_target
 
 
 def resolve_out_shardings(

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 from jax.interpreters.mlir import ir
 
-from bellhop.base.caller_context import save_context
+from bellhop.arguments.static_arguments import Static
 from bellhop.base.ir_display import parse
-from bellhop.base.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import Program
+from bellhop.concurrency.caller_context import save_context
 from bellhop.errors import CompileError
 from bellhop.execution.call_args import CallArgs
 from bellhop_mlir.errors import PassError

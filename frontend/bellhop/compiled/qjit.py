@@ -13,10 +13,10 @@ import jax
 from bellhop._jax.private import trace_state_clean
 from bellhop.archive.archive import save_programs
 from bellhop.archive.call_signatures import encode_signature
+from bellhop.arguments.signature import array_types, declared_signature, describe_leaves
+from bellhop.arguments.static_arguments import Static, StaticArguments
 from bellhop.base.pickling import PickledByName
-from bellhop.base.signature import array_types, declared_signature, describe_leaves
 from bellhop.base.source import warn_user
-from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.call_fallback import CallInterface
 from bellhop.compiled.ir_dump import make_workspace, write_stages

@@ -10,9 +10,9 @@ import jax
 from bellhop.archive.archive import SavedProgram
 from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
-from bellhop.base.argument_mismatch import describe_arguments, find_mismatch, type_of
-from bellhop.base.flat_tree import FlatTree, flatten_call
-from bellhop.base.signature import DeclaredSignature
+from bellhop.arguments.argument_mismatch import describe_arguments, find_mismatch, type_of
+from bellhop.arguments.flat_tree import FlatTree, flatten_call
+from bellhop.arguments.signature import DeclaredSignature
 from bellhop.base.types import Args
 
 # Of an argument: the name of its parameter, or its index among those of *args.

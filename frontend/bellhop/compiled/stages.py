@@ -7,10 +7,10 @@ from typing import Any
 import jax
 
 from bellhop._jax.slow_dispatch import run_compiled
-from bellhop.base.argument_mismatch import describe_arguments, find_mismatch
-from bellhop.base.flat_tree import unflatten_call
-from bellhop.base.signature import check_arrays
-from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.arguments.argument_mismatch import describe_arguments, find_mismatch
+from bellhop.arguments.flat_tree import unflatten_call
+from bellhop.arguments.signature import check_arrays
+from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import run_with_failures
 from bellhop.execution.call_args import CallArgs

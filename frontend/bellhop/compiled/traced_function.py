@@ -6,26 +6,26 @@ from typing import Any
 import jax
 
 from bellhop._jax.private import is_traced_size_error
-from bellhop.base.devices import Target
-from bellhop.base.flat_tree import unflatten_call
-from bellhop.base.jaxpr_interpreter import interpret
-from bellhop.base.signature import (
+from bellhop.arguments.flat_tree import unflatten_call
+from bellhop.arguments.signature import (
     check_arrays,
     check_not_deleted,
     describe_leaves,
     flatten_result,
     make_leaf_signature,
 )
+from bellhop.arguments.static_arguments import Static, StaticArguments
 from bellhop.base.source import definition_site, error_site, function_name
-from bellhop.base.static_arguments import Static, StaticArguments
 from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.program_cache import CachedProgram
 from bellhop.compiled.python_frame_memory import preallocate_frames
 from bellhop.compiler.compile import compile_program
+from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.execution.jit_options import JitOptions
 from bellhop.execution.pending_results import place_on_targets
+from bellhop.jaxprs.jaxpr_interpreter import interpret
 from bellhop.tracing.options import CompileOptions
 from bellhop.tracing.program_order import in_program_order
 from bellhop.tracing.state import ASKS_FOR_VALUE, trace_with_options

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import batching
 
-from bellhop.base.workers import Workers
+from bellhop.concurrency.workers import Workers
 from bellhop.mesh.explicit_mesh import replicate
 
 

@@ -11,14 +11,14 @@ from jax.core import ShapedArray
 from jax.typing import DTypeLike
 
 from bellhop._jax.private import trace_state_clean
-from bellhop.base.flat_tree import describe_structure
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.base.source import definition_site, function_name, qualified_name
 from bellhop.base.types import Operand
-from bellhop.base.workers import StartableFunction, Workers
 from bellhop.compiler.batching import ThreadedBatchFunction
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
 from bellhop.compiler.overflow_checks import accepts_number, cast_to_declared
+from bellhop.concurrency.workers import StartableFunction, Workers
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
 

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var, primitives
 from jax.interpreters.mlir import ir
 
-from bellhop.base.equations import inner_jaxprs
 from bellhop.base.ir_display import LazyText
 from bellhop.compiler.program import Code, Program
+from bellhop.jaxprs.equations import inner_jaxprs
 from bellhop_mlir.region_name import RegionName
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 

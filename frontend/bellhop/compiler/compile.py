@@ -28,7 +28,6 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import find_leaked_values, forget_lowering
 from bellhop._jax.private import without_mesh
-from bellhop.base.devices import Target
 from bellhop.base.source import callable_site, definition_site
 from bellhop.compiler.classical import classical_program, is_classical
 from bellhop.compiler.compile_timing import Stopwatch
@@ -36,6 +35,7 @@ from bellhop.compiler.jax_callbacks import lower_for_program
 from bellhop.compiler.lowering_context import begin_lowering
 from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import Program
+from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.tracing.dce import drop_unused_calls
 from bellhop.tracing.program_order import in_program_order

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 from jax.interpreters.mlir import ir
 
-from bellhop.base.devices import Target, find_sharding
 from bellhop.base.types import to_aval, unwrap_key_data
 from bellhop.compiler.compile_timing import observers
+from bellhop.devices.devices import Target, find_sharding
 from bellhop_mlir.dialects import callback as dialect
 from bellhop_runtime import Profile, argument_of_call, held, hold
 

@@ -10,7 +10,7 @@ from jax.interpreters import mlir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import patch_runtime_error
-from bellhop.base.caller_context import save_context
+from bellhop.concurrency.caller_context import save_context
 from bellhop.errors import CircuitError
 from bellhop.mesh.joint_runs import Delegated, has_joint_devices, run_jointly
 from bellhop_runtime import CallbackTable, keep_failure, take_failure

@@ -25,8 +25,8 @@ from bellhop._jax.private import (
     set_jax_state,
     without_mesh,
 )
-from bellhop.base.devices import host_device
 from bellhop.base.types import Args, Kwargs, PyTree
+from bellhop.devices.devices import host_device
 
 
 class NotOnHostError(Exception):

@@ -23,11 +23,11 @@ from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
 from bellhop._jax.private import callback_sharding, without_mesh
-from bellhop.base.devices import host_device
 from bellhop.base.types import to_aval, to_structs
 from bellhop.compiler.deadlock_check import mark_waiting, propagate_waits_to_threads
 from bellhop.compiler.failures import pass_by_failure_id, preserve_exceptions
 from bellhop.compiler.lowering_context import lowering_state, override_lowering_state
+from bellhop.devices.devices import host_device
 from bellhop.mesh.joint_runs import Delegated
 from bellhop_mlir._walk import function_type, string_attribute
 from bellhop_mlir.dialects.callback import is_token

@@ -29,7 +29,7 @@ from bellhop._jax.private import (
     keepalive_functions,
     lower_with_rules,
 )
-from bellhop.base.declared_types import array_type
+from bellhop.arguments.declared_types import array_type
 from bellhop.base.source import callable_site, qualified_name, set_function_name
 from bellhop.base.types import Operand
 from bellhop.compiler.buffer_callback_target import BufferCallbackTarget

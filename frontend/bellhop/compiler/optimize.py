@@ -30,8 +30,17 @@ import jax
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop.base.code_generation import FEW_KERNELS, HAS_BOTH, is_small, repeats_kernels
-from bellhop.base.devices import (
+from bellhop.base.ir_display import ModuleText, Snapshot, WrittenText
+from bellhop.base.types import to_aval
+from bellhop.compiler.compile_timing import Stopwatch
+from bellhop.compiler.device_buffers import DeviceBuffers
+from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
+from bellhop.compiler.lowering_context import find_stamps
+from bellhop.compiler.native_target import NativeTarget
+from bellhop.compiler.program import Code, Program
+from bellhop.compiler.regions import Region, Transfer
+from bellhop.concurrency.workers import Workers
+from bellhop.devices.devices import (
     Target,
     count_devices,
     describe_target,
@@ -41,17 +50,8 @@ from bellhop.base.devices import (
     target_name,
     target_platform,
 )
-from bellhop.base.ir_display import ModuleText, Snapshot, WrittenText
-from bellhop.base.types import to_aval
-from bellhop.base.workers import Workers
-from bellhop.compiler.compile_timing import Stopwatch
-from bellhop.compiler.device_buffers import DeviceBuffers
-from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
-from bellhop.compiler.lowering_context import find_stamps
-from bellhop.compiler.native_target import NativeTarget
-from bellhop.compiler.program import Code, Program
-from bellhop.compiler.regions import Region, Transfer
 from bellhop.errors import CompileError
+from bellhop.settings.code_generation import FEW_KERNELS, HAS_BOTH, is_small, repeats_kernels
 from bellhop_mlir._call_graph import prune_signature
 from bellhop_mlir._meshes import count_mesh_devices, find_meshes
 from bellhop_mlir._runtime_calls import find_runtime_calls

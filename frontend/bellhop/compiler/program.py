@@ -26,12 +26,12 @@ from jax.interpreters.mlir import ir
 
 from bellhop._jax.jaxprs import lower_high_primitives
 from bellhop._jax.private import hold_weakly_in_caches, ir_type
-from bellhop.base.code_generation import OLDER_GENERATOR
-from bellhop.base.devices import Target
 from bellhop.base.ir_display import LazyText, Snapshot, WrittenText
 from bellhop.base.types import Aval
 from bellhop.compiler.host_placement import check_lowering_on_host
 from bellhop.compiler.jax_callback_lowering import Delegates
+from bellhop.devices.devices import Target
+from bellhop.settings.code_generation import OLDER_GENERATOR
 from bellhop_mlir._meshes import find_meshes
 from bellhop_mlir._walk import string_attribute
 from bellhop_mlir.dialects.callback_kinds import KINDS

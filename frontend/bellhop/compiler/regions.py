@@ -11,23 +11,23 @@ import jax
 import numpy as np
 
 from bellhop._jax.slow_dispatch import is_checking_results, run_compiled
-from bellhop.base.device_memory import (
+from bellhop.compiler.deadlock_check import check_device_not_waiting
+from bellhop.compiler.device_buffers import DeviceBuffers, Results
+from bellhop.compiler.failures import run_with_failures
+from bellhop.compiler.program import Program, program_p, table_handle
+from bellhop.devices.device_memory import (
     format_gib,
     min_device_memory,
     required_device_count,
     required_memory,
 )
-from bellhop.base.devices import (
+from bellhop.devices.devices import (
     Target,
     describe_target,
     find_sharding,
     target_name,
     target_platform,
 )
-from bellhop.compiler.deadlock_check import check_device_not_waiting
-from bellhop.compiler.device_buffers import DeviceBuffers, Results
-from bellhop.compiler.failures import run_with_failures
-from bellhop.compiler.program import Program, program_p, table_handle
 from bellhop.errors import CompileError
 from bellhop_runtime import Callback, CallbackTable
 from bellhop_runtime._interrupts import HELPERS

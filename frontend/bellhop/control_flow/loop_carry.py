@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bellhop.base.flat_tree import FlatTree
+from bellhop.arguments.flat_tree import FlatTree
 from bellhop.base.types import PyTree
 from bellhop.control_flow.trace_body import check_same_structure, classical_result
 

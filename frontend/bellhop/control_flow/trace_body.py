@@ -11,8 +11,8 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.tree_util import PyTreeDef
 
-from bellhop.base.flat_tree import FlatTree, describe_structure
-from bellhop.base.signature import as_array, uncalled_loop_hint
+from bellhop.arguments.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.signature import as_array, uncalled_loop_hint
 from bellhop.base.types import Operand, PyTree
 from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit, current_gate_recorder

@@ -45,11 +45,11 @@ from jax.interpreters import ad
 from bellhop._jax.jaxprs import bind_equation, partial_eval_jaxpr_nounits, transpose_jaxpr
 from bellhop._jax.patches.batched_while_cond import select_active_elements
 from bellhop._jax.patches.while_transpose import patch_while_transpose
-from bellhop.base.equations import iterate_equations
-from bellhop.base.jaxpr_interpreter import rewrite
 from bellhop.base.types import Aval, Operand
 from bellhop.control_flow.rematerialized_effects import remove_effects
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.jaxpr_interpreter import rewrite
 from bellhop.tracing.dce import eliminate_dead_code, prune_loop_body
 from bellhop.tracing.state import override_trace_state, trace_state
 

@@ -6,9 +6,9 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from bellhop._jax.jaxprs import scan_counts
-from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Aval
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node
+from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.profiling.format_bytes import format_bytes
 from bellhop_mlir.region_name import RegionName
 

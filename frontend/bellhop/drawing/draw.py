@@ -12,12 +12,12 @@ from typing import Any
 
 import jax
 
-from bellhop.base.devices import Target, describe_target
-from bellhop.base.flat_tree import make_flat_jaxpr
-from bellhop.base.static_arguments import Static
+from bellhop.arguments.flat_tree import make_flat_jaxpr
+from bellhop.arguments.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiled.out_shardings import resolve_out_shardings
 from bellhop.compiled.qjit import QJIT
+from bellhop.devices.devices import Target, describe_target
 from bellhop.drawing.build_graph import build_program_graph
 from bellhop.drawing.dot import to_dot
 from bellhop.drawing.figure import make_figure

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bellhop.base.flat_tree import flatten_call
-from bellhop.base.static_arguments import Static
+from bellhop.arguments.flat_tree import flatten_call
+from bellhop.arguments.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bellhop.base.static_arguments import Donated
+from bellhop.arguments.static_arguments import Donated
 
 
 @dataclass(frozen=True)

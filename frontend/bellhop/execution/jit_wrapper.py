@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from bellhop._jax.private import trace_context
-from bellhop.base.static_arguments import NO_STATIC, Static
+from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.types import Args, Kwargs, PyTree
 from bellhop.compiler.host_placement import check_context_on_host
 from bellhop.compiler.program import Code, program_p

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from bellhop.base.devices import Target, find_sharding
 from bellhop.base.types import PyTree, unwrap_key_data
 from bellhop.compiler.program import Code
+from bellhop.devices.devices import Target, find_sharding
 from bellhop_runtime import CallWithArguments, take_held
 
 

@@ -9,9 +9,8 @@ import jax
 from bellhop._jax.fast_dispatch import UnexecutedProgram, copy_to_device, make_fast_call
 from bellhop._jax.private import INVALID_ARGUMENT
 from bellhop._jax.slow_dispatch import check_results, run_compiled
-from bellhop.base.devices import host_device
-from bellhop.base.flat_tree import flatten_call, unflatten_call
-from bellhop.base.static_arguments import Static
+from bellhop.arguments.flat_tree import flatten_call, unflatten_call
+from bellhop.arguments.static_arguments import Static
 from bellhop.compiler.failures import run_with_failures
 from bellhop.compiler.host_placement import (
     NotOnHostError,
@@ -25,6 +24,7 @@ from bellhop.compiler.host_placement import (
     use_host,
 )
 from bellhop.compiler.program import Code, table_handle
+from bellhop.devices.devices import host_device
 from bellhop.execution.call_args import CallArgs
 from bellhop.execution.cpu_client_pool import borrow_spare_device
 from bellhop.execution.jit_options import JitOptions

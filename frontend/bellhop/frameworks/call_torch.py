@@ -10,8 +10,8 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.tree_util import PyTreeDef
 
-from bellhop.base.declared_types import MISSING, array_type, result_avals
-from bellhop.base.flat_tree import describe_structure
+from bellhop.arguments.declared_types import MISSING, array_type, result_avals
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.base.pickling import PickledByName
 from bellhop.base.source import definition_site, function_name
 from bellhop.base.types import Args, Kwargs, PyTree

@@ -13,7 +13,7 @@ import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from bellhop.base.declared_types import ResultTypeError
+from bellhop.arguments.declared_types import ResultTypeError
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand
 

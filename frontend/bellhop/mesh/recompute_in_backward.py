@@ -12,8 +12,8 @@ import jax
 from jax.core import eval_jaxpr
 from jax.extend.core import Jaxpr
 
-from bellhop.base.equations import iterate_equations
-from bellhop.base.flat_tree import split_leaves
+from bellhop.arguments.flat_tree import split_leaves
+from bellhop.jaxprs.equations import iterate_equations
 from bellhop.mesh.wire_axes import is_wire_axis
 
 

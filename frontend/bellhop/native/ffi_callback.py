@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.declared_types import MISSING, ResultTypeError
+from bellhop.arguments.declared_types import MISSING, ResultTypeError
 from bellhop.callbacks.pure_callback import PureCallback
 from bellhop.compiler.callback_target import flatten_arguments
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from bellhop.base.declared_types import MISSING, ResultTypeError
+from bellhop.arguments.declared_types import MISSING, ResultTypeError
 from bellhop.base.types import Operand
 from bellhop.callbacks.callback_type import CallbackType, Pure, SideEffects
 from bellhop.callbacks.pure_callback import PureCallback, Rule

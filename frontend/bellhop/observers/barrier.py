@@ -6,8 +6,8 @@ import traceback
 
 import jax
 
-from bellhop.base.config import tap_exit_seconds
 from bellhop.errors import CallbackException
+from bellhop.settings.config import tap_exit_seconds
 from bellhop_runtime import (
     close_calls,
     close_taps,

@@ -10,14 +10,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.caller_context import call_in_caller_context
-from bellhop.base.declared_types import MISSING
+from bellhop.arguments.declared_types import MISSING
 from bellhop.base.source import user_site
 from bellhop.callbacks.callback import call_for_effect
 from bellhop.callbacks.callback_type import Report
 from bellhop.callbacks.infer import make_zeros
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import describe_value, is_array_like
+from bellhop.concurrency.caller_context import call_in_caller_context
 from bellhop.tracing.state import trace_state
 
 PRINT = Report("print")

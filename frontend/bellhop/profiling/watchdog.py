@@ -4,8 +4,8 @@ import sys
 import threading
 from typing import Any
 
-from bellhop.base.config import read_environment_integer
 from bellhop.base.source import definition_site, function_name
+from bellhop.settings.config import read_environment_integer
 from bellhop_runtime import Callback, under_way, waiting_taps
 from bellhop_runtime._interrupts import HELPERS
 

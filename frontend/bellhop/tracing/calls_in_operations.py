@@ -4,8 +4,8 @@ from jax.extend.core import Jaxpr
 
 from bellhop._jax.patches.functions_in_operations import check_functions_in_operations
 from bellhop._jax.private import CALLBACKS_OF_JAX, equation_site
-from bellhop.base.equations import iterate_equations
 from bellhop.errors import CompileError
+from bellhop.jaxprs.equations import iterate_equations
 
 # How the names of our primitives begin that call the runtime, or hold what does.
 _OURS = ("bellhop_", "quantum_")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bellhop.base.devices import host_device
 from bellhop.base.source import warn_user
+from bellhop.devices.devices import host_device
 from bellhop.errors import CompileError
 from bellhop.passes import NO_PLUGINS
 

@@ -22,7 +22,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 from jax.extend.core.primitives import scan_p, while_p
 
 from bellhop._jax.jaxprs import dce, scan_counts
-from bellhop.base.equations import iterate_equations, map_equations_reversed, replace_inner_jaxprs
+from bellhop.jaxprs.equations import iterate_equations, map_equations_reversed, replace_inner_jaxprs
 
 _dropped_by_us: set[Primitive] = set()
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TextIO, TypedDict
 
-from bellhop.base.config import ENGINES, PRECISIONS
 from bellhop.errors import format_value
 from bellhop.passes import pass_names
+from bellhop.settings.config import ENGINES, PRECISIONS
 from bellhop.tracing.catalyst_compat import check_catalyst_option
 
 TARGETS = ("binary", "mlir", "jaxpr")

@@ -28,7 +28,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
 
-from bellhop.base.equations import inner_jaxprs
+from bellhop.jaxprs.equations import inner_jaxprs
 
 # By the primitive without an order: the primitive that replaces it, and the effects of that one.
 _ordered_forms: dict[Primitive, tuple[Primitive, frozenset[Effect]]] = {}

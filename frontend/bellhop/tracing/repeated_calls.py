@@ -22,7 +22,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.patches.effects_of_split_loops import split_loops_by
 from bellhop._jax.private import is_bellhop_effect, is_callback_effect
-from bellhop.base.equations import (
+from bellhop.jaxprs.equations import (
     inner_jaxprs,
     iterate_equations,
     map_equations_reversed,

@@ -13,7 +13,7 @@ from jax.sharding import AxisType
 from bellhop.base.scoped_state import ScopedState
 
 if TYPE_CHECKING:
-    from bellhop.base.devices import StateAxes
+    from bellhop.devices.devices import StateAxes
     from bellhop.tracing.current_circuit import CurrentCircuit, GateRecorder
     from bellhop.tracing.options import CompileOptions
 

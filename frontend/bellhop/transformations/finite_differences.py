@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from bellhop.arguments.flat_tree import FlatTree
 from bellhop.base.finite_diff_step import finite_diff_step
-from bellhop.base.flat_tree import FlatTree
 from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent
 

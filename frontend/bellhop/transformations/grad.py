@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.flat_tree import FlatTree, unflatten_deep
+from bellhop.arguments.flat_tree import FlatTree, unflatten_deep
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose

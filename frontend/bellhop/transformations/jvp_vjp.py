@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bellhop.base.flat_tree import describe_structure
+from bellhop.arguments.flat_tree import describe_structure
 from bellhop.base.source import describe_derived_function
 from bellhop.base.types import PyTree
 from bellhop.callbacks.linear_map import zero_tangent

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from bellhop._jax.patches.reentrant_jit import patch_jit_evaluation
-from bellhop.base.equations import iterate_equations
-from bellhop.base.static_arguments import Static
+from bellhop.arguments.static_arguments import Static
 from bellhop.base.types import Args, Kwargs
 from bellhop.compiler.failures import find_python_failure
 from bellhop.compiler.host_placement import default_to_host, gather
 from bellhop.compiler.lower_in_jax_jit import has_callbacks
+from bellhop.jaxprs.equations import iterate_equations
 
 
 class TransformedJit:

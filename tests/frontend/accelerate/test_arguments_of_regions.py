@@ -11,7 +11,7 @@ from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
 
 import bellhop
-from bellhop.base.devices import resolve_target
+from bellhop.devices.devices import resolve_target
 
 W, X = np.arange(12.0).reshape(3, 4) / 7, np.arange(4.0)
 

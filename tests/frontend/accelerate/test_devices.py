@@ -60,7 +60,7 @@ def test_region_runs_sharded_over_several_devices(make, runs):
 
 
 def test_sharding_divides_the_arguments_that_it_fits():
-    from bellhop.base.devices import find_sharding, resolve_target
+    from bellhop.devices.devices import find_sharding, resolve_target
 
     target = resolve_target(both())
     assert find_sharding(target, (4, 2)).shard_shape((4, 2)) == (2, 2)
@@ -133,7 +133,7 @@ def test_one_device_in_a_list_or_a_sharding_is_that_device(runs):
 
 
 def test_equal_shardings_have_one_name_and_others_another():
-    from bellhop.base.devices import find_target, resolve_target, target_name
+    from bellhop.devices.devices import find_target, resolve_target, target_name
 
     first, again, reverse = (
         resolve_target(dev) for dev in (both(), list(both()), list(reversed(both())))
@@ -169,7 +169,7 @@ def test_errors_list_the_devices_of_all_platforms(gpu):
 @pytest.mark.subprocess
 def test_names_are_those_of_the_own_process():
     program = """
-from bellhop.base.devices import resolve_target
+from bellhop.devices.devices import resolve_target
 own = jax.local_devices()[0]
 other = next(device for device in devices if device.process_index != own.process_index)
 assert resolve_target("cpu") == resolve_target(None) == resolve_target(f"cpu:{own.id}") == own

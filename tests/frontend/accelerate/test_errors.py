@@ -12,8 +12,8 @@ import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 import bellhop
-from bellhop.base import device_memory
 from bellhop.compiler import regions
+from bellhop.devices import device_memory
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
 LOST = "INTERNAL: device lost"

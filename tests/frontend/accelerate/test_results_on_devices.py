@@ -11,7 +11,7 @@ from tests.needs import TWO_GPUS
 from tests.standin.fixtures import Counts
 
 import bellhop
-from bellhop.base.devices import resolve_target
+from bellhop.devices.devices import resolve_target
 from bellhop_runtime import pending_regions
 
 W, X = np.arange(16.0).reshape(4, 4) / 7, np.arange(4.0)

@@ -10,7 +10,7 @@ import pytest
 from tests.patience import run_at_once
 
 import bellhop
-from bellhop.base.code_generation import HAS_BOTH, repeats_kernels
+from bellhop.settings.code_generation import HAS_BOTH, repeats_kernels
 
 X = np.linspace(0.1, 0.9, 24).reshape(4, 6)
 

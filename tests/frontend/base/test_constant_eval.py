@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellhop.base.constant_eval import evaluate_constant, evaluate_static
+from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_static
 
 WIRES = jnp.array([4, 2, 7, 1, 5])
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from bellhop.base.equations import find_dependents
+from bellhop.jaxprs.equations import find_dependents
 
 
 def program(x, y, n):

@@ -10,8 +10,8 @@ from jax.core import eval_jaxpr
 from jax.extend.core import Primitive
 from jax.lax import sin_p, while_p
 
-from bellhop.base.equations import iterate_equations
-from bellhop.base.jaxpr_interpreter import interpret, interpret_with, rewrite
+from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.jaxpr_interpreter import interpret, interpret_with, rewrite
 
 RULES = {sin_p: lambda _, x: [jnp.cos(x)]}
 

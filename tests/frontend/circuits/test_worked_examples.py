@@ -12,13 +12,13 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.backends.compiled.differentiable.circuit_primitive import CircuitBody
 from bellhop.circuits.backends.compiled.differentiable.outcome_tree import run_all_outcomes
 from bellhop.circuits.backends.compiled.differentiable.score_function import bind_score
 from bellhop.circuits.backends.compiled.record.loop_precompute import consume_iterations
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.vectorize.static_gather import gather_static
+from bellhop.jaxprs.equations import inner_jaxprs
 from bellhop.transformations.inline_trace import trace_inline
 
 _PRIMITIVE = re.compile(
@@ -134,26 +134,37 @@ def unpicked(y):
 
 
 _EXAMPLES = {
-    "circuits.recording.recorded_gates": [(straight, 0.3)],
-    "circuits.recording.runtime_circuit": [
+    "circuits.backends.compiled.record.recorded_gates": [(straight, 0.3)],
+    "circuits.backends.compiled.record.runtime_circuit": [
         (long_loop, 0.3),
         (printing_loop, 0.3),
         (conditional, 0.3),
     ],
-    "circuits.circuit.circuit_primitive": [(straight, 0.3), (jax.grad(straight), 0.3)],
-    "circuits.circuit.batch": [(jax.vmap(straight), jnp.arange(3.0))],
-    "circuits.circuit.linearization": [(jax.grad(loss), 0.3), (along, 0.3, 1.0)],
-    "circuits.circuit.tree": [(branching, 0.3), (all_runs, _HANDLE, 0.3)],
-    "circuits.circuit.drawn_run": [(postselecting, 0.3)],
-    "circuits.derivatives.differentiation": [(moved, 0.3, 5)],
-    "circuits.derivatives.score": [
+    "circuits.backends.compiled.differentiable.circuit_primitive": [
+        (straight, 0.3),
+        (jax.grad(straight), 0.3),
+    ],
+    "circuits.backends.compiled.differentiable.batch": [(jax.vmap(straight), jnp.arange(3.0))],
+    "circuits.backends.compiled.differentiable.linearize_rule": [
+        (jax.grad(loss), 0.3),
+        (along, 0.3, 1.0),
+    ],
+    "circuits.backends.compiled.differentiable.outcome_tree": [
+        (branching, 0.3),
+        (all_runs, _HANDLE, 0.3),
+    ],
+    "circuits.backends.compiled.outcomes.sampled_execution": [(postselecting, 0.3)],
+    "circuits.backends.compiled.differentiable.jvp_rules": [(moved, 0.3, 5)],
+    "circuits.backends.compiled.differentiable.score_function": [
         (score, _HANDLE, jnp.ones(2), 0.0),
         (moved_score, _HANDLE, jnp.ones(2), 0.0),
     ],
-    "circuits.recording.iterations": [(in_blocks, 0.3, 5)],
-    "circuits.derivatives.dynamic_count": [(dynamic_loop, 0.3, 5)],
-    "circuits.vectorize.pack": [(lambda *numbers: stack_scalars(numbers), 1.0, 2.0, 3.0)],
-    "circuits.vectorize.pick": [(picked, jnp.arange(3.0)), (unpicked, jnp.arange(3.0))],
+    "circuits.backends.compiled.record.loop_precompute": [(in_blocks, 0.3, 5)],
+    "circuits.backends.compiled.differentiable.dynamic_count": [(dynamic_loop, 0.3, 5)],
+    "circuits.ir.vectorize.stack_scalars": [
+        (lambda *numbers: stack_scalars(numbers), 1.0, 2.0, 3.0)
+    ],
+    "circuits.ir.vectorize.static_gather": [(picked, jnp.arange(3.0)), (unpicked, jnp.arange(3.0))],
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import has_engine
 from bellhop.circuits.ir.backend_registry import Runner, find_backend
 from bellhop.circuits.ir.circuit import Circuit
-from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.diff_method import HADAMARD
 from bellhop.circuits.ir.precision import has_single_precision
 from bellhop.tracing.state import trace_state

@@ -23,7 +23,6 @@ from bellhop._pennylane.patches.rs_decomposition import patch_rs_decomposition
 from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
-from bellhop.base.equations import iterate_equations
 from bellhop.base.source import definition_site, error_site, function_name
 from bellhop.circuits.backends.choose import choose_backend, run_python_device
 from bellhop.circuits.front.mid_circuit_measure import wrap_pauli_measure
@@ -39,7 +38,7 @@ from bellhop.circuits.gates.traced_controls import wrap_controlled_constructor
 from bellhop.circuits.gates.traced_powers import wrap_power
 from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
-from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import (
     UnknownValue,
     for_loop_p,
@@ -62,6 +61,7 @@ from bellhop.circuits.passes.operation_transforms import (
 )
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
+from bellhop.jaxprs.equations import iterate_equations
 from bellhop.passes import PAULI_TWIRLING
 from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 

@@ -20,7 +20,7 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 from pennylane.operation import Operator
 
-from bellhop.base.flat_tree import split_leaves
+from bellhop.arguments.flat_tree import split_leaves
 from bellhop.circuits.front.returned_measurements import mark_returned
 from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.traced_operators import TracedOperator

@@ -5,8 +5,7 @@ from typing import Any
 import jax
 import pennylane as qml
 
-from bellhop.base.config import read_environment_engine
-from bellhop.circuits.ir.config import CircuitConfig, Shots
+from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.diff_method import (
     ADJOINT,
     BEST,
@@ -20,6 +19,7 @@ from bellhop.circuits.ir.precision import get_state_bits
 from bellhop.circuits.passes.operation_transforms import find_transform_passes
 from bellhop.errors import CompileError
 from bellhop.passes import requested_passes
+from bellhop.settings.config import read_environment_engine
 from bellhop.tracing.state import current_options
 
 _METHODS = {

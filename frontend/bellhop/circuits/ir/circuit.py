@@ -12,7 +12,7 @@ from bellhop.base.source import set_function_name
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.answers import MeasurementSite
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
-from bellhop.circuits.ir.config import CircuitConfig, Shots
+from bellhop.circuits.ir.circuit_config import CircuitConfig, Shots
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.results import drop_duplicate_rows
@@ -44,7 +44,7 @@ class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
         """
 
 
-class TracedFunction(Protocol):
+class GateFunction(Protocol):
     """A quantum function that has been traced to a jaxpr with gates, or is traced when needed."""
 
     def get_traced(
@@ -78,7 +78,7 @@ class Circuit:
             otherwise.
     """
 
-    function: TracedFunction
+    function: GateFunction
     inputs: Sequence[Any]
     config: CircuitConfig
     obstacle: str = ""

@@ -40,11 +40,11 @@ from jax.lax import iota_p
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
 from bellhop._jax.private import register_effect
-from bellhop.base.constant_eval import fold_constant
-from bellhop.base.equations import iterate_equations
-from bellhop.base.flat_tree import make_flat_jaxpr
-from bellhop.base.jaxpr_interpreter import Rule, interpret_with
+from bellhop.arguments.flat_tree import make_flat_jaxpr
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
+from bellhop.jaxprs.constant_eval import fold_constant
+from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
 
 
 class _GateEffect(Effect):

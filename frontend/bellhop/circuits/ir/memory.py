@@ -16,14 +16,14 @@ import jax
 import numpy as np
 from jax.export import is_symbolic_dim
 
-from bellhop.base.device_memory import (
+from bellhop.base.types import Operand
+from bellhop.control_flow.tagged_values import ValueTag, tag_value
+from bellhop.devices.device_memory import (
     format_gib,
     memory_of_process,
     min_device_memory,
     required_device_count,
 )
-from bellhop.base.types import Operand
-from bellhop.control_flow.tagged_values import ValueTag, tag_value
 from bellhop.errors import CompileError
 
 # Bytes.

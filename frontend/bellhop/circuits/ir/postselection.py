@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.circuits.ir.seeds import random_effect
 from bellhop.errors import CompileError
+from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 
 
 def mask_impossible(total: Any) -> Any:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from bellhop.base.types import PyTree
-from bellhop.circuits.ir.config import Shots
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.postselection import fill_rejected_samples
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from pennylane.wires import DynamicWire
 
-from bellhop.base.constant_eval import evaluate_constant
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
+from bellhop.jaxprs.constant_eval import evaluate_constant
 
 
 def is_dynamic(value: object) -> TypeGuard[Any]:

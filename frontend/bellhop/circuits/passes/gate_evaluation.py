@@ -27,7 +27,6 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import (
@@ -38,6 +37,7 @@ from bellhop.circuits.ir.gate_jaxpr import (
     has_other_effects,
 )
 from bellhop.errors import CompileError
+from bellhop.jaxprs.constant_eval import evaluate_or_bind
 
 
 class EvaluatedGates(NamedTuple):
@@ -171,7 +171,7 @@ class _GateEvaluator(GateInterpreter):
             if controls is None:
                 evaluated.apply(player, backwards=not backwards)
             else:
-                evaluated.apply(player.controlled(*controls), backwards=backwards)
+                evaluated.apply(player.add_controls(*controls), backwards=backwards)
 
         self.actions.append(act)
         return []

@@ -14,7 +14,6 @@ import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop.base.constant_eval import evaluate_or_bind
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.half_precision import promote_half_precision
@@ -29,6 +28,7 @@ from bellhop.circuits.ir.gate_jaxpr import (
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_evaluation import evaluate_gates
 from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.jaxprs.constant_eval import evaluate_or_bind
 from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit
 

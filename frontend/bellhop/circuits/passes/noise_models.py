@@ -19,7 +19,7 @@ from pennylane.tape import make_qscript
 
 from bellhop.circuits.gates.decompositions import decompose_with_pennylane
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
-from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.operation_transforms import get_transform_name, is_piecewise
 from bellhop.errors import CompileError

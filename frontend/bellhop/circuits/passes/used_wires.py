@@ -11,7 +11,6 @@ import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop.base.constant_eval import evaluate_constant, evaluate_or_none
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
@@ -23,6 +22,7 @@ from bellhop.circuits.ir.gate_jaxpr import (
     get_operations,
 )
 from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 
 
 class UsedWires(GateInterpreter):

@@ -9,7 +9,7 @@ import pennylane as qml
 import pytest
 
 import bellhop
-from bellhop.base.declared_types import ResultTypeError
+from bellhop.arguments.declared_types import ResultTypeError
 
 
 @pytest.fixture

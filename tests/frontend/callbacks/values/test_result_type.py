@@ -13,7 +13,7 @@ from tests.needs import PYTORCH, params
 
 import bellhop
 from bellhop import host_callback
-from bellhop.base.declared_types import ResultTypeError
+from bellhop.arguments.declared_types import ResultTypeError
 
 STRUCT = jax.ShapeDtypeStruct
 

@@ -33,15 +33,15 @@ def circuits(draw):
 
 def commute(one, other):
     shared = one.wires & other.wires
-    return not shared & (one.local | other.local)
+    return not shared & (one.nondiagonal | other.nondiagonal)
 
 
 def naive(gates, n_wires, start, end):
     """Return the exchanges of bringing wires in where a gate needs them, one gate at a time."""
     devices, count = list(start), 0
     for gate in gates:
-        missing = [axis for axis, wire in enumerate(devices) if wire in gate.local]
-        free = [w for w in range(n_wires) if w not in gate.local and w not in devices]
+        missing = [axis for axis, wire in enumerate(devices) if wire in gate.nondiagonal]
+        free = [w for w in range(n_wires) if w not in gate.nondiagonal and w not in devices]
         for axis, wire in zip(missing, free, strict=False):
             devices[axis] = wire
         count += bool(missing)
@@ -59,7 +59,7 @@ def test_gates_are_applied_once_where_they_are_local_and_in_an_order_that_means_
     assert sorted(order) == list(range(len(gates)))
     for segment in plan.segments:
         assert len(set(segment.devices)) == len(start)
-        assert all(gates[n].local.isdisjoint(segment.devices) for n in segment.gates)
+        assert all(gates[n].nondiagonal.isdisjoint(segment.devices) for n in segment.gates)
     place = {number: n for n, number in enumerate(order)}
     for late, gate in enumerate(gates):
         for early in range(late):
@@ -116,7 +116,7 @@ def least(cost, gates, n_wires, k):
     def rest(waiting, devices):
         left = set(waiting)
         for number in sorted(waiting):
-            if gates[number].local.isdisjoint(devices) and left.isdisjoint(before[number]):
+            if gates[number].nondiagonal.isdisjoint(devices) and left.isdisjoint(before[number]):
                 left.remove(number)
         return tuple(sorted(left))
 

@@ -14,14 +14,16 @@ PLACES = [(0, 1, 2, 3), (0, 5, 9, 13), (10, 11, 12, 13)]
 
 def in_front(rows, state):
     by_qubit = state.reshape(2, *[2] * N_QUBITS)
-    there = jnp.moveaxis(by_qubit, [1 + p for p in rows.places], range(1, 1 + len(rows.places)))
-    return there.reshape(2 ** (1 + len(rows.places)), -1)
+    there = jnp.moveaxis(
+        by_qubit, [1 + p for p in rows.positions], range(1, 1 + len(rows.positions))
+    )
+    return there.reshape(2 ** (1 + len(rows.positions)), -1)
 
 
 def plain_product(rows, matrix, state):
-    k = len(rows.places)
+    k = len(rows.positions)
     after = (matrix @ in_front(rows, state)).reshape(2, *[2] * N_QUBITS)
-    return jnp.moveaxis(after, range(1, 1 + k), [1 + p for p in rows.places]).reshape(2, -1)
+    return jnp.moveaxis(after, range(1, 1 + k), [1 + p for p in rows.positions]).reshape(2, -1)
 
 
 def plain_backwards(rows, inverse, state, cotangent):
@@ -32,7 +34,7 @@ def plain_backwards(rows, inverse, state, cotangent):
 
 def operands(rows):
     rng = np.random.default_rng(3)
-    size = 2 ** (1 + len(rows.places))
+    size = 2 ** (1 + len(rows.positions))
     states = (rng.normal(size=(2, 2**N_QUBITS)) for _ in range(2))
     return jnp.asarray(rng.normal(size=(size, size))), *map(jnp.asarray, states)
 
@@ -75,11 +77,11 @@ def test_batches_may_have_no_elements(circuits):
     assert [before.shape, moved.shape, total.shape] == [a.shape for a in (*batch[1:], batch[0])]
 
 
-@pytest.mark.parametrize("name", ["backwards", "product"])
+@pytest.mark.parametrize("name", ["step_backwards", "multiply"])
 def test_derivatives(name):
     rows = MatrixRows(2, N_QUBITS, PLACES[1])
-    given = operands(rows) if name == "backwards" else operands(rows)[:2]
-    plain = {"backwards": plain_backwards, "product": plain_product}[name]
+    given = operands(rows) if name == "step_backwards" else operands(rows)[:2]
+    plain = {"step_backwards": plain_backwards, "multiply": plain_product}[name]
 
     def slopes(function):
         total = lambda *given: sum(jnp.sum(jnp.sin(x)) for x in function(*given))

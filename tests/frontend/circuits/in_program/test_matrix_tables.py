@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bellhop.base.equations import iterate_equations
 from bellhop.circuits.backends.arrays.matrices.gate_fusion import FusedBlock, multiply_blocks
 from bellhop.circuits.backends.arrays.matrices.matrix_table import MatrixTable
+from bellhop.jaxprs.equations import iterate_equations
 
 RANDOM = np.random.default_rng(5)
 BLOCKS = [RANDOM.normal(size=(n, 3, 3)) for n in (6, 3, 4)]

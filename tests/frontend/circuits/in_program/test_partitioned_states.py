@@ -11,12 +11,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tests.processes import run_in_processes
 
 import bellhop
-from bellhop.base import device_memory
-from bellhop.base.devices import StateAxes, find_state_axes
 from bellhop.circuits.backends.arrays import reversible_loops, simulated_circuit
 from bellhop.circuits.backends.arrays.device_wires.diagonal_wires import find_gate_wires
 from bellhop.circuits.backends.arrays.run_qnode import choose_pure_simulator
 from bellhop.compiler import regions
+from bellhop.devices import device_memory
+from bellhop.devices.devices import StateAxes, find_state_axes
 from bellhop.tracing.state import override_trace_state
 
 N_WIRES = 5

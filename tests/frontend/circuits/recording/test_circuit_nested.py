@@ -224,3 +224,20 @@ def test_under_vmap(lightning: Any) -> None:
     batch = bellhop.qjit(jax.vmap(node))(xs)
     single = list(map(bellhop.qjit(node), xs))
     np.testing.assert_allclose(np.array(batch).T, single, atol=1e-9)
+
+
+def test_functions_made_in_a_circuit_are_pennylanes_behind_it() -> None:
+    kept: list[Any] = []
+
+    @bellhop.qjit
+    @qml.qnode(qml.device("lightning.qubit", wires=2))
+    def circuit() -> Any:
+        kept.append(bellhop.adjoint(lambda: qml.S(0) and None))
+        kept.append(bellhop.ctrl(lambda: qml.X(0) and None, control=1))
+        return qml.expval(qml.Z(0))
+
+    circuit()
+    with qml.queuing.AnnotatedQueue() as queue:
+        for function in kept:
+            function()
+    assert [op.name for op in queue.queue] == ["Adjoint(S)", "CNOT"]

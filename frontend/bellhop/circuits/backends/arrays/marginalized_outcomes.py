@@ -25,15 +25,15 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from jax.extend.core.primitives import cond_p, while_p
 
 from bellhop._jax.jaxprs import bind_equation, dce
-from bellhop.base.equations import (
+from bellhop.base.types import Operand
+from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.jaxprs.equations import (
     external_inputs,
     inner_jaxprs,
     iterate_equations,
     replace_inner_jaxprs,
 )
-from bellhop.base.jaxpr_interpreter import Rule, interpret_with
-from bellhop.base.types import Operand
-from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
 from bellhop.mesh.manual_axes import vary_like
 
 

@@ -23,14 +23,14 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import custom_jvp_call_p
 
 from bellhop._jax.jaxprs import dce
-from bellhop.base.equations import find_dependents
-from bellhop.base.jaxpr_interpreter import Rules, rewrite
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.adjoint_method import (
     define_adjoint_derivative,
     is_differentiable,
 )
 from bellhop.control_flow.trace_body import TracedStep
+from bellhop.jaxprs.equations import find_dependents
+from bellhop.jaxprs.jaxpr_interpreter import Rules, rewrite
 
 # Bytes of the states of all iterations that are kept; a batch has as many for each of its rows.
 MAX_SAVED_BYTES = 1 << 26

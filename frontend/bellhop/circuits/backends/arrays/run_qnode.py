@@ -14,7 +14,6 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.base.types import Operand
 from bellhop.circuits.backends.arrays.device_wires.device_wires import DeviceWires
-from bellhop.circuits.backends.arrays.finite_differences import evaluate_with_differences
 from bellhop.circuits.backends.arrays.marginalized_outcomes import (
     MAX_OUTCOMES,
     count_outcomes,
@@ -28,9 +27,10 @@ from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator
 from bellhop.circuits.backends.arrays.shots import BranchShots, draw_branches
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
+from bellhop.circuits.backends.arrays.value_differences import evaluate_with_differences
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
-from bellhop.circuits.ir.config import Shots
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_measurements import find_shot_groups
 from bellhop.circuits.ir.device_spec import describe_size
 from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS

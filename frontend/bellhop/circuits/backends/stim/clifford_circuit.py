@@ -24,7 +24,6 @@ import numpy as np
 import pennylane as qml
 from pennylane.operation import StatePrepBase
 
-from bellhop.base.constant_eval import evaluate_constant, evaluate_static, find_deciding_inputs
 from bellhop.circuits.backends.stim.sampler import read_bits, sample_program
 from bellhop.circuits.backends.stim.stim_gates import (
     CHANNELS,
@@ -47,6 +46,7 @@ from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.control_flow.trace_body import run_chosen_branch
 from bellhop.errors import CompileError
+from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_static, find_deciding_inputs
 from bellhop.tracing.current_circuit import Branches
 
 # A conditional is looked at for each combination of the outcomes that decide it.

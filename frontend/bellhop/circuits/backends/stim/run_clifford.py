@@ -21,7 +21,6 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.jaxpr_interpreter import interpret_with
 from bellhop.circuits.backends.stim.clifford_circuit import CliffordCircuit
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import SINGLE_BRANCH, Circuit
@@ -35,6 +34,7 @@ from bellhop.circuits.measure.measurement_registry import (
     needs_snapshots,
 )
 from bellhop.errors import CompileError
+from bellhop.jaxprs.jaxpr_interpreter import interpret_with
 
 
 class _TracedShot(NamedTuple):

@@ -20,7 +20,7 @@ from bellhop._pennylane.patches.shadow_seeds import user_seed
 from bellhop.base.finite_diff_step import finite_diff_step
 from bellhop.circuits.backends.tapes.template import Template
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.ir.config import CircuitConfig
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
 from bellhop.circuits.ir.precision import has_single_precision
 from bellhop.circuits.measure.result_types import ProcessResult

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import pennylane as qml
 from pennylane.transforms.core import CompilePipeline
 
-from bellhop.base.equations import find_dependents
 from bellhop.errors import CompileError
+from bellhop.jaxprs.equations import find_dependents
 
 TapeRecorder = Callable[..., qml.tape.QuantumScript]
 

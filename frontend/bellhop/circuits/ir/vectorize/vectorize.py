@@ -26,11 +26,11 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import jit_p
 
 from bellhop._jax.jaxprs import bind_equation, dce
-from bellhop.base.equations import replace_inner_jaxprs
-from bellhop.base.jaxpr_interpreter import Rule, interpret_with
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.vectorize.stack_scalars import pack_p
 from bellhop.circuits.ir.vectorize.vector_plans import MIN_VECTOR_SIZE, VectorPlanner
+from bellhop.jaxprs.equations import replace_inner_jaxprs
+from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
 
 
 def vectorize_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:

@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
-from bellhop.base.devices import StateAxes
 from bellhop.circuits.backends.arrays.device_wires.qubit_exchange import (
     ExchangePlacement,
     permute_qubits,
 )
+from bellhop.devices.devices import StateAxes
 from bellhop.mesh.wire_axes import WIRE_AXIS_PREFIX, is_wire_axis
 
 REPLICATED = PartitionSpec()

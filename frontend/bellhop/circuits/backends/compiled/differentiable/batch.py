@@ -36,8 +36,6 @@ from jax.interpreters import batching
 
 from bellhop._jax.jaxprs import bind_equation
 from bellhop._jax.private import without_mesh
-from bellhop.base.equations import find_dependents, inner_jaxprs, iterate_equations
-from bellhop.base.jaxpr_interpreter import interpret
 from bellhop.base.types import Handle, Operand
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import has_session_reads
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
@@ -53,6 +51,8 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
     is_handle,
     to_rows,
 )
+from bellhop.jaxprs.equations import find_dependents, inner_jaxprs, iterate_equations
+from bellhop.jaxprs.jaxpr_interpreter import interpret
 
 # The most parameters that are held at once, of all rows together: 64 MiB.
 _MAX_PARAMS_PER_CALL = 1 << 23

@@ -57,8 +57,6 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.interpreters import ad
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.equations import iterate_equations
-from bellhop.base.jaxpr_interpreter import rewrite
 from bellhop.base.types import Handle, Operand
 from bellhop.callbacks.linear_map import LinearMap
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
@@ -70,6 +68,8 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value, tagged_p
+from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.jaxpr_interpreter import rewrite
 
 # The number of the first dynamic-count parameter, as in runtime/contract.toml.  The parameters
 # outside loops of dynamic length have numbers below it.

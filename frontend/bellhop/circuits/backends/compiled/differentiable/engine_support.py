@@ -11,7 +11,6 @@ often goes on with the plugin, and so does what is wrong, whose error is the plu
 
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import iterate_equations
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
     can_plugin_differentiate,
     is_adjoint_equation,
@@ -19,6 +18,7 @@ from bellhop.circuits.backends.compiled.differentiable.measurement_primitives im
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import Amplitudes, gates_p
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.randomness import Randomness
+from bellhop.jaxprs.equations import iterate_equations
 from bellhop_runtime import most_qubits_in_engine
 
 

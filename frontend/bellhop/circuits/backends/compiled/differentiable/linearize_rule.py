@@ -24,7 +24,7 @@ becomes ::
     gradient_dot = quantum_circuit[
       body={ lambda ; state x v. let
           ...
-          state both = quantum_measure[query=ALONG ...] ... angles angles_dot
+          state both = quantum_measure[query=JACOBIAN_JVP ...] ... angles angles_dot
           ... the chain rule, with the derivative of the angles by x ...
         in (state, value_dot, jacobian_dot) }
     ] x v
@@ -274,7 +274,7 @@ def _find_products(
     if is_second:
         is_cheaper = len(each) == 1 and each[0].has_only_expvals
     else:
-        is_cheaper = sum(sum(measuring.sizes()) for measuring in each) > _MAX_JACOBIAN_VALUES
+        is_cheaper = sum(sum(measuring.list_sizes()) for measuring in each) > _MAX_JACOBIAN_VALUES
     if not (is_cheaper and all(measuring.differentiation.has_vjp for measuring in each)):
         return None
     eqns = list(map(_use_single_pass, closed.jaxpr.eqns))

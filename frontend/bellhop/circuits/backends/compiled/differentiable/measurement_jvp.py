@@ -177,7 +177,7 @@ class MeasurementJvp(NamedTuple):
 
         def evaluate_both(values: Sequence[Any], direction: Any) -> Any:
             rows = _bind_measurement(
-                names, measuring, values, Query.JACOBIAN_JVP, params_dot=direction
+                names, measuring, values, Query.JACOBIAN_JVP, params_tangent=direction
             )[1]
             return rows[::2], rows[1::2]
 

@@ -43,8 +43,6 @@ from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import bind_equation
-from bellhop.base.equations import iterate_equations
-from bellhop.base.jaxpr_interpreter import interpret_with
 from bellhop.base.types import Handle, to_structs
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import read_saved_outcomes
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import derivative_p
@@ -63,6 +61,8 @@ from bellhop.control_flow.rematerialized_effects import (
     repeated_effects_error,
 )
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose
+from bellhop.jaxprs.equations import iterate_equations
+from bellhop.jaxprs.jaxpr_interpreter import interpret_with
 from bellhop.tracing.dce import eliminate_dead_code
 
 

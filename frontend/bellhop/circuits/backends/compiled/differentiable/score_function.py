@@ -31,7 +31,6 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.base.equations import iterate_equations
 from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable.differentiation_choice import Differentiation
 from bellhop.circuits.backends.compiled.differentiable.measurement_primitives import (
@@ -47,6 +46,7 @@ from bellhop.circuits.ir.likelihood_ratio import make_zero_with_ratio_tangent
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import forbid_derivative
+from bellhop.jaxprs.equations import iterate_equations
 
 SECOND_DERIVATIVE_ERROR = (
     "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "

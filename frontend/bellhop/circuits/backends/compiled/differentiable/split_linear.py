@@ -29,7 +29,6 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop._jax.jaxprs import jvp_jaxpr, partial_eval_jaxpr_nounits
-from bellhop.base.jaxpr_interpreter import interpret, rewrite
 from bellhop.base.types import Operand, to_structs
 from bellhop.callbacks.linear_map import linear_map_p
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import has_session_reads
@@ -38,6 +37,7 @@ from bellhop.circuits.backends.compiled.differentiable.outcome_tree import (
     apply_jacobian,
 )
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose, has_dynamic_loop
+from bellhop.jaxprs.jaxpr_interpreter import interpret, rewrite
 from bellhop.mesh.explicit_mesh import leave_mesh
 
 

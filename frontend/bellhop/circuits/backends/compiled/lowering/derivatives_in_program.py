@@ -23,7 +23,6 @@ from jax.core import Tracer
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from bellhop._jax.jaxprs import convert_constvars_jaxpr
-from bellhop.base.equations import find_dependents, has_tangent, iterate_equations
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.derivative_fallback import FallbackFunction
 from bellhop.circuits.backends.compiled.lowering.traced_call import TracedCall
@@ -39,6 +38,7 @@ from bellhop.circuits.ir.diff_method import (
 )
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.wires import WireMap
+from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equations
 
 
 def find_missing_derivative(traced: TracedCall) -> str:

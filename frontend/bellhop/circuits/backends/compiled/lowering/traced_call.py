@@ -40,7 +40,7 @@ from bellhop.circuits.backends.compiled.outcomes.shot_grouping import should_sha
 from bellhop.circuits.backends.compiled.record.runtime_circuit import RuntimeCircuit
 from bellhop.circuits.ir.broadcasting import ROW_STRUCT, Rows
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED, TREE, Circuit
-from bellhop.circuits.ir.config import Shots
+from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_spec import DeviceSpec, GateSet
 from bellhop.circuits.ir.measurement_types import is_state_sized
 from bellhop.circuits.ir.postselection import can_runs_differ, mask_impossible

@@ -28,8 +28,6 @@ import pennylane as qml
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
-from bellhop.base.constant_eval import evaluate_static, find_deciding_inputs
-from bellhop.base.equations import inner_jaxprs, iterate_equations
 from bellhop.base.types import Wire
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.gates.allocation import Allocations
@@ -46,6 +44,8 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_replay import Player
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
+from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
+from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 
 # Each combination of the outcomes that decide a conditional has controlled gates of its own.
 _MAX_OUTCOMES = 4

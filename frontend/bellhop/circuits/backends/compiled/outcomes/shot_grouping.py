@@ -8,12 +8,12 @@ import math
 from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.extend.core.primitives import while_p
 
-from bellhop.base.equations import inner_jaxprs
 from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.backends.compiled.differentiable.engine_support import find_engine_obstacle
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.randomness import Randomness
+from bellhop.jaxprs.equations import inner_jaxprs
 
 # Rows of samples that all runs together may write: 2**14 shots with other outcomes each.
 _MAX_ROWS = 1 << 28

@@ -23,9 +23,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from bellhop.base.constant_eval import evaluate_static
 from bellhop.circuits.backends.compiled.record.gate_sequence import GateSequence, RepeatedSequence
 from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
+from bellhop.jaxprs.constant_eval import evaluate_static
 from bellhop_mlir.dialects.gate import shift_slots
 
 

@@ -69,7 +69,7 @@ class GateState(NamedTuple):
         return self._replace(dynamic_params=self.dynamic_params or count)
 
 
-class GateRecorder:
+class GateEquationRecorder:
     """The gates of a circuit so far: those that are bound, and the run that is pending.
 
     Args:

@@ -56,7 +56,7 @@ from bellhop.circuits.backends.compiled.record.loop_precompute import (
     stack_iterations,
 )
 from bellhop.circuits.backends.compiled.record.loop_unrolling import unroll_loop
-from bellhop.circuits.backends.compiled.record.recorded_gates import GateRecorder
+from bellhop.circuits.backends.compiled.record.recorded_gates import GateEquationRecorder
 from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, record_branches
 from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.gates.decompositions import merge_preparations
@@ -116,7 +116,9 @@ class RuntimeCircuit(PlayedCircuit):
         rows: TracedRow,
     ) -> None:
         super().__init__(wires, where, rows)
-        self.gates = GateRecorder(handle, device.passes, keeps_matrices=gate_set.keeps_matrices)
+        self.gates = GateEquationRecorder(
+            handle, device.passes, keeps_matrices=gate_set.keeps_matrices
+        )
         self.device = device
         self.gate_set = gate_set
         self._differentiation = differentiation

@@ -12,7 +12,7 @@ from bellhop.base.types import Handle
 from bellhop.circuits.backends.compiled.differentiable.dynamic_count import DynamicParams
 from bellhop.circuits.backends.compiled.record.gate_sequence import RepeatedSequence
 from bellhop.circuits.backends.compiled.record.loop_boundaries import LoopEnds, merge_loop_ends
-from bellhop.circuits.backends.compiled.record.recorded_gates import GateRecorder, GateState
+from bellhop.circuits.backends.compiled.record.recorded_gates import GateEquationRecorder, GateState
 from bellhop.control_flow.trace_body import Step, trace_branches, trace_step
 from bellhop.tracing.current_circuit import Branches
 
@@ -42,7 +42,7 @@ class TracedLoop(NamedTuple):
     @classmethod
     def trace(
         cls,
-        gates: GateRecorder,
+        gates: GateEquationRecorder,
         construct: str,
         body: Callable[..., Any],
         carried: tuple[Any, ...],
@@ -134,7 +134,7 @@ class TracedLoop(NamedTuple):
         return computed
 
 
-def _count_max_separable(gates: GateRecorder, n_iterations: int | None) -> float:
+def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) -> float:
     """Return the most iterations of a loop in a body whose gates may be separated from the rest.
 
     One call of the runtime applies the gates of a loop then, or of a block of its iterations: not
@@ -145,7 +145,7 @@ def _count_max_separable(gates: GateRecorder, n_iterations: int | None) -> float
     return _MAX_ITERATIONS_PER_CALL // n_iterations if n_iterations > 1 else 0
 
 
-def record_branches(gates: GateRecorder, branches: Branches) -> Any:
+def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     """Run one branch of a conditional, which may apply gates; return its result.
 
     The parameter vectors of the branches are padded to the length of the longest, so that the

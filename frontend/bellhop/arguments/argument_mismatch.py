@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from bellhop.base.flat_tree import FlatTree, describe_structure
+from bellhop.arguments.flat_tree import FlatTree, describe_structure
 
 # More differences than these are not listed.
 _MOST = 4

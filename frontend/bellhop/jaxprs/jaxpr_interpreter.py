@@ -21,8 +21,8 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive
 
 from bellhop._jax.jaxprs import EquationContext, bind_equation
-from bellhop.base.equations import replace_inner_jaxprs
 from bellhop.base.types import Operand
+from bellhop.jaxprs.equations import replace_inner_jaxprs
 
 # Takes an equation and the values of its operands; returns the values of its results.
 Rule = Callable[..., Sequence[Any]]

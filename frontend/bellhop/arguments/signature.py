@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from bellhop.base.declared_types import ResultTypeError, result_avals
-from bellhop.base.flat_tree import FlatTree
+from bellhop.arguments.declared_types import ResultTypeError, result_avals
+from bellhop.arguments.flat_tree import FlatTree
+from bellhop.arguments.static_arguments import POSITIONAL
 from bellhop.base.source import function_name
-from bellhop.base.static_arguments import POSITIONAL
 from bellhop.base.types import Args, Kwargs, PyTree, to_structs
 from bellhop.errors import format_value
 

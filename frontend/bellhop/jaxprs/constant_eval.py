@@ -21,8 +21,8 @@ from jax.extend.core.primitives import jit_p
 from jax.typing import DTypeLike
 
 from bellhop._jax.jaxprs import bind_equation, find_equation, unwrap_tracer
-from bellhop.base.jaxpr_interpreter import interpret_with
 from bellhop.base.types import Operand
+from bellhop.jaxprs.jaxpr_interpreter import interpret_with
 
 # A wire is computed by fewer equations, and from smaller arrays; to look at more takes time.
 _MOST_EQUATIONS = 200

@@ -1,0 +1,1 @@
+"""Arguments and results of functions: pytrees, types, signatures and static arguments."""

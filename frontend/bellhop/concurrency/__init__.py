@@ -1,0 +1,1 @@
+"""Threads that run Python functions, and the context of the caller."""

@@ -1,0 +1,1 @@
+"""Devices: what a `dev` argument names, and how much memory a device has."""

@@ -1,0 +1,1 @@
+"""Jaxprs: iterate over equations, interpret them and evaluate constants."""
