@@ -30,9 +30,10 @@ from bellhop.base.source import (
     make_call_from_site,
 )
 from bellhop.base.static_arguments import StaticArguments
+from bellhop.base.value_checks import check_no_measurements
 from bellhop.compiler.deadlock_check import check_device_not_waiting
 from bellhop.compiler.lowering_context import current_lowering
-from bellhop.errors import CompileError
+from bellhop.errors import CompileError, suggest_name
 from bellhop.mesh.recompute_in_backward import recompute_partitioned_states
 from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state
 from bellhop_mlir.region_name import RegionName
@@ -179,6 +180,7 @@ def _make_region(
                 result = call(*args, **kwargs)
         except NOT_TRACEABLE as error:
             raise _not_jittable_error(function, error) from error
+        check_no_measurements(describe_derived_function("accelerate", function), result)
         try:
             flatten_result("accelerate", result)
         except TypeError as error:
@@ -269,6 +271,7 @@ def accelerate(
         raise TypeError(
             f"accelerate takes func, dev and {', '.join(sorted(_JIT_OPTIONS))}, not "
             f"{', '.join(sorted(unknown))}."
+            f"{''.join(suggest_name(name, _JIT_OPTIONS | {'dev'}) for name in sorted(unknown))}"
         )
     if func is None:
         return functools.partial(accelerate, dev=dev, **jit_options)

@@ -1,5 +1,8 @@
 """The exceptions that bellhop raises on purpose."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class CompileError(Exception):
     """A program cannot be compiled; the message says what, where and what to do.
@@ -78,6 +81,20 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     """
 
     exceptions: tuple[BaseException, ...] = ()
+
+
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return a sentence that offers the most similar of some names, or an empty string.
+
+    Args:
+        name: an unknown name.
+        names: the known names.
+
+    Returns:
+        ``" Did you mean 'known'?"``, or ``""`` where no known name is similar.
+    """
+    similar = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean '{similar[0]}'?" if similar else ""
 
 
 def format_value(value: object) -> str:

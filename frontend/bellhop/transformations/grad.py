@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from bellhop.base.flat_tree import FlatTree, unflatten_deep
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
+from bellhop.base.value_checks import check_no_measurements
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose
 from bellhop.errors import DifferentiableCompileError
 from bellhop.transformations.finite_differences import check_method, with_finite_differences
@@ -195,6 +196,7 @@ def _type_name(leaf: object) -> str:
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
+    check_no_measurements(describe_derived_function(name, fn), result)
     leaves = jax.tree.leaves(result)
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from bellhop.base.source import describe_derived_function
+from bellhop.base.value_checks import check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
 
 
@@ -63,6 +64,7 @@ def vmap(
             nonlocal is_within
             is_within = True
             result = trace_inline(fn)(*args, **kwargs)
+            check_no_measurements(describe_derived_function("vmap", fn), result)
             is_within = False
             return result
 
