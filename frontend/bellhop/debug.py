@@ -9,6 +9,7 @@ from typing import Any
 from bellhop.callbacks.callback import callback
 from bellhop.callbacks.check_transpose import check_transpose
 from bellhop.callbacks.cotangent import cotangent
+from bellhop.callbacks.log import log
 from bellhop.callbacks.print import print, print_memref
 from bellhop.compiled.qjit import QJIT
 from bellhop.compiler.compile_timing import record_stages
@@ -24,12 +25,18 @@ __all__ = [
     "get_compilation_stage",
     "get_compilation_stages_groups",
     "instrumentation",
+    "log",
     "print",
     "print_memref",
     "replace_ir",
     "waiting",
     "watchdog",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the imports of this module."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
 def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:
