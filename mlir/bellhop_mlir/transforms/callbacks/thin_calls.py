@@ -44,13 +44,15 @@ class ThinCalls(Pass):
             }, {
               stablehlo.return %t
             })
-            %next = ...  // (%count + 1) mod 100
+            %next = ...  // 99 after a call, otherwise %count - 1
             stablehlo.return %1, %w, %next
           }
 
-    Each enclosing loop carries the count, each enclosing conditional returns it, and the function
-    begins with zero. Functions that hold marked calls are inlined. In the condition of a loop,
-    which returns only whether the loop goes on, the count begins anew.
+    A conditional around the call alone, such as the conditional of a log statement's ``when``, and
+    the conditional of the count become one. Each enclosing loop carries the count, each enclosing
+    conditional returns it, and the function begins with zero. Functions that hold marked calls are
+    inlined. In the condition of a loop, which returns only whether the loop goes on, the count
+    begins anew.
 
     Preconditions: marked calls take and return a token.
     """
@@ -96,33 +98,69 @@ def _count_call(call: ir.Operation) -> None:
     """Replace a marked call by a conditional, and carry its count through the regions around it."""
     every = find_call_interval(call) or 1
     clear_call_interval(call)
-    with ir.InsertionPoint(call), call.location:
+    # A conditional costs more than a comparison: one for both decisions, where that is possible.
+    replaced = call.parent.operation if _is_alone_in_conditional(call) else call
+    with ir.InsertionPoint(replaced), replaced.location:
         # The count of the block is not known before the regions around it are changed.
         start = _constant(0)
-        is_due = stablehlo.compare(
-            start,
-            _constant(0),
-            stablehlo.ComparisonDirectionAttr.get("EQ"),
-            compare_type=stablehlo.ComparisonTypeAttr.get("SIGNED"),
+        is_due = _compare_equal(start, _constant(0))
+        following = stablehlo.select(
+            is_due, _constant(every - 1), stablehlo.subtract(start, _constant(1))
         )
+        if replaced is not call:
+            is_taken = _is_branch_taken(replaced, call.block)
+            is_due = stablehlo.and_(is_taken, is_due)
+            following = stablehlo.select(is_taken, following, start)
         guard = stablehlo.IfOp(types_of_values(call.results), is_due).operation
-        following = stablehlo.add(start, _constant(1))
-        wraps = stablehlo.compare(
-            following,
-            _constant(every),
-            stablehlo.ComparisonDirectionAttr.get("GE"),
-            compare_type=stablehlo.ComparisonTypeAttr.get("SIGNED"),
-        )
-        end = stablehlo.select(wraps, _constant(0), following)
     token = call.operands[0]
-    for old, new in zip(call.results, guard.results, strict=True):
-        old.replace_all_uses_with(new)
     made, skipped = (region.blocks.append() for region in guard.regions)
-    with ir.InsertionPoint(made), call.location:
-        call.move_before(stablehlo.return_(list(call.results)))
     with ir.InsertionPoint(skipped), call.location:
         stablehlo.return_([token])
-    _carry(guard, start, end)
+    if replaced is call:
+        for old, new in zip(call.results, guard.results, strict=True):
+            old.replace_all_uses_with(new)
+    with ir.InsertionPoint(made), call.location:
+        call.move_before(stablehlo.return_(list(call.results)))
+    if replaced is not call:
+        replace_operation(replaced, list(guard.results))
+    _carry(guard, start, following)
+
+
+def _is_alone_in_conditional(call: ir.Operation) -> bool:
+    """Check whether a conditional does nothing but make a call, in one of two branches."""
+    parent = call.parent.operation
+    if parent.name not in _CONDITIONALS or len(parent.regions) != 2:
+        return False
+    other = next(region.blocks[0] for region in parent.regions if region.blocks[0] != call.block)
+    returns = [list(block.operations)[-1].operation.operands for block in (call.block, other)]
+    return (
+        len(list(call.block.operations)) == 2
+        and len(list(other.operations)) == 1
+        and list(returns[0]) == list(call.results)
+        and list(returns[1]) == [call.operands[0]]
+    )
+
+
+def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
+    """Build whether a conditional of two branches takes the branch with a block."""
+    (selector,) = conditional.operands
+    is_first = conditional.regions[0].blocks[0] == block
+    if conditional.name == "stablehlo.if":
+        return selector if is_first else stablehlo.not_(selector)
+    # An index out of range selects the last branch.
+    zero = stablehlo.constant(ir.Attribute.parse(f"dense<0> : {selector.type}"))
+    is_zero = _compare_equal(selector, zero)
+    return is_zero if is_first else stablehlo.not_(is_zero)
+
+
+def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
+    """Build whether two integers are equal."""
+    return stablehlo.compare(
+        left,
+        right,
+        stablehlo.ComparisonDirectionAttr.get("EQ"),
+        compare_type=stablehlo.ComparisonTypeAttr.get("SIGNED"),
+    )
 
 
 def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
