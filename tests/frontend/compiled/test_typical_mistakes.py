@@ -1,6 +1,8 @@
 """Errors of mistakes that new users make: each names what was wrong and what to write instead."""
 
 import re
+import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -137,3 +139,17 @@ def test_a_dictionary_whose_keys_have_no_order():
         match=r"the argument d\['a'\] is a dictionary with the keys 0, 'b', which cannot be sorted",
     ):
         bellhop.qjit(lambda d: d)({"a": {0: 1.0, "b": 2.0}})
+
+
+def test_cells_of_a_notebook_are_named(monkeypatch):
+    """As IPython names them, which keeps each cell under a file name that nobody knows."""
+    file = "/tmp/ipykernel_1/2.py"
+    names = {file: ("Cell", "In[3]")}
+    shell = types.SimpleNamespace(compile=types.SimpleNamespace(format_code_name=names.get))
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    scope = {}
+    exec(compile("\ndef f(x):\n    return float(x)", file, "exec"), scope)
+    with pytest.raises(TypeError) as raised:
+        bellhop.qjit(scope["f"])(1.0)
+    (note,) = (note for note in raised.value.__notes__ if note.startswith("bellhop: "))
+    assert "in qjit of 'f' (In[3]:2), at In[3]:3, Python" in note
