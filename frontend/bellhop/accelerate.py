@@ -84,6 +84,10 @@ class AcceleratedFunction(PickledByName):
             self._check_arrays(args, kwargs)
             raise
 
+    def __repr__(self) -> str:
+        name = function_name(self._function)
+        return f"<accelerate '{name}'{'' if self._dev is None else f' on {self._dev}'}>"
+
     def _check_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = self._options
         static = StaticArguments(
@@ -132,6 +136,9 @@ class _AcceleratedMethod:
         functools.update_wrapper(self, region, updated=())
         self._region = region
         self._instance = instance
+
+    def __repr__(self) -> str:
+        return f"<bound {repr(self._region)[1:-1]}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._region(*args, **kwargs)

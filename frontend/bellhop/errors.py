@@ -9,9 +9,25 @@ class CompileError(Exception):
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(lambda x: x).mlir
+        >>> bellhop.qjit(lambda x: x, precision="half")
         Traceback (most recent call last):
-        bellhop.errors.CompileError: <qjit <lambda>> has not been compiled: call it first, ...
+        bellhop.errors.CompileError: ...
+    """
+
+
+class NotCompiledError(CompileError, AttributeError):
+    """An attribute of a compiled function is read before there is a program.
+
+    It is an ``AttributeError``, so that ``hasattr`` returns False.
+
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: x)
+        >>> hasattr(f, "mlir")
+        False
+        >>> f.mlir
+        Traceback (most recent call last):
+        bellhop.errors.NotCompiledError: <qjit <lambda>> has not been compiled: call it first, ...
     """
 
 
