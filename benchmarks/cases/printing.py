@@ -22,8 +22,8 @@ from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
 ITERATIONS = 100
 # Halves print the same digits whatever precision a framework prints with.
 STEP = 0.5
-# A loop whose iterations are as short as those of a small optimisation.
-LOGGED_ITERATIONS, LOGGED_EVERY, WIDTH = 10**6, 1000, 64
+# An iteration of about a microsecond, as short as a step of a small optimisation.
+LOGGED_ITERATIONS, LOGGED_EVERY, WIDTH = 10**6, 1000, 1000
 
 
 def _flush() -> None:
