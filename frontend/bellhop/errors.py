@@ -9,9 +9,9 @@ class CompileError(Exception):
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(lambda x: x, precision="half")
+        >>> bellhop.accelerate(lambda x: float(x))(1.0)
         Traceback (most recent call last):
-        bellhop.errors.CompileError: ...
+        bellhop.errors.CompileError: accelerate: '<lambda>' (...) cannot be traced by jax.jit: ...
     """
 
 

@@ -114,7 +114,7 @@ def test_transformations(records):
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda x: log("LOUD", "{}", x), ValueError, "there is no level 'LOUD'; there are"),
+        (lambda x: log("LOUD", "{}", x), ValueError, "log: there is no level 'LOUD'; there are"),
         (lambda x: log(x, "{}"), TypeError, "expected a number or a name, such as"),
         (lambda x: log("INFO", x), TypeError, "expected a format string"),
         (lambda x: log("INFO", "{x}"), ValueError, "has no value for x"),
