@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,26 @@ from bellhop.transformations.inline_trace import trace_inline
 
 Argnums = int | Sequence[int]
 Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+@overload
+def grad(
+    fn: Callable[P, Any],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    fn: None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def grad(
     fn: Function | None = None,
     *,
@@ -61,6 +79,22 @@ def grad(
     return _derivative("grad", fn, method=method, h=h, argnums=argnums)
 
 
+@overload
+def value_and_grad(
+    fn: Callable[P, R],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fn: None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
 def value_and_grad(
     fn: Function | None = None,
     *,
@@ -81,6 +115,22 @@ def value_and_grad(
     return _derivative("value_and_grad", fn, method=method, h=h, argnums=argnums)
 
 
+@overload
+def jacobian(
+    fn: Callable[P, Any],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[P, Any]: ...
+@overload
+def jacobian(
+    fn: None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def jacobian(
     fn: Function | None = None,
     *,

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
@@ -10,7 +10,26 @@ from bellhop.base.source import describe_derived_function
 from bellhop.base.value_checks import check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
+
+@overload
+def vmap(
+    fn: Callable[P, R],
+    *,
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+) -> Callable[P, R]: ...
+@overload
+def vmap(
+    fn: None = None,
+    *,
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def vmap(
     fn: Callable[..., Any] | None = None,
     *,
