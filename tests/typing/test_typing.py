@@ -31,6 +31,7 @@ WRONG = (
     'summed("text")',
     'grown("text")',
     "branch(1, 2)",
+    'thirded("text")',
 )
 STRICT = ["--strict", "--follow-imports=silent", "--config-file=", "--no-incremental"]
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import bellhop
+from bellhop.callbacks.pure_callback import PureCallback
 
 
 @bellhop.qjit
@@ -41,6 +42,9 @@ def halved_fwd(x: jax.Array) -> tuple[jax.Array, None]:
 @halved.bwd
 def halved_bwd(residuals: None, cotangent: jax.Array) -> jax.Array:
     return cotangent / 2
+
+
+thirded: PureCallback[[jax.Array], jax.Array] = bellhop.pure_callback(lambda x: x / 3, float)
 
 
 @bellhop.accelerate
@@ -123,7 +127,7 @@ def typed(x: jax.Array) -> None:
     cubed: jax.Array = bellhop.grad(lambda y: y**3)(2.0)
     print(slope, cubed)
     assert_type(bellhop.vmap(two)(x, scale=3.0), tuple[jax.Array, float])
-    assert_type(halved(x), jax.Array)
+    assert_type(thirded(x), jax.Array)
     assert_type(summed(x), jax.Array)
     assert_type(grown(x), jax.Array)
     assert_type(branch(x), jax.Array)

@@ -4,10 +4,9 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import jax
-import numpy as np
 
 from bellhop.base.declared_types import MISSING, annotated_result_type, infer, result_avals
 from bellhop.base.pickling import PickledByName
@@ -35,8 +34,6 @@ PURE = Pure("pure_callback")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
-# Results that are one array in a program, as annotations write them.
-ArrayResult: TypeAlias = bool | int | float | complex | np.generic | np.ndarray | jax.Array
 
 
 class PureCallback(PickledByName, Generic[P, R]):
@@ -47,6 +44,9 @@ class PureCallback(PickledByName, Generic[P, R]):
         >>> cube_root = bellhop.pure_callback(math.cbrt, float)
         >>> cube_root(8.0)
         Array(2., dtype=float64)
+
+    An annotation gives it types, which are those of programs and not those of the function:
+    ``cube_root: PureCallback[[jax.Array], jax.Array] = pure_callback(math.cbrt, float)``.
     """
 
     _flavour: ClassVar[Pure] = PURE
@@ -353,14 +353,6 @@ class PureCallback(PickledByName, Generic[P, R]):
         return result, check_tangent(tangent, what, tree, avals)
 
 
-@overload
-def pure_callback(
-    callback_fn: Callable[..., ArrayResult],
-    result_type: Any = MISSING,
-    *,
-    vmap_method: str | None = None,
-    sharding: Any = None,
-) -> PureCallback[..., jax.Array]: ...
 @overload
 def pure_callback(
     callback_fn: Callable[..., Any],
