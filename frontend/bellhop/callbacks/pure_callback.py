@@ -52,7 +52,11 @@ class PureCallback(PickledByName, Generic[P, R]):
     _flavour: ClassVar[Pure] = PURE
 
     def __init__(
-        self, function: Callable[..., Any], result_type: Any, vmap_method: str = "sequential"
+        # Without an annotation, nothing says for which types it is.
+        self: "PureCallback[..., Any]",
+        function: Callable[..., Any],
+        result_type: Any,
+        vmap_method: str = "sequential",
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
