@@ -61,9 +61,9 @@ def suggest_type(value: object, declared_shape: tuple[int, ...]) -> str:
     """Return a sentence with a result type for a value of another shape than declared."""
     if not isinstance(value, np.ndarray | jax.Array) or value.shape == declared_shape:
         return ""
-    # Python's names are shorter, and right with and without 64-bit types.
-    python_types = {"b": "bool", "i": "int", "f": "float", "c": "complex"}
-    dtype = python_types.get(value.dtype.kind, repr(value.dtype.name))
+    # Python's names are shorter, for the types that they stand for.
+    names = {jax.dtypes.canonicalize_dtype(each): each.__name__ for each in (bool, int, float)}
+    dtype = names.get(value.dtype, repr(value.dtype.name))
     return (
         f" To declare an array: result_type=jax.ShapeDtypeStruct({value.shape}, {dtype}), or "
         "result_type=bellhop.infer, which calls the function once with zeros."
