@@ -17,6 +17,7 @@ OURS = {
     "CallbackException",
     "CompileError",
     "DifferentiableCompileError",
+    "NotCompiledError",
     "PassError",
     "ResultTypeError",
     "VerificationError",

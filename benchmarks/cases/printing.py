@@ -1,4 +1,4 @@
-"""Printing from a compiled loop, with standard output going nowhere.
+"""Printing and logging from compiled loops, with standard output going nowhere.
 
 All frameworks print in program order, and a call ends when its last line is
 written.  Limit: a bare Python call that makes a NumPy array, formats and prints
@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sys
 import tempfile
@@ -16,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import LIMIT, Case, Program, qjit_builders
+from benchmarks.case import LIMIT, Case, Program, qjit_builders, synchronous
 
 ITERATIONS = 100
 # Halves print the same digits whatever precision a framework prints with.
 STEP = 0.5
+# An iteration of about a microsecond, as short as a step of a small optimisation.
+LOGGED_ITERATIONS, LOGGED_EVERY, WIDTH = 10**6, 1000, 1000
 
 
 def _flush() -> None:
@@ -85,6 +88,42 @@ def _qjit(api: Any) -> Program:
     return _checked(lambda: program(x).block_until_ready())
 
 
+def _logged(every: int | None) -> Program:
+    """Make a loop that logs one of ``every`` iterations, or none."""
+    import jax
+    import jax.numpy as jnp
+
+    import bellhop
+
+    logger = logging.getLogger("benchmarks")
+    logger.setLevel("INFO")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+
+    def body(_: Any, x: Any) -> Any:
+        x = jnp.tanh(0.9 * x) + jnp.linspace(0.0, 0.1, WIDTH)
+        if every is not None:
+            bellhop.debug.log("INFO", "loss {:.4f}", x[0], every=every, logger=logger)
+        return x
+
+    program = bellhop.qjit(lambda x: jax.lax.fori_loop(0, LOGGED_ITERATIONS, body, x))
+    return synchronous(program, jnp.ones(WIDTH))
+
+
+def _jax_logged() -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    def body(i: Any, x: Any) -> Any:
+        x = jnp.tanh(0.9 * x) + jnp.linspace(0.0, 0.1, WIDTH)
+        show = lambda: jax.debug.callback(lambda x: f"loss {x:.4f}", x[0], ordered=True)
+        jax.lax.cond(i % LOGGED_EVERY == 0, show, lambda: None)
+        return x
+
+    program = jax.jit(lambda x: jax.lax.fori_loop(0, LOGGED_ITERATIONS, body, x))
+    return synchronous(program, jnp.ones(WIDTH))
+
+
 CASES = [
     Case(
         name="print-loop",
@@ -94,5 +133,18 @@ CASES = [
         expected=lambda: np.arange(ITERATIONS) * STEP,
         items=ITERATIONS,
         unit="line",
-    )
+    ),
+    Case(
+        name="log-loop",
+        title=f"log one of {LOGGED_EVERY} iterations of a loop of {LOGGED_ITERATIONS}",
+        limit="the same loop without logging",
+        builders={
+            "bellhop": lambda: _logged(LOGGED_EVERY),
+            "jax": _jax_logged,
+            LIMIT: lambda: _logged(None),
+        },
+        unavailable={"catalyst": "has no logging"},
+        items=LOGGED_ITERATIONS,
+        unit="iteration",
+    ),
 ]

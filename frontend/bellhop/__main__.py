@@ -1,18 +1,28 @@
-"""``python -m bellhop doctor``: whether everything that programs need is there and works."""
+"""``python -m bellhop``: the version, and ``doctor``, which checks an installation."""
 
 import argparse
 import sys
+from importlib.metadata import version
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return the exit status of the process."""
     parser = argparse.ArgumentParser(prog="python -m bellhop", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("doctor", help="show versions and devices, and try each in one screen")
-    parser.parse_args(arguments)
+    parser.add_argument(
+        "--version", action="version", version=f"bellhop {version('pennylane-bellhop')}"
+    )
+    commands = parser.add_subparsers(dest="command")
+    doctor = commands.add_parser("doctor", help="show versions and devices, and try each of them")
+    doctor.add_argument(
+        "--verbose", action="store_true", help="also show the engine and the replaced parts"
+    )
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     from bellhop.doctor import examine
 
-    return examine()
+    return examine(verbose=options.verbose)
 
 
 if __name__ == "__main__":

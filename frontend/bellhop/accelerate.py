@@ -20,6 +20,7 @@ from bellhop.base.source import (
     function_name,
     make_call_from_site,
 )
+from bellhop.base.value_checks import check_no_measurements
 from bellhop.compiler.deadlock_check import check_device_not_waiting
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.devices.devices import (
@@ -32,7 +33,7 @@ from bellhop.devices.devices import (
     target_name,
     target_platform,
 )
-from bellhop.errors import CompileError
+from bellhop.errors import CompileError, suggest_name
 from bellhop.mesh.recompute_in_backward import recompute_partitioned_states
 from bellhop.tracing.state import NOT_TRACEABLE, override_trace_state
 from bellhop_mlir.region_name import RegionName
@@ -83,6 +84,10 @@ class AcceleratedFunction(PickledByName):
             self._check_arrays(args, kwargs)
             raise
 
+    def __repr__(self) -> str:
+        name = function_name(self._function)
+        return f"<accelerate '{name}'{'' if self._dev is None else f' on {self._dev}'}>"
+
     def _check_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         options = self._options
         static = StaticArguments(
@@ -132,6 +137,9 @@ class _AcceleratedMethod:
         self._region = region
         self._instance = instance
 
+    def __repr__(self) -> str:
+        return f"<bound {repr(self._region)[1:-1]}>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._region(*args, **kwargs)
 
@@ -179,6 +187,7 @@ def _make_region(
                 result = call(*args, **kwargs)
         except NOT_TRACEABLE as error:
             raise _not_jittable_error(function, error) from error
+        check_no_measurements(describe_derived_function("accelerate", function), result)
         try:
             flatten_result("accelerate", result)
         except TypeError as error:
@@ -269,6 +278,7 @@ def accelerate(
         raise TypeError(
             f"accelerate takes func, dev and {', '.join(sorted(_JIT_OPTIONS))}, not "
             f"{', '.join(sorted(unknown))}."
+            f"{''.join(suggest_name(name, _JIT_OPTIONS | {'dev'}) for name in sorted(unknown))}"
         )
     if func is None:
         return functools.partial(accelerate, dev=dev, **jit_options)

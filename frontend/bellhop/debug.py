@@ -13,6 +13,7 @@ from bellhop.compiler.compile_timing import record_stages
 from bellhop.compiler.optimize import LOWERED
 from bellhop.errors import CompileError
 from bellhop.observers.cotangent import cotangent
+from bellhop.observers.log import log
 from bellhop.observers.print import print, print_memref
 from bellhop.profiling.watchdog import waiting, watchdog
 from bellhop_mlir.pipelines import CONVERSION, OPTIMIZATION
@@ -24,12 +25,18 @@ __all__ = [
     "get_compilation_stage",
     "get_compilation_stages_groups",
     "instrumentation",
+    "log",
     "print",
     "print_memref",
     "replace_ir",
     "waiting",
     "watchdog",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the imports of this module."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
 def get_compilation_stage(fn: QJIT[..., Any], stage: str) -> str:

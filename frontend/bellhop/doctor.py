@@ -44,11 +44,12 @@ class Finding:
     advice: str = ""
 
 
-def examine(console: Console | None = None) -> int:
+def examine(console: Console | None = None, *, verbose: bool = False) -> int:
     """Print what is installed and whether it works.
 
     Args:
         console: where to print; standard output if None.
+        verbose: whether to print internals too: the engine for circuits and the replaced parts.
 
     Returns:
         the exit status for a process: 0 if everything works, otherwise 1.
@@ -62,6 +63,8 @@ def examine(console: Console | None = None) -> int:
     """
     console = console or Console()
     findings = list(_collect_findings())
+    if verbose:
+        findings += _collect_internals()
     table = Table(title="Bellhop", title_justify="left", box=None, pad_edge=False)
     table.add_column("")
     table.add_column("what", no_wrap=True)
@@ -87,9 +90,12 @@ def _collect_findings() -> Iterator[Finding]:
             lambda: _run_region(device),  # noqa: B023
         )
     yield from _check_circuits()
-    yield _check_engine()
     yield _check_compiler()
-    yield _check_patches()
+
+
+def _collect_internals() -> list[Finding]:
+    """Collect what helps with a report of a fault; the programs of other findings have run."""
+    return [_check_engine(), _check_patches()]
 
 
 def _check_versions() -> Finding:

@@ -1,14 +1,33 @@
 """The exceptions that bellhop raises on purpose."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class CompileError(Exception):
     """A program cannot be compiled; the message says what, where and what to do.
 
     Example:
         >>> import bellhop
-        >>> bellhop.qjit(lambda x: x).mlir
+        >>> bellhop.accelerate(lambda x: float(x))(1.0)
         Traceback (most recent call last):
-        bellhop.errors.CompileError: <qjit <lambda>> has not been compiled: call it first, ...
+        bellhop.errors.CompileError: accelerate: '<lambda>' (...) cannot be traced by jax.jit: ...
+    """
+
+
+class NotCompiledError(CompileError, AttributeError):
+    """An attribute of a compiled function is read before there is a program.
+
+    It is an ``AttributeError``, so that ``hasattr`` returns False.
+
+    Example:
+        >>> import bellhop
+        >>> f = bellhop.qjit(lambda x: x)
+        >>> hasattr(f, "mlir")
+        False
+        >>> f.mlir
+        Traceback (most recent call last):
+        bellhop.errors.NotCompiledError: <qjit <lambda>> has not been compiled: call it first, ...
     """
 
 
@@ -78,6 +97,20 @@ class CallbackException(Exception):  # noqa: N818, a name that is known from hos
     """
 
     exceptions: tuple[BaseException, ...] = ()
+
+
+def suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return a sentence that offers the most similar of some names, or an empty string.
+
+    Args:
+        name: an unknown name.
+        names: the known names.
+
+    Returns:
+        ``" Did you mean 'known'?"``, or ``""`` where no known name is similar.
+    """
+    similar = difflib.get_close_matches(name, list(names), n=1)
+    return f" Did you mean '{similar[0]}'?" if similar else ""
 
 
 def format_value(value: object) -> str:

@@ -40,6 +40,12 @@ __all__ = [
     "stop_outfeed_receiver",
 ]
 
+
+def __dir__() -> list[str]:
+    """Return the public names, without the imports of this module."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
 TapFunctionException = CallbackException
 
 _WIDTH = 80

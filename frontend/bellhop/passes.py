@@ -44,6 +44,11 @@ _FOREIGN = {
 _ATTRIBUTE = "_bellhop_passes"
 
 
+def __dir__() -> list[str]:
+    """Return the public names, without the imports of this module."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
 def __getattr__(name: str) -> Any:
     if name in _TRANSFORMS:
         from pennylane import transforms

@@ -13,6 +13,7 @@ from bellhop_mlir.transforms.callbacks.delegate_callbacks import DelegateCallbac
 from bellhop_mlir.transforms.callbacks.hoist_callbacks import HoistCallbacks
 from bellhop_mlir.transforms.callbacks.order_effects import OrderEffects
 from bellhop_mlir.transforms.callbacks.overlap_calls import OverlapCalls
+from bellhop_mlir.transforms.callbacks.thin_calls import ThinCalls
 from bellhop_mlir.transforms.circuits.convert_quantum_to_runtime import ConvertQuantumToRuntime
 from bellhop_mlir.transforms.circuits.fuse_circuits import FuseCircuits
 from bellhop_mlir.transforms.regions.canonicalize_regions import CanonicalizeRegions
@@ -38,6 +39,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     CanonicalizeCallbacks,
     HoistCallbacks,
     CoalesceProgress,
+    ThinCalls,
     FuseAccelerate,
     CanonicalizeRegions,
 )

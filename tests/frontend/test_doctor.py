@@ -11,13 +11,14 @@ from rich.console import Console
 from tests.patience import PATIENCE
 
 from bellhop import doctor
+from bellhop.__main__ import main
 
 
-def _screen(monkeypatch, **replaced):
+def _screen(monkeypatch, verbose=False, **replaced):
     for name, function in replaced.items():
         monkeypatch.setattr(doctor, name, function)
     screen = io.StringIO()
-    status = doctor.examine(Console(file=screen, width=200))
+    status = doctor.examine(Console(file=screen, width=200), verbose=verbose)
     return status, screen.getvalue()
 
 
@@ -32,10 +33,12 @@ def test_a_good_installation(monkeypatch):
     for line in ("ok  callback", "ok  region on cpu:0", *devices):
         assert line in screen
     assert "(with the GIL)" in screen or "(free-threaded, the GIL is " in screen
-    assert "engine for circuits" in screen
-    assert "up to 32 qubits, " in screen
+    assert "engine for circuits" not in screen
+    assert "up to 32 qubits, " in doctor._check_engine().detail
     monkeypatch.setenv("BELLHOP_ENGINE", "plugin")
-    assert "not used: BELLHOP_ENGINE=plugin" in _screen(monkeypatch)[1]
+    _, screen = _screen(monkeypatch, verbose=True)
+    assert "not used: BELLHOP_ENGINE=plugin" in screen
+    assert "replaced parts" in screen
     assert "no  " not in screen
 
 
@@ -89,10 +92,15 @@ def test_a_missing_package_and_an_unknown_version_are_named(monkeypatch):
     )
 
 
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert re.fullmatch(r"bellhop \d+\.\S+\n", capsys.readouterr().out)
+
+
 @pytest.mark.subprocess
-@pytest.mark.parametrize(
-    ("arguments", "status"), [(["doctor"], None), (["--help"], 0), (["nurse"], 2)]
-)
+@pytest.mark.parametrize(("arguments", "status"), [(["doctor"], None), ([], 0), (["nurse"], 2)])
 def test_command_line(arguments, status):
     run = subprocess.run(
         [sys.executable, "-m", "bellhop", *arguments],

@@ -28,6 +28,42 @@ def test_everything_public_is_there():
     assert [name for name in dir(bellhop) if not name.startswith("__")] == sorted(bellhop.__all__)
 
 
+def test_submodules_list_their_public_names():
+    for module in (bellhop.debug, bellhop.passes, bellhop.host_callback):
+        public = [name for name in dir(module) if not name.startswith("__")]
+        assert public == sorted(module.__all__)
+
+
+def test_attributes_of_a_program_that_there_is_not_yet():
+    f = bellhop.qjit(lambda x: x)
+    assert not hasattr(f, "mlir")
+    with pytest.raises(bellhop.CompileError, match="has not been compiled: call it first"):
+        _ = f.mlir
+    f(1.0)
+    assert hasattr(f, "mlir")
+
+
+def test_objects_have_short_names():
+    class Layer:
+        @bellhop.accelerate
+        def apply(self, x):
+            return x
+
+    def branch():
+        return 1
+
+    described = {
+        "<accelerate 'sin' on cpu:0>": bellhop.accelerate(jnp.sin, dev="cpu:0"),
+        "<bound accelerate 'apply'>": Layer().apply,
+        "<cond with the branches 'branch', 'branch'>": bellhop.cond(True, branch, branch),
+        "<switch with the cases default>": bellhop.switch(0)(branch),
+        "<pure_callback 'branch'>": bellhop.pure_callback(branch, int),
+    }
+    for text, value in described.items():
+        assert repr(value) == text
+    assert "\n" not in repr(bellhop.draw(lambda x: 2 * x)(1.0))
+
+
 def test_assertions_see_the_values_of_the_run():
     @bellhop.qjit
     def f(x):

@@ -25,6 +25,13 @@ WRONG = (
     "bellhop.nope()",
     "bellhop.qjit(scaled, sed=3)",
     "scaled.mlri",
+    'bellhop.grad(loss)("text")',
+    'bellhop.vmap(two)(jnp.ones(3), scale="text")',
+    "bellhop.jacobian(loss)()",
+    'summed("text")',
+    'grown("text")',
+    "branch(1, 2)",
+    'thirded("text")',
 )
 STRICT = ["--strict", "--follow-imports=silent", "--config-file=", "--no-incremental"]
 

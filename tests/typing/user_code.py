@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import bellhop
+from bellhop.callbacks.pure_callback import PureCallback
 
 
 @bellhop.qjit
@@ -41,6 +42,9 @@ def halved_fwd(x: jax.Array) -> tuple[jax.Array, None]:
 @halved.bwd
 def halved_bwd(residuals: None, cotangent: jax.Array) -> jax.Array:
     return cotangent / 2
+
+
+thirded: PureCallback[[jax.Array], jax.Array] = bellhop.pure_callback(lambda x: x / 3, float)
 
 
 @bellhop.accelerate
@@ -91,4 +95,44 @@ def loss(x: jax.Array) -> jax.Array:
 
 
 value, gradient = bellhop.value_and_grad(loss)(jnp.float64(1.0))
+assert_type(value, jax.Array)
+
+
+def two(x: jax.Array, scale: float = 2.0) -> tuple[jax.Array, float]:
+    return scale * x, scale
+
+
+@bellhop.for_loop(0, 3, 1)
+def summed(i: jax.Array, x: jax.Array) -> jax.Array:
+    return x + i
+
+
+@bellhop.while_loop(lambda x: x < 10.0)
+def grown(x: jax.Array) -> jax.Array:
+    return 2 * x
+
+
+@bellhop.cond(True)
+def branch(x: jax.Array) -> jax.Array:
+    return x
+
+
+@branch.otherwise
+def _(x: jax.Array) -> jax.Array:
+    return -x
+
+
+def typed(x: jax.Array) -> None:
+    slope: jax.Array = bellhop.grad(loss)(x)
+    cubed: jax.Array = bellhop.grad(lambda y: y**3)(2.0)
+    print(slope, cubed)
+    assert_type(bellhop.vmap(two)(x, scale=3.0), tuple[jax.Array, float])
+    assert_type(thirded(x), jax.Array)
+    assert_type(summed(x), jax.Array)
+    assert_type(grown(x), jax.Array)
+    assert_type(branch(x), jax.Array)
+    assert_type(bellhop.cond(x > 0, lambda: x, lambda: -x)(), jax.Array)
+
+
+bellhop.jacobian(loss)(jnp.ones(2))
 print(bellhop.draw(loss)(jnp.float64(1.0)).mermaid, value, gradient)

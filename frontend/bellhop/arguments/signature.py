@@ -19,7 +19,11 @@ from bellhop.arguments.flat_tree import FlatTree
 from bellhop.arguments.static_arguments import POSITIONAL
 from bellhop.base.source import function_name
 from bellhop.base.types import Args, Kwargs, PyTree, to_structs
-from bellhop.errors import format_value
+from bellhop.base.value_checks import check_dictionary_keys, check_no_measurements
+from bellhop.errors import format_value, suggest_name
+
+# Options of callbacks: a misspelled one is taken for an argument of the function.
+_CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "vmap_method")
 
 
 class DeclaredSignature:
@@ -167,6 +171,7 @@ def check_call(
     except TypeError as error:
         raise TypeError(
             f"{called} cannot be called so: {error}. It takes {signature}.{advice}"
+            f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
         ) from None
 
 
@@ -186,6 +191,7 @@ def check_arrays(
         TypeError: naming the argument, or its part.
         OverflowError: likewise, for an integer that no type of JAX's holds.
     """
+    check_dictionary_keys(where, names, args, kwargs)
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         if are_values and isinstance(leaf, jax.ShapeDtypeStruct):
             raise TypeError(
@@ -251,6 +257,7 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
         TypeError: naming the part that is no array.
         OverflowError: likewise, for an integer that no type of JAX's holds.
     """
+    check_no_measurements(where, result)
     paths, structure = jax.tree_util.tree_flatten_with_path(result)
     arrays = []
     for path, leaf in paths:

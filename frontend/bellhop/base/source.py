@@ -36,10 +36,19 @@ def original_location(file: str, line: int) -> str | None:
     """
     lines = _generated.get(file)
     if lines is None:
-        return None
+        return _notebook_location(file, line)
     before = max((known for known in lines if known <= line), default=min(lines))
     origin = lines.get(line, lines[before])
     return f"{origin[0]}:{origin[1]}"
+
+
+def _notebook_location(file: str, line: int) -> str | None:
+    """Return ``In[3]:14`` for a line of a notebook's cell, or None for code in a file."""
+    if "IPython" not in sys.modules:
+        return None
+    shell = sys.modules["IPython"].get_ipython()
+    cell = None if shell is None else shell.compile.format_code_name(file)
+    return None if cell is None else f"{cell[1]}:{line}"
 
 
 def user_site() -> str:

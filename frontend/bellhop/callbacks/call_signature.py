@@ -7,10 +7,13 @@ from typing import Any
 import jax
 
 from bellhop.arguments.declared_types import MISSING
+from bellhop.errors import suggest_name
 
 # What JAX calls the first argument, and the second.
 _JAX_FUNCTION = "callback"
 _JAX_NAME = "result_shape_dtypes"
+# Options of callbacks, to find what a misspelled one was meant to be.
+_OPTIONS = ("callback_fn", "result_type", "ordered", "partitioned", "sharding", "vmap_method")
 
 
 @dataclass
@@ -69,7 +72,10 @@ def parse_call(
     if function is None:
         function = kwargs.pop(_JAX_FUNCTION, None)
     if function is None and (args or kwargs):
-        raise TypeError(f"{name} has arguments ({', '.join(kwargs)}) and no function to call.")
+        raise TypeError(
+            f"{name} has arguments ({', '.join(kwargs)}) and no function to call."
+            f"{''.join(suggest_name(each, _OPTIONS) for each in kwargs)}"
+        )
     # A class is called back where the result type has its place already.
     is_type = isinstance(function, type) and (
         result_type is MISSING or (callable(result_type) and not isinstance(result_type, type))

@@ -30,14 +30,14 @@ def call_for_effect(
 
     Arguments that are no arrays are known when the program is traced, and stay as they are.
     """
-    function, leaves, in_tree = _bind_static_arguments(callback_type.name, function, args, kwargs)
+    function, leaves, in_tree = bind_static_arguments(callback_type.name, function, args, kwargs)
     target = callback_type.target(
         function, in_tree, asynchronous=asynchronous, partitioned=partitioned
     )
     callback_type.bind(target, leaves)
 
 
-def _bind_static_arguments(
+def bind_static_arguments(
     callback_name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Callable[..., Any], list[Any], Any]:
     """Return a function of the arrays among the arguments, these, and their structure."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.compiler.batching import iterate_elements
+from bellhop.compiler.callback_hints import add_argument_hint
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.tracing.state import is_tracing, suspend_tracing
 from bellhop_runtime import Callback
@@ -27,7 +28,11 @@ def call_with_arrays(target: CallbackTarget, leaves: Sequence[Any]) -> list[np.n
         for argument, result in target.aliases:
             results[result][...] = arguments[argument]
             arguments[argument] = results[result]
-        callback(arguments, results)
+        try:
+            callback(arguments, results)
+        except (AttributeError, ValueError) as error:
+            add_argument_hint(error)
+            raise
 
     arguments = [_host_array(leaf) for leaf in leaves]
     if target.takes_device:

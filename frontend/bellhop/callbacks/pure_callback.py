@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import jax
 
@@ -32,9 +32,11 @@ from bellhop.mesh.manual_axes import vary_like
 PURE = Pure("pure_callback")
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class PureCallback(PickledByName):
+class PureCallback(PickledByName, Generic[P, R]):
     """A Python function that traced code can call; see ``pure_callback``.
 
     Example:
@@ -42,12 +44,19 @@ class PureCallback(PickledByName):
         >>> cube_root = bellhop.pure_callback(math.cbrt, float)
         >>> cube_root(8.0)
         Array(2., dtype=float64)
+
+    An annotation gives it types, which are those of programs and not those of the function:
+    ``cube_root: PureCallback[[jax.Array], jax.Array] = pure_callback(math.cbrt, float)``.
     """
 
     _flavour: ClassVar[Pure] = PURE
 
     def __init__(
-        self, function: Callable[..., Any], result_type: Any, vmap_method: str = "sequential"
+        # Without an annotation, nothing says for which types it is.
+        self: "PureCallback[..., Any]",
+        function: Callable[..., Any],
+        result_type: Any,
+        vmap_method: str = "sequential",
     ) -> None:
         functools.update_wrapper(self, function)
         self.__name__ = function_name(function)
@@ -167,7 +176,7 @@ class PureCallback(PickledByName):
         *,
         argnums: int | Sequence[int] | None = None,
         symmetric: Literal[True],
-    ) -> "PureCallback": ...
+    ) -> "PureCallback[P, R]": ...
     def transpose(
         self,
         function: Callable[..., Any] | None = None,
@@ -240,27 +249,29 @@ class PureCallback(PickledByName):
             f"Remove the {name} rule: the transpose defines all derivatives."
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with traced or concrete arguments.
 
         Outside of tracing, with arguments that JAX does not know, it is the Python function.
         """
         if must_run_in_python(args, kwargs):
-            return self._function(*args, **kwargs)
+            return cast(R, self._function(*args, **kwargs))
         if self._linear is not None:
-            args = self._order_arguments(args, kwargs)
-            flatten_arguments(self._flavour.name, self._function, args, {})
-            return self._linear(args, lambda *args: self._call(args, {}))
+            ordered = self._order_arguments(args, kwargs)
+            flatten_arguments(self._flavour.name, self._function, ordered, {})
+            return cast(R, self._linear(ordered, lambda *args: self._call(args, {})))
         has_half = (self._fwd is None) != (self._bwd is None)
         if has_half or (self._jvp is None and self._fwd is None):
-            return self._call(args, kwargs)
-        args = self._order_arguments(args, kwargs)
-        flatten_arguments(self._flavour.name, self._function, args, {})  # Refuses what is no array.
+            return cast(R, self._call(args, kwargs))
+        ordered = self._order_arguments(args, kwargs)
+        flatten_arguments(
+            self._flavour.name, self._function, ordered, {}
+        )  # Refuses what is no array.
         # The rules say nothing of devices among which arguments differ: they are alike in that.
-        args = vary_like(args, args)
-        return self._differentiable(self._results(args, {}))(*args)
+        ordered = vary_like(ordered, ordered)
+        return cast(R, self._differentiable(self._results(ordered, {}))(*ordered))
 
-    def __get__(self, instance: object, owner: type | None = None) -> "PureCallback":
+    def __get__(self, instance: object, owner: type | None = None) -> "PureCallback[..., R]":
         if instance is None:
             return self
         method = self._duplicate()
@@ -353,7 +364,7 @@ def pure_callback(
     *,
     vmap_method: str | None = None,
     sharding: Any = None,
-) -> PureCallback: ...
+) -> PureCallback[..., Any]: ...
 @overload
 def pure_callback(
     callback_fn: Callable[..., Any],
@@ -366,7 +377,7 @@ def pure_callback(
 @overload
 def pure_callback(
     callback_fn: None = None, result_type: Any = MISSING, *, vmap_method: str | None = None
-) -> Callable[[Callable[..., Any]], PureCallback]: ...
+) -> Callable[[Callable[..., Any]], PureCallback[..., Any]]: ...
 @overload
 def pure_callback(
     *,

@@ -7,7 +7,7 @@ import jax
 from bellhop.base.ir_display import parse
 from bellhop.compiled.program_cache import CachedProgram, ProgramCache
 from bellhop.compiler.program import Program
-from bellhop.errors import CompileError
+from bellhop.errors import NotCompiledError
 from bellhop.execution.call_args import CallArgs
 from bellhop.execution.runner import Runner
 from bellhop.tracing.catalyst_compat import missing_attribute_error
@@ -56,6 +56,10 @@ class Inspectable:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            # Python comes here too if a property has raised an AttributeError.
+            is_property = isinstance(getattr(type(self), name, None), property)
+            if is_property and "_programs" in self.__dict__:
+                self._newest_entry()
             raise missing_attribute_error(self, name)
 
     def _program(self) -> Program:
@@ -63,7 +67,7 @@ class Inspectable:
 
     def _newest_entry(self) -> CachedProgram:
         if not self._programs.entries:
-            raise CompileError(
+            raise NotCompiledError(
                 f"{self!r} has not been compiled: call it first, since its program depends on "
                 "the shapes and dtypes of the arguments."
             )

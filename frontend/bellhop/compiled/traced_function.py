@@ -34,6 +34,44 @@ from bellhop.transformations.qjit_under_transforms import ON_HOST
 from bellhop_runtime import CallbackTable
 
 
+def _advise_on_traced_value(error: Exception) -> str:
+    """Return what to write instead of code that needs the value of a traced array.
+
+    Args:
+        error: the error that JAX raised; its type says how Python asked for the value.
+    """
+    for error_type, advice in _ADVICE_ON_TRACED_VALUES.items():
+        if isinstance(error, error_type):
+            return advice
+    return "Use jnp functions of fixed shapes, such as jnp.where in place of a boolean index."
+
+
+# By the type of JAX's error; a subclass stands before its base class.
+_ADVICE_ON_TRACED_VALUES: dict[type[Exception], str] = {
+    jax.errors.TracerBoolConversionError: (
+        "Use qml.cond or bellhop.cond in place of if, or qjit(autograph=True); &, | and ~ in place "
+        "of and, or and not, of outcomes of measurements too; jnp.maximum in place of max, "
+        "jnp.isin in place of in; see help(bellhop.cond)."
+    ),
+    jax.errors.TracerArrayConversionError: (
+        "Use the function of jax.numpy in place of NumPy's, such as jnp.linalg.norm(x) and "
+        "jnp.asarray(x), or call NumPy when the program runs: see help(bellhop.pure_callback)."
+    ),
+    jax.errors.TracerIntegerConversionError: (
+        "Use bellhop.for_loop in place of range, or qjit(autograph=True), and jnp.asarray(x)[i] to "
+        "index a list or a NumPy array x; see help(bellhop.for_loop)."
+    ),
+    jax.errors.NonConcreteBooleanIndexError: (
+        "Use jnp.where(mask, x, other) in place of x[mask], whose size depends on values."
+    ),
+    jax.errors.ConcretizationTypeError: (
+        "Leave a number as it is in place of x.item(), use x.astype(float) in place of float(x), "
+        "jnp.sin(x) in place of math.sin(x), or run Python when the program runs: see "
+        "help(bellhop.pure_callback)."
+    ),
+}
+
+
 class TracedFunction:
     """A function that programs are traced of.
 
@@ -138,18 +176,11 @@ class TracedFunction:
     def _locate_concretization(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
         if isinstance(error, ASKS_FOR_VALUE) or is_traced_size_error(error):
-            instead = (
-                "Leave it to the program: qml.cond for if, or qjit(autograph=True); &, | and ~ for "
-                "and, or and not, of outcomes of measurements too; jnp.maximum for max, jnp.isin "
-                "for in. What comes of an argument alone may be made static: "
-                "qjit(static_argnums=...)"
-                if isinstance(error, jax.errors.TracerBoolConversionError)
-                else "Make it static: qjit(static_argnums=...)"
-            )
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
-                f"value that the program computes. {instead}; or see 'Values that the program "
-                "computes' in the guide, doc/guide/sharp-bits."
+                f"value that the program computes. {_advise_on_traced_value(error)} If the value "
+                "comes from an argument that may be part of the program, make the argument "
+                "static: qjit(static_argnums=...)."
             )
 
     @preallocate_frames

@@ -16,6 +16,7 @@ from bellhop.base.source import definition_site, function_name, qualified_name
 from bellhop.base.types import Operand
 from bellhop.compiler.batching import ThreadedBatchFunction
 from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_hints import suggest_type
 from bellhop.compiler.gates_in_callbacks import current_circuit_name, forbid_gates
 from bellhop.compiler.overflow_checks import accepts_number, cast_to_declared
 from bellhop.concurrency.workers import StartableFunction, Workers
@@ -320,16 +321,22 @@ class CallbackTarget:
             return cast_to_declared(
                 self._describe_returned(observed, index), self.site, value, dtype
             )
-        raise self._mismatch(observed, dtype, shape, index)
+        raise self._mismatch(observed, dtype, shape, index, suggest_type(value, shape))
 
     def _mismatch(
-        self, observed: str, dtype: np.dtype, shape: tuple[int, ...], index: int
+        self,
+        observed: str,
+        dtype: np.dtype,
+        shape: tuple[int, ...],
+        index: int,
+        suggestion: str = "",
     ) -> TypeError:
         returned, expected = self._describe_returned(observed, index), _describe_type(dtype, shape)
         if self.inferred:
             return self._inferred_mismatch(returned, expected)
         return TypeError(
             f"{returned}, declared {expected}. Change the declared type or cast the result."
+            f"{suggestion}"
         )
 
     def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:

@@ -10,6 +10,7 @@ from jax.interpreters import mlir
 
 from bellhop._jax.patches.fast_calls import run_without_fast_calls
 from bellhop._jax.patches.runtime_error import patch_runtime_error
+from bellhop.compiler.callback_hints import add_argument_hint
 from bellhop.concurrency.caller_context import save_context
 from bellhop.errors import CircuitError
 from bellhop.mesh.joint_runs import Delegated, has_joint_devices, run_jointly
@@ -59,7 +60,11 @@ def _plain_failure(text: str) -> BaseException | None:
 def _take_failure(match: re.Match[str] | None) -> BaseException | None:
     failure = None if match is None else take_failure(int(match[1]))
     # Circuits run without Python, and know the message alone.
-    return CircuitError(failure) if isinstance(failure, str) else failure
+    if isinstance(failure, str):
+        return CircuitError(failure)
+    if failure is not None:
+        add_argument_hint(failure)
+    return failure
 
 
 def raise_plain_jit_failures() -> None:

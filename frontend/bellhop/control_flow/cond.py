@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import jax.numpy as jnp
 
-from bellhop.base.source import describe_derived_function, name_with_site
+from bellhop.base.source import describe_derived_function, function_name, name_with_site
 from bellhop.base.types import Args, Kwargs
 from bellhop.control_flow.eager_mode import is_outcome
 from bellhop.control_flow.operator_args import dequeue_arguments
@@ -15,8 +15,19 @@ from bellhop.control_flow.trace_body import run_branch
 from bellhop.tracing.state import is_tracing
 
 Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+@overload
+def cond(
+    pred: Any,
+    true_fn: Callable[P, R],
+    false_fn: Callable[P, R] | None = None,
+    elifs: Sequence[tuple[Any, Callable[P, R]]] = (),
+) -> "Conditional[P, R]": ...
+@overload
+def cond(pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]: ...
 def cond(
     pred: Any,
     true_fn: Function | None = None,
@@ -76,7 +87,7 @@ def cond(
                 "cond: false_fn or elifs without a true_fn. Give all functions, or decorate them."
             )
         return lambda function: Conditional(pred, function)
-    conditional = Conditional(pred, true_fn)
+    conditional: Conditional[..., Any] = Conditional(pred, true_fn)
     for condition, function in elifs:
         conditional.else_if(condition)(function)
     if false_fn is not None:
@@ -84,32 +95,40 @@ def cond(
     return conditional
 
 
-class Conditional:
+class Conditional(Generic[P, R]):
     """Conditions and their branches; calling it runs one."""
 
-    def __init__(self, pred: Any, true_fn: Function) -> None:
-        self._branches = [(pred, true_fn)]
+    def __init__(self, pred: Any, true_fn: Callable[P, R]) -> None:
+        self._branches: list[tuple[Any, Function]] = [(pred, true_fn)]
         self._otherwise: Function | None = None
 
-    def else_if(self, pred: Any) -> Callable[[Function], "Conditional"]:
+    def else_if(self, pred: Any) -> Callable[[Callable[P, R]], "Conditional[P, R]"]:
         """Return a decorator for the branch of a further condition."""
 
-        def decorate(function: Function) -> "Conditional":
+        def decorate(function: Callable[P, R]) -> "Conditional[P, R]":
             self._branches.append((pred, function))
             return self
 
         return decorate
 
-    def otherwise(self, function: Function) -> "Conditional":
+    def otherwise(self, function: Callable[P, R]) -> "Conditional[P, R]":
         """Add the branch that runs where no condition is true."""
         self._otherwise = function
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __repr__(self) -> str:
+        functions = [function for _, function in self._branches]
+        if self._otherwise is not None:
+            functions.append(self._otherwise)
+        names = ", ".join(f"'{function_name(function)}'" for function in functions)
+        return f"<cond with the branches {names}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the branch of the first condition that is true, with these arguments."""
         dequeue_arguments(args, kwargs)
         if any(is_outcome(pred) for pred, _ in self._branches):
-            return self._record(args, kwargs)
+            self._record(args, kwargs)
+            return cast(R, None)
         preds: list[Any] = []
         names: list[str] = []
         functions: list[Function] = []
@@ -129,7 +148,7 @@ class Conditional:
             other = self._otherwise
             final = (f"otherwise {name_with_site(other)}", other) if other is not None else None
         if not preds:
-            return None if final is None else final[1](*args, **kwargs)
+            return cast(R, None if final is None else final[1](*args, **kwargs))
         # Without an else there is a branch that does nothing, and returns nothing.
         name, function = ("the missing otherwise branch (false_fn)", _nothing)
         if final is not None:
@@ -138,7 +157,7 @@ class Conditional:
         for number in reversed(range(len(preds))):
             index = jnp.where(preds[number], jnp.int32(number), index)
         branches = [partial(branch, *args, **kwargs) for branch in (*functions, function)]
-        return run_branch("cond", index, [*names, name], branches)
+        return cast(R, run_branch("cond", index, [*names, name], branches))
 
     def _record(self, args: Args, kwargs: Kwargs) -> None:
         """Put the gates of the branches on a tape of PennyLane's, which knows no else-if."""

@@ -1,7 +1,7 @@
 """Loops over a range, compiled as loops."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,8 @@ from bellhop.control_flow.trace_body import TracedStep, trace_step
 from bellhop.tracing.state import current_gate_recorder
 
 Bounds = tuple[Any, Any, Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def for_loop(
@@ -30,7 +32,7 @@ def for_loop(
     *,
     progress: str | None = None,
     allow_array_resizing: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[P, R]]:
     """Compile a loop over ``range(lower_bound, upper_bound, step)``.
 
     Args:

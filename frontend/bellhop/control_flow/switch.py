@@ -73,6 +73,10 @@ class Switch:
 
         return decorate
 
+    def __repr__(self) -> str:
+        cases = ", ".join(map(str, self._cases))
+        return f"<switch with the cases {cases or 'default'}>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the branch of the case that the index is, with these arguments."""
         if isinstance(self._index, int):

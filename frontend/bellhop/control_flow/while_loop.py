@@ -1,7 +1,7 @@
 """Loops that run while a condition holds, compiled as loops."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,13 +19,16 @@ from bellhop.control_flow.scalars import as_predicate
 from bellhop.control_flow.trace_body import trace_step
 from bellhop.tracing.state import current_gate_recorder
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def while_loop(
     cond_fn: Callable[..., Any],
     *,
     progress: str | None = None,
     allow_array_resizing: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a loop that runs while ``cond_fn(*carried)`` is true.
 
     Args:

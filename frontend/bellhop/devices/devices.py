@@ -21,6 +21,9 @@ _shardings: dict[int, Sharding] = {}
 # is the same.
 _unnamed: list[jax.Device] = []
 
+# What to install for devices of a platform: an extra of the package jax.
+_JAX_EXTRAS = {"gpu": "cuda12", "cuda": "cuda12", "tpu": "tpu"}
+
 
 @dataclass(frozen=True)
 class StateAxes:
@@ -114,10 +117,25 @@ def _parse_device_name(name: str, where: str) -> jax.Device:
         # JAX takes the empty name for its default.
         devices = {str(each.id): each for each in jax.local_devices(backend=platform or "''")}
         return devices[number] if has_number else next(iter(devices.values()))
-    except (RuntimeError, KeyError) as error:
+    except (RuntimeError, KeyError):
         raise ValueError(
             f"{where}: there is no device '{name}'; there are {available_devices()}."
-        ) from error
+            f"{_installation_hint(platform)}"
+        ) from None
+
+
+def _installation_hint(platform: str) -> str:
+    """Return how to install JAX for a platform that this process does not have, or nothing."""
+    extra = _JAX_EXTRAS.get(platform)
+    if extra is None or platform in _platforms():
+        return ""
+    return f' Install JAX for it: pip install "jax[{extra}]".'
+
+
+def _platforms() -> set[str]:
+    """Return the names of the platforms that JAX has, with its name for GPUs of all vendors."""
+    platforms = set(jax.extend.backend.backends())
+    return platforms | {"gpu"} if platforms & {"cuda", "rocm"} else platforms
 
 
 def all_devices() -> list[jax.Device]:

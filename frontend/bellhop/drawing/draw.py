@@ -86,6 +86,9 @@ class Drawing:
     def __str__(self) -> str:
         return self.mermaid
 
+    def __repr__(self) -> str:
+        return f"<drawing with {len(self.graph.edges)} edges: print it, or save it>"
+
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         bundle = {"text/plain": self.mermaid, "text/markdown": f"```mermaid\n{self.mermaid}```\n"}
         if _has_graphviz():

@@ -216,6 +216,8 @@ class Runner:
                 raise
             self._gathers = True
         except ValueError:
+            # JAX cannot flatten a dictionary whose keys have no order.
+            self._refuse(*call.caller_arguments, are_values=True)
             # Arguments on several devices are refused by JAX, before anything runs.
             if gathers or has_single_device((call.args, call.kwargs)):
                 raise

@@ -56,6 +56,9 @@ class TorchFunction(PickledByName):
         # By modes, structure and types of the arguments: the function, its results, their tree.
         self._calls: dict[Any, tuple[PrimalFunction, tuple[ShapedArray, ...], Any]] = {}
 
+    def __repr__(self) -> str:
+        return f"<call_torch '{self.__name__}'>"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it with traced or concrete arguments; a module with the parameters it has."""
         return self._call(None, args, kwargs)

@@ -15,7 +15,7 @@ _numbers = itertools.count()
 _registered: dict[int, tuple[str, Any]] = {}
 
 
-class FfiCallback(PureCallback):
+class FfiCallback(PureCallback[..., Any]):
     """An XLA FFI handler that traced code can call; see ``native_callback``."""
 
     def __init__(self, capsule: Any, result_type: Any, *, has_side_effect: bool) -> None:

@@ -39,7 +39,7 @@ NATIVE_EFFECT = _NativeEffect(
 )
 
 
-class NativeCallback(PureCallback):
+class NativeCallback(PureCallback[..., Any]):
     """A C function that traced code can call; see ``native_callback``.
 
     Example:

@@ -83,8 +83,7 @@ def print(
         )
     if isinstance(fmt, str):
         if not skip_format_check:
-            _check_fields(fmt, args, kwargs)
-            _check_formats(fmt, args, kwargs)
+            check_format("print", fmt, args, kwargs)
     elif kwargs:
         raise ValueError(
             f"print takes keyword arguments ({', '.join(kwargs)}) for a format string only, and "
@@ -196,35 +195,54 @@ def _options_of_program() -> tuple[str, ...]:
         ) from None
 
 
-def _check_fields(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_format(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise an error if the fields of a format string do not fit the values.
+
+    Args:
+        label: the function that the user called, for the error.
+        fmt: the format string.
+        args: values of the positional fields, with abstract values for arrays that are traced.
+        kwargs: values of the named fields.
+
+    Raises:
+        ValueError: if the numbers or names of fields and values differ, or if a field cannot show
+            values of a type.
+    """
+    _check_fields(label, fmt, args, kwargs)
+    _check_formats(label, fmt, args, kwargs)
+
+
+def _check_fields(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     try:
         fields = list(_field_names(fmt))
     except ValueError as error:
         raise ValueError(
-            f"print({fmt!r}) is not a format string: {error}. Write '{{{{' for a brace."
+            f"{label}({fmt!r}) is not a format string: {error}. Write '{{{{' for a brace."
         ) from None
     automatic = sum(name == "" for name in fields)
     numbered = [int(name) for name in fields if name.isdigit()]
     named = {name for name in fields if name and not name.isdigit()}
     if automatic and numbered:
         raise ValueError(
-            f"print({fmt!r}) has fields with numbers and fields without. Use one kind."
+            f"{label}({fmt!r}) has fields with numbers and fields without. Use one kind."
         )
     needed = max([automatic, *(number + 1 for number in numbered)])
     if needed != len(args):
         raise ValueError(
-            f"print({fmt!r}) has fields for {needed} positional values and got {len(args)}."
+            f"{label}({fmt!r}) has fields for {needed} positional values and got {len(args)}."
         )
     if missing := sorted(named - set(kwargs)):
-        raise ValueError(f"print({fmt!r}) has no value for {', '.join(missing)}. Pass it by name.")
+        raise ValueError(
+            f"{label}({fmt!r}) has no value for {', '.join(missing)}. Pass it by name."
+        )
     if unused := sorted(set(kwargs) - named):
         raise ValueError(
-            f"print({fmt!r}) has no field for {', '.join(unused)}. Put it into the "
+            f"{label}({fmt!r}) has no field for {', '.join(unused)}. Put it into the "
             "text, or leave the value out."
         )
 
 
-def _check_formats(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse fields that cannot show values of such types, by a try with zeros."""
     fields = [
         (name, spec or "") for _, name, spec, _ in string.Formatter().parse(fmt) if name is not None
@@ -244,7 +262,7 @@ def _check_formats(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         # Of whatever kind: what a field asks for, of objects too, is the user's.
         types = [describe_value(leaf) for leaf in jax.tree.leaves(sample)]
         raise ValueError(
-            f"print({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
+            f"{label}({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
             "Use a format that they have, or convert them; {{}} shows everything."
         ) from error
 

@@ -1,5 +1,6 @@
 """Process-wide settings, made once when bellhop is imported."""
 
+import contextlib
 import os
 import warnings
 
@@ -83,6 +84,8 @@ def configure_jax() -> None:
     source_info_util.register_exclusion(PACKAGE)
     for package in (PACKAGE, os.path.dirname(bellhop_mlir.__file__)):
         hide_frames_of(package + os.sep)
+    # Context managers of these packages are entered and left through contextlib.
+    hide_frames_of(contextlib.__file__)
     is_left_alone = os.environ.get("BELLHOP_X64") == "0" or "JAX_ENABLE_X64" in os.environ
     if not is_left_alone:
         jax.config.update("jax_enable_x64", True)

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from bellhop.arguments.flat_tree import FlatTree, unflatten_deep
 from bellhop.base.source import describe_derived_function, function_name
 from bellhop.base.types import PyTree
+from bellhop.base.value_checks import check_no_measurements
 from bellhop.control_flow.while_loop_vjp import enable_while_transpose
 from bellhop.errors import DifferentiableCompileError
 from bellhop.transformations.finite_differences import check_method, with_finite_differences
@@ -17,8 +18,26 @@ from bellhop.transformations.inline_trace import trace_inline
 
 Argnums = int | Sequence[int]
 Function = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+@overload
+def grad(
+    fn: Callable[P, Any],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    fn: None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def grad(
     fn: Function | None = None,
     *,
@@ -60,6 +79,22 @@ def grad(
     return _derivative("grad", fn, method=method, h=h, argnums=argnums)
 
 
+@overload
+def value_and_grad(
+    fn: Callable[P, R],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    fn: None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, tuple[R, Any]]]: ...
 def value_and_grad(
     fn: Function | None = None,
     *,
@@ -80,6 +115,22 @@ def value_and_grad(
     return _derivative("value_and_grad", fn, method=method, h=h, argnums=argnums)
 
 
+@overload
+def jacobian(
+    fn: Callable[P, Any],
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[P, Any]: ...
+@overload
+def jacobian(
+    fn: None = None,
+    *,
+    method: str | None = None,
+    h: float | None = None,
+    argnums: Argnums | None = None,
+) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def jacobian(
     fn: Function | None = None,
     *,
@@ -195,6 +246,7 @@ def _type_name(leaf: object) -> str:
 
 
 def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> None:
+    check_no_measurements(describe_derived_function(name, fn), result)
     leaves = jax.tree.leaves(result)
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]

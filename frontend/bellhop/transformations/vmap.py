@@ -2,14 +2,34 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
 
 from bellhop.base.source import describe_derived_function
+from bellhop.base.value_checks import check_no_measurements
 from bellhop.transformations.inline_trace import trace_inline
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
+
+@overload
+def vmap(
+    fn: Callable[P, R],
+    *,
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+) -> Callable[P, R]: ...
+@overload
+def vmap(
+    fn: None = None,
+    *,
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def vmap(
     fn: Callable[..., Any] | None = None,
     *,
@@ -63,6 +83,7 @@ def vmap(
             nonlocal is_within
             is_within = True
             result = trace_inline(fn)(*args, **kwargs)
+            check_no_measurements(describe_derived_function("vmap", fn), result)
             is_within = False
             return result
 

@@ -55,6 +55,8 @@ _IS_ARGUMENT = 1 << 63
 UNKNOWN_TOTAL = -1
 # Marks a pure call that no optimiser may move out of the loop that it stands in.
 STAYS = "bellhop.stays"
+# Says how many times the program gets to a call for each time that the call is made.
+_INTERVAL = "bellhop.every"
 
 _FUNC = Signature(
     "callback.func",
@@ -250,6 +252,23 @@ def find_given_results(module: ir.Module) -> tuple[int, ...]:
     if _GIVEN_RESULTS not in module.operation.attributes:
         return ()
     return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_GIVEN_RESULTS]))
+
+
+def set_call_interval(op: ir.Operation, every: int) -> None:
+    """Mark a ``callback.call`` to be made the first of each ``every`` times."""
+    i64 = ir.IntegerType.get_signless(64, op.context)
+    op.attributes[_INTERVAL] = ir.IntegerAttr.get(i64, every)
+
+
+def find_call_interval(op: ir.Operation) -> int | None:
+    """Return how many times the program gets to a marked call for each time that it is made."""
+    is_marked = op.name == "callback.call" and _INTERVAL in op.attributes
+    return ir.IntegerAttr(op.attributes[_INTERVAL]).value if is_marked else None
+
+
+def clear_call_interval(op: ir.Operation) -> None:
+    """Remove the mark of ``set_call_interval``."""
+    del op.attributes[_INTERVAL]
 
 
 def find_declarations(module: ir.Module) -> dict[str, FuncOp]:

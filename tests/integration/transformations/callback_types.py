@@ -4,6 +4,7 @@ A new flavour is one more entry of ``FLAVOURS``.
 """
 
 import ctypes
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,21 @@ from .outcomes import Log, Outcome, Refused, Works
 from .programs import Sine, X
 
 QUARTER = np.pi / 2
+
+
+class _PrintHandler(logging.Handler):
+    """Prints messages, as standard output is redirected where a cell runs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one message."""
+        print(record.getMessage())
+
+
+LOGGER = logging.getLogger("tests.transformations")
+LOGGER.setLevel("INFO")
+LOGGER.propagate = False
+LOGGER.addHandler(_PrintHandler())
+
 Outcomes = dict[str, Outcome]
 
 
@@ -269,6 +285,11 @@ FLAVOURS = (
     ),
     CallbackRow(
         "debug.print", _make_effect_row(lambda log, x: bellhop.debug.print("{}", x)), EVERYWHERE
+    ),
+    CallbackRow(
+        "debug.log",
+        _make_effect_row(lambda log, x: bellhop.debug.log("INFO", "{}", x, logger=LOGGER)),
+        EVERYWHERE,
     ),
     CallbackRow("tap", _make_effect_row(lambda log, x: bellhop.tap(log, x)), TAPPED),
     CallbackRow("host_callback.id_tap", _id_tap, TAPPED),

@@ -51,7 +51,16 @@ def test_wrong_leaf_is_named_with_what_was_declared(value, declared, observed, e
     )
     with pytest.raises(TypeError) as caught:
         call(value, declared)
-    assert str(caught.value) == message
+    text, _, suggestion = str(caught.value).partition(" To declare an array: ")
+    assert text == message
+    if suggestion:
+        # The suggested type is the one that was returned.
+        dtype, shape = observed.removesuffix("]").split("[")
+        assert f"ShapeDtypeStruct(({shape.replace(',', ', ')}" in suggestion
+        assert (
+            f", '{dtype}'), or" in suggestion
+            or f", {dtype.rstrip('0123456789')}), or" in suggestion
+        )
 
 
 def leaked_tracer():

@@ -1,0 +1,70 @@
+"""Hints for errors of callbacks: read-only arguments, and results of another shape."""
+
+import dis
+from types import CodeType
+
+import jax
+import numpy as np
+
+_COPY = (
+    "bellhop: the arguments of a callback are read-only. To write to one, copy it first: "
+    "x = x.copy()."
+)
+_NUMPY = (
+    "bellhop: the arguments of a callback are NumPy arrays, which have no attribute 'at'. Copy the "
+    "argument and write to the copy (x = x.copy(); x[0] = 1), or convert it: jnp.asarray(x)."
+)
+_WRITES = ("STORE_SUBSCR", "STORE_SLICE")
+
+
+def add_argument_hint(error: BaseException) -> None:
+    """Add a note to an exception of a callback that treats arguments as it may not.
+
+    Args:
+        error: the exception, with its traceback; it gets one note at most.
+    """
+    hint = _find_hint(error)
+    if hint is not None and hint not in getattr(error, "__notes__", ()):
+        error.add_note(hint)
+
+
+def _find_hint(error: BaseException) -> str | None:
+    """Return the note for an exception, or None where the arguments are not the reason."""
+    if isinstance(error, AttributeError):
+        is_update = error.name == "at" and isinstance(error.obj, np.ndarray)
+        return _NUMPY if is_update else None
+    if not isinstance(error, ValueError) or error.__traceback__ is None:
+        return None
+    traceback = error.__traceback__
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    # NumPy's own frames are C: the innermost frame of Python's is where the array is written.
+    if not _writes_array(traceback.tb_frame.f_code, traceback.tb_lasti):
+        return None
+    values = traceback.tb_frame.f_locals.values()
+    has_read_only = any(
+        isinstance(value, np.ndarray) and not value.flags.writeable for value in values
+    )
+    return _COPY if has_read_only else None
+
+
+def _writes_array(code: CodeType, offset: int) -> bool:
+    """Check whether the instruction at an offset stores items or is an augmented assignment."""
+    for instruction in dis.get_instructions(code):
+        if instruction.offset == offset:
+            is_augmented = instruction.opname == "BINARY_OP" and instruction.argrepr.endswith("=")
+            return instruction.opname in _WRITES or is_augmented
+    return False
+
+
+def suggest_type(value: object, declared_shape: tuple[int, ...]) -> str:
+    """Return a sentence with a result type for a value of another shape than declared."""
+    if not isinstance(value, np.ndarray | jax.Array) or value.shape == declared_shape:
+        return ""
+    # Python's names are shorter, for the types that they stand for.
+    names = {jax.dtypes.canonicalize_dtype(each): each.__name__ for each in (bool, int, float)}
+    dtype = names.get(value.dtype, repr(value.dtype.name))
+    return (
+        f" To declare an array: result_type=jax.ShapeDtypeStruct({value.shape}, {dtype}), or "
+        "result_type=bellhop.infer, which calls the function once with zeros."
+    )

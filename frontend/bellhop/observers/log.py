@@ -1,0 +1,274 @@
+"""log: records of Python's ``logging`` from compiled programs."""
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Effect
+from jax.interpreters import mlir
+
+from bellhop.base.source import user_site
+from bellhop.base.types import Aval, Operand
+from bellhop.callbacks.callback import bind_static_arguments
+from bellhop.callbacks.callback_type import Pure, Report, ordered_effect
+from bellhop.compiler.builtin_function import BuiltinFunction
+from bellhop.compiler.callback_target import CallbackTarget
+from bellhop.compiler.lowering_context import current_lowering
+from bellhop.concurrency.caller_context import call_in_caller_context
+from bellhop.observers.print import check_format
+from bellhop_mlir.dialects.callback import set_call_interval
+
+_DEFAULT_LOGGER = "bellhop"
+
+
+def log(
+    level: int | str,
+    fmt: str,
+    *args: Any,
+    every: int = 1,
+    when: Any = True,
+    logger: str | logging.Logger | None = None,
+    **kwargs: Any,
+) -> None:
+    """Log a message through Python's ``logging`` when the program gets here.
+
+    The record carries the file and line of this call. Records keep program order. The compiled
+    program decides what is logged: a message that is not logged calls no Python.
+
+    Args:
+        level: the level of the record, such as ``logging.INFO`` or ``"INFO"``.
+        fmt: a format string, filled with the values of `args` and `kwargs` by ``str.format``.
+        args: pytrees of arrays, or values known when the program is traced, such as strings.
+        every: how many calls of this statement make one record; the first call is logged. A
+            ``qjit`` program counts anew in each run, and counts only calls for which `when` is
+            true and the level is enabled. Elsewhere the count goes on from run to run.
+        when: a bool, or a traced bool of shape ``()``: whether the message is logged.
+        logger: a logger of ``logging.getLogger``, or its name; ``"bellhop"`` if None.
+        kwargs: values of the named fields of the format string.
+
+    The level of the logger is read in each run of a ``qjit`` program, so that a new level needs no
+    new program.
+
+    Raises:
+        ValueError: for an unknown level, for `every` below 1, and for a format string that does
+            not fit the values.
+        TypeError: if `when` is not a scalar of type bool, or if `logger` is not a logger.
+
+    Example:
+        >>> import bellhop, jax, logging, sys
+        >>> logging.basicConfig(stream=sys.stdout, level="INFO", format="%(message)s", force=True)
+        >>> @bellhop.qjit
+        ... def descend(x):
+        ...     def step(i, x):
+        ...         bellhop.debug.log("INFO", "step {}: {:.2f}", i, x, every=2)
+        ...         return 0.5 * x
+        ...     return jax.lax.fori_loop(0, 4, step, x)
+        >>> _ = descend(1.0)
+        step 0: 1.00
+        step 2: 0.25
+    """
+    number = _level_number(level)
+    name = _logger_name(logger)
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+        raise ValueError(f"log: every is {every!r}, expected an integer of at least 1.")
+    if jnp.shape(when) != () or jnp.result_type(when) != np.dtype(bool):
+        raise TypeError(
+            f"log: when is {when!r}, expected a bool of shape (). Use jnp.any or jnp.all of it."
+        )
+    if not isinstance(fmt, str):
+        raise TypeError(f"log: the message is {fmt!r}, expected a format string.")
+    check_format("log", fmt, args, kwargs)
+    strings = fmt, str(number), name, user_site()
+    function, leaves, in_tree = bind_static_arguments("log", LogRecorder(*strings), args, kwargs)
+    counting, *_ = bind_static_arguments("log", LogCounter(*strings, str(every)), args, kwargs)
+    target = _LOG.target(
+        counting, in_tree, recorder=function, level_check=LevelCheck(*strings[1:3]), every=every
+    )
+    _LOG.bind(target, [when, *leaves])
+
+
+def _level_number(level: int | str) -> int:
+    """Return a level of ``logging`` as a number.
+
+    Raises:
+        ValueError: for an unknown name.
+        TypeError: for a value that is neither a number nor a name.
+    """
+    if isinstance(level, int) and not isinstance(level, bool):
+        return level
+    if not isinstance(level, str):
+        raise TypeError(
+            f"log: the level is {level!r}, expected a number or a name, such as 'INFO'. Give the "
+            "level first, and the format string second."
+        )
+    names = logging.getLevelNamesMapping()
+    if level.upper() not in names:
+        raise ValueError(f"log: there is no level {level!r}; there are {', '.join(names)}.")
+    return names[level.upper()]
+
+
+def _logger_name(logger: str | logging.Logger | None) -> str:
+    """Return the name by which ``logging.getLogger`` finds a logger.
+
+    Raises:
+        TypeError: for a value that is not a logger, or that ``getLogger`` does not return.
+    """
+    if logger is None:
+        return _DEFAULT_LOGGER
+    if isinstance(logger, str):
+        return logger
+    if isinstance(logger, logging.Logger) and logging.getLogger(logger.name) is logger:
+        return logger.name
+    raise TypeError(
+        f"log: logger is {logger!r}, expected a logger of logging.getLogger or its name."
+    )
+
+
+class LogRecorder(BuiltinFunction):
+    """Makes and handles one record; its strings are format, level, logger and ``file:line``."""
+
+    __name__ = "log"
+    prints = True
+    is_formatter = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Log the message with these values."""
+        call_in_caller_context(self._record, args, kwargs)
+
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        fmt, level, name, site = self.arguments[:4]
+        logger, number = logging.getLogger(name), int(level)
+        if not logger.isEnabledFor(number):
+            return
+        file, _, line = site.rpartition(":")
+        logger.handle(
+            logger.makeRecord(
+                name,
+                number,
+                file or "<unknown>",
+                int(line) if line.isdigit() else 0,
+                fmt.format(*args, **kwargs),
+                (),
+                None,
+            )
+        )
+
+
+class LogCounter(LogRecorder):
+    """Counts its calls where the program cannot, and records one of so many: its fifth string."""
+
+    def __init__(self, *arguments: str) -> None:
+        super().__init__(*arguments)
+        self._lock = threading.Lock()
+        self._calls = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Log the message, if it is its turn."""
+        with self._lock:
+            is_due = self._calls % int(self.arguments[4]) == 0
+            self._calls += 1
+        if is_due:
+            super().__call__(*args, **kwargs)
+
+
+class LevelCheck(BuiltinFunction):
+    """Checks whether a logger takes records of a level; its strings are level and logger."""
+
+    __name__ = "log_level"
+
+    def __call__(self) -> np.bool_:
+        """Return whether it does."""
+        level, name = self.arguments
+        return np.bool_(logging.getLogger(name).isEnabledFor(int(level)))
+
+
+@dataclass(frozen=True)
+class LogTarget(CallbackTarget):
+    """A log statement as a program sees it; its operands are ``when`` and the values.
+
+    Attributes:
+        recorder: the function that a ``qjit`` program calls, which counts itself. ``function``
+            counts its calls in Python.
+        level_check: the function that checks the level of the logger.
+        every: how many calls make one record.
+    """
+
+    recorder: Callable[..., Any] | None = None
+    level_check: BuiltinFunction | None = None
+    every: int = 1
+
+    __hash__ = CallbackTarget.__hash__
+
+    def to_call(self, function: Callable[..., Any] | None) -> CallbackTarget:
+        """Return the target of a call that takes the values alone, without ``when``."""
+        fields = {
+            each.name: getattr(self, each.name) for each in dataclasses.fields(CallbackTarget)
+        }
+        return CallbackTarget(**{**fields, "function": function})
+
+
+class _LogCall(Report):
+    """Calls that make records; in ``qjit`` programs, one of ``every`` calls is made."""
+
+    def abstract_eval(
+        self, *avals: Aval, target: CallbackTarget, every: int = 1
+    ) -> tuple[Sequence[Any], frozenset[Effect]]:
+        """Return no results, and the effect."""
+        return super().abstract_eval(*avals, target=target)
+
+    def lower(
+        self,
+        ctx: mlir.LoweringRuleContext,
+        *operands: Any,
+        target: CallbackTarget,
+        every: int = 1,
+    ) -> Sequence[Any]:
+        """Lower the call; the pass thin-calls finds how many calls make one."""
+        results = super().lower(ctx, *operands, target=target)
+        if every > 1 and current_lowering() is not None:
+            set_call_interval(ctx.tokens_out.get(ordered_effect).owner, every)
+        return results
+
+
+class _LogType(Report):
+    """Log statements, each lowered to a call in a conditional."""
+
+    def run(self, *leaves: Operand, target: Any) -> list[Any]:
+        """Log right away, where no program is being traced."""
+        when, *values = leaves
+        return super().run(*values, target=target.to_call(target.function)) if when else []
+
+    def lower(self, ctx: mlir.LoweringRuleContext, *operands: Any, target: Any) -> Sequence[Any]:
+        """Lower the statement for one element to a conditional that holds the call."""
+        if target.program_loops or target.partitioned:
+            return super().lower(ctx, *operands, target=target)
+        counts = current_lowering() is not None
+        call = target.to_call(target.recorder if counts else target.function)
+        level = _LEVEL.target(
+            target.level_check,
+            jax.tree.structure(((), {})),
+            ((ShapedArray((), np.dtype(bool)),), jax.tree.structure(0)),
+            site=target.site,
+        )
+
+        def emit(*values: Any) -> None:
+            _LOG_CALL.primitive.bind(*values, target=call, every=target.every)
+
+        def guarded(when: Any, *values: Any) -> list[Any]:
+            is_enabled = _LEVEL.bind(level, [])
+            jax.lax.cond(is_enabled & when, emit, lambda *_: None, *values)
+            return []
+
+        return mlir.lower_fun(guarded, multiple_results=True)(ctx, *operands)
+
+
+_LOG = _LogType("log", target_type=LogTarget)
+_LOG_CALL = _LogCall("log", primitive="log_call")
+_LEVEL = Pure("log_level")
