@@ -1,1 +1,1 @@
-"""What everything stands on: places in the source, types, devices, signatures, equations."""
+"""Source locations, types, devices, signatures, jaxprs: helpers of all packages."""

@@ -10,7 +10,7 @@ import jax
 from bellhop.archive.archive import SavedProgram
 from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
-from bellhop.base.argument_mismatch import describe_arguments, find_mismatch, type_of
+from bellhop.base.argument_mismatch import describe_arguments, find_mismatch, get_type
 from bellhop.base.flat_tree import FlatTree, flatten_call
 from bellhop.base.signature import DeclaredSignature
 from bellhop.base.types import Args
@@ -81,7 +81,7 @@ class SavedCalls:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(
-                f"{self._where} cannot be called so: {error}. It takes {self._signature}."
+                f"{self._where}: the arguments do not match: {error}. It takes {self._signature}."
             ) from None
         given = self._by_key(bound)
         best: tuple[Args, dict[str, Any]] | None = None
@@ -187,7 +187,7 @@ def _is_for(
     if wanted_tree != tree:
         return False
     try:
-        avals = list(map(type_of, leaves))
+        avals = list(map(get_type, leaves))
     except (TypeError, OverflowError):
         # Values that are not arrays are refused where they are passed to the program.
         return False

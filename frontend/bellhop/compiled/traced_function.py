@@ -62,7 +62,7 @@ class TracedFunction:
             self.converted = run_autograph(function)
         self.static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self.jit_options = JitOptions(
-            self.static.donated(options.donate_argnums, options.donate_argnames),
+            self.static.select_donated(options.donate_argnums, options.donate_argnames),
             keep_unused=options.keep_unused,
             compiler_options=options.compiler_options or {},
         )

@@ -133,9 +133,9 @@ def test_signatures_and_static_arguments_are_told_apart():
 
 def test_what_is_no_array_is_refused_by_name():
     f = bellhop.qjit(lambda x, mode: x)
-    with pytest.raises(TypeError, match="the argument mode is of type str, which is no array"):
+    with pytest.raises(TypeError, match="the argument mode is of type str, which is not an array"):
         jax.grad(f)(1.0, "fast")
-    with pytest.raises(TypeError, match="the result is of type str, which is no array"):
+    with pytest.raises(TypeError, match="the result is of type str, which is not an array"):
         jax.grad(bellhop.qjit(lambda x: "text"))(1.0)
 
 
