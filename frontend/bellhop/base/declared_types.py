@@ -108,8 +108,8 @@ def result_avals(
     if declared is infer:
         raise ResultTypeError(
             f"{where} has the result type bellhop.infer, supported by pure_callback only: "
-            "inference calls the function with zeros while the program is traced, and other callbacks have "
-            "side effects or write into their arguments. Declare the type."
+            "inference calls the function with zeros while the program is traced, and other "
+            "callbacks have side effects or write into their arguments. Declare the type."
         )
     if shape := _find_shape(declared):
         raise ResultTypeError(

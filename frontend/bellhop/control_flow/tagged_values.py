@@ -12,7 +12,7 @@ from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop.base.types import Operand
-from bellhop.compiler.lowering_context import current_lowering, stamp_circuit
+from bellhop.compiler.lowering_context import current_lowering, record_circuit
 
 # marked: x, and what its rules need beside it... -> x
 tagged_p = Primitive("quantum_marked")
@@ -54,7 +54,7 @@ def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: ValueTag)
 
 def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, mark: ValueTag) -> list[Any]:
     if mark.box and current_lowering() is not None:
-        stamp_circuit(ctx.module_context.module, mark.box)
+        record_circuit(ctx.module_context.module, mark.box)
     return [value]
 
 

@@ -113,7 +113,7 @@ def make_jit_wrapper(
         leaves = jax.tree.leaves((args, kwargs))
         # What is not used costs less of a call.
         table = handle if code.calls_runtime else _NO_TABLE
-        results = program_p.bind(*code.operands(leaves), table, code=code, is_region=False)
+        results = program_p.bind(*code.select_operands(leaves), table, code=code, is_region=False)
         if code.targets or not code.out_avals:
             return PendingResults(ResultForm(out_tree, code), results)
         return jax.tree.unflatten(out_tree, results)

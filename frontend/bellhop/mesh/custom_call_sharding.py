@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.private import Partitioning, partitioning, without_mesh
+from bellhop._jax.private import Partitioning, get_partitioning, without_mesh
 
 _AXIS = "bellhop_devices"
 
@@ -26,7 +26,7 @@ def is_partitioned(context: mlir.ModuleContext) -> bool:
         NotImplementedError: where it partitions it over some axes of a mesh only, inside
             ``jax.shard_map``.
     """
-    kind, _ = partitioning(context)
+    kind, _ = get_partitioning(context)
     if kind is Partitioning.PARTLY_MANUAL:
         raise NotImplementedError(
             "bellhop's callbacks and circuits run inside jax.shard_map where all axes of the mesh "
@@ -53,7 +53,7 @@ def lower_on_first_device(
     Returns:
         the results of the rule.
     """
-    _, size = partitioning(ctx.module_context)
+    _, size = get_partitioning(ctx.module_context)
     mesh = jax.sharding.AbstractMesh((size,), (_AXIS,))
     everywhere = jax.sharding.PartitionSpec()
     kinds = jax.eval_shape(lambda *args: list(function(*args)), *ctx.avals_in)

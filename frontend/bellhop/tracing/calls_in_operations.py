@@ -3,7 +3,7 @@
 from jax.extend.core import Jaxpr
 
 from bellhop._jax.patches.functions_in_operations import check_functions_in_operations
-from bellhop._jax.private import CALLBACKS_OF_JAX, equation_site
+from bellhop._jax.private import JAX_CALLBACK_PRIMITIVES, equation_site
 from bellhop.base.equations import iterate_equations
 from bellhop.errors import CompileError
 
@@ -27,7 +27,7 @@ def _check(operation: str, jaxpr: Jaxpr) -> None:
         CompileError: naming the operation, its line, and the callback or circuit.
     """
     for eqn in iterate_equations(jaxpr):
-        if eqn.primitive in CALLBACKS_OF_JAX:
+        if eqn.primitive in JAX_CALLBACK_PRIMITIVES:
             called = f"jax.{eqn.primitive}"
         elif eqn.primitive.name.startswith(_OURS):
             called = str(eqn.params.get("target", eqn.primitive.name.replace("quantum_", "a ")))

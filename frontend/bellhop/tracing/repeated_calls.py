@@ -20,7 +20,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop._jax.patches.effects_of_split_loops import split_loops_by
+from bellhop._jax.patches.effects_of_split_loops import patch_while_partial_eval
 from bellhop._jax.private import is_bellhop_effect, is_callback_effect
 from bellhop.base.equations import (
     inner_jaxprs,
@@ -85,7 +85,7 @@ def _union(each: Any) -> frozenset[Any]:
 
 def forget_repeated_effects() -> None:
     """Let JAX split a loop so that its linear part does not call Python for effect again."""
-    split_loops_by(_without_known)
+    patch_while_partial_eval(_without_known)
 
 
 def _without_known(again: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:

@@ -37,9 +37,9 @@ def _install_patches() -> contextlib.AbstractContextManager[None]:
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
     from bellhop._pennylane.patches.nested_lists import allow_tracer_lists
-    from bellhop._pennylane.patches.thread_queues import separate_threads
+    from bellhop._pennylane.patches.thread_queues import use_thread_queues
     from bellhop.circuits.qnode.interception import intercept_qnodes
 
     intercept_qnodes()
-    separate_threads()
+    use_thread_queues()
     return allow_tracer_lists()

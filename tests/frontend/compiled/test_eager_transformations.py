@@ -168,7 +168,7 @@ def test_effects_and_exceptions_of_each_call():
     assert seen == [1.0, 3.0] * 2
 
 
-CALLBACKS_OF_JAX = {
+JAX_CALLBACK_PRIMITIVES = {
     "pure_callback": lambda f, x: jax.pure_callback(f, SCALAR, x, vmap_method="sequential"),
     "io_callback": lambda f, x: io_callback(f, SCALAR, x),
     "debug.callback": lambda f, x: jax.debug.callback(f, x, ordered=True) or x,
@@ -178,7 +178,7 @@ CALLBACKS_OF_JAX = {
 }
 
 
-@pytest.mark.parametrize("call", CALLBACKS_OF_JAX.values(), ids=CALLBACKS_OF_JAX)
+@pytest.mark.parametrize("call", JAX_CALLBACK_PRIMITIVES.values(), ids=JAX_CALLBACK_PRIMITIVES)
 def test_exceptions_of_callbacks_of_jax_are_those_of_users(call):
     raised = []
 

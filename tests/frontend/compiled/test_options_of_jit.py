@@ -56,7 +56,9 @@ def test_a_donated_keyword_of_a_region_is_copied():
 def test_wrong_donations_are_refused():
     with pytest.raises(ValueError, match="donate_argnames has 'z', expected names of parameters"):
         bellhop.qjit(lambda x: x, donate_argnames="z")
-    with pytest.raises(ValueError, match="donate_argnames has 'x', which is static"):
+    with pytest.raises(
+        ValueError, match="donate_argnames has 'x', which is static. Name dynamic arguments"
+    ):
         bellhop.qjit(lambda x: x, static_argnames="x", donate_argnames="x")
 
 

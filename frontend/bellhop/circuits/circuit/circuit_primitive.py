@@ -55,7 +55,7 @@ from bellhop.circuits.gates.device import DeviceSpec
 from bellhop.circuits.memory import check_result_fits
 from bellhop.circuits.operations.seeds import random_effect
 from bellhop.circuits.operations.state_primitives import HANDLE
-from bellhop.compiler.batching import call_one_by_one, for_each
+from bellhop.compiler.batching import map_sequentially, sequential_batch
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import (
     allow_bellhop_dialects,
@@ -157,7 +157,7 @@ def _batch(
     of_batch = batch.mapped if batch else [False] * len(dims)
     mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
     if not is_straight or has_effects_by_row(body.closed, mapped):
-        outs, axes = call_one_by_one(circuit_p, operands, dims, body=body, batch=batch)
+        outs, axes = sequential_batch(circuit_p, operands, dims, body=body, batch=batch)
         _check_results_fit(outs, body)
         return outs, axes
     all_rows, inputs = batched(batch, operands, dims)
@@ -194,7 +194,7 @@ def _lower(
         at_once = 1 if together is None else rows_at_once(closed)
         if together is None or at_once < batch.rows:
             one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
-            parts = lambda *inputs: for_each(
+            parts = lambda *inputs: map_sequentially(
                 one, inputs, batch.mapped, batch_size=None if size == 1 else size
             )
             return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
