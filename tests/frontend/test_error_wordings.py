@@ -24,11 +24,11 @@ def test_options_of_accelerate():
 
 
 def test_options_of_qjit():
-    raises("an integer; this one is 1.5", bellhop.qjit, abs, error=TypeError, seed=1.5)
+    raises(r"from 0 to 2\*\*64 - 1, got 1.5", bellhop.qjit, abs, error=TypeError, seed=1.5)
     for words, options in [
-        ("a seed is from 0 to", {"seed": -1}),
-        ("target is one of binary", {"target": "gpu"}),
-        ("keep_intermediate is a bool,", {"keep_intermediate": 7}),
+        ("seed must be an integer from 0 to", {"seed": -1}),
+        ("target must be one of binary", {"target": "gpu"}),
+        ("keep_intermediate must be a bool,", {"keep_intermediate": 7}),
         (
             "has no options; given are",
             {"circuit_transform_pipeline": {"cancel_inverses": {"a": 1}}},
@@ -96,7 +96,13 @@ def test_two_arguments_for_one_result():
 
 
 def test_conditionals_and_differences():
-    raises("without a true_fn. Give", bellhop.cond, True, false_fn=lambda: 1, error=TypeError)
+    raises(
+        "without true_fn. Pass all functions",
+        bellhop.cond,
+        True,
+        false_fn=lambda: 1,
+        error=TypeError,
+    )
     raises("h is the step of", lambda: bellhop.grad(abs, method="auto", h=0.1)(1.0))
 
 

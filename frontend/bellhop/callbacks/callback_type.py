@@ -47,9 +47,9 @@ from bellhop.compiler.lower_in_jax_jit import check_single_platform, lower_callb
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.mesh.custom_call_sharding import is_partitioned, lower_on_first_device
 from bellhop.mesh.manual_axes import vary_types_like
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 from bellhop.tracing.program_order import register_ordered_form
-from bellhop.tracing.repeated_calls import forget_repeated_effects
+from bellhop.tracing.repeated_calls import drop_repeated_effects
 
 
 class CallbackEffect(Effect):
@@ -177,10 +177,10 @@ class CallbackType:
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
         """Return the types of the results, and the effects."""
         keep_effects_in_loops()
-        refuse_calls_in_operations()
+        forbid_calls_in_operations()
         if self.effects:
             keep_effects_under_checkpoint()
-            forget_repeated_effects()
+            drop_repeated_effects()
         if ordered_effect in self.effects:
             patch_batched_while()
         target.check_arguments(avals)

@@ -27,8 +27,8 @@ from bellhop.errors import CompileError
 from bellhop.execution.jit_options import JitOptions
 from bellhop.execution.pending_results import place_on_targets
 from bellhop.tracing.options import CompileOptions
-from bellhop.tracing.program_order import in_program_order
-from bellhop.tracing.state import ASKS_FOR_VALUE, trace_with_options
+from bellhop.tracing.program_order import order_effects
+from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_with_options
 from bellhop.transformations.inline_trace import trace_inline
 from bellhop.transformations.qjit_under_transforms import ON_HOST
 from bellhop_runtime import CallbackTable
@@ -90,7 +90,7 @@ class TracedFunction:
                 arrays, out_tree = flatten_result(f"qjit of {self.where}", result)
                 return arrays
 
-            closed = in_program_order(jax.make_jaxpr(flat_function)(*leaves))
+            closed = order_effects(jax.make_jaxpr(flat_function)(*leaves))
             return jax.tree.unflatten(out_tree, interpret(closed, {}, *leaves))
 
         transformed.__name__ = self.name + ON_HOST
@@ -137,7 +137,7 @@ class TracedFunction:
 
     def _locate_concretization(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
-        if isinstance(error, ASKS_FOR_VALUE) or is_traced_size_error(error):
+        if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
             instead = (
                 "Leave it to the program: qml.cond for if, or qjit(autograph=True); &, | and ~ for "
                 "and, or and not, of outcomes of measurements too; jnp.maximum for max, jnp.isin "

@@ -38,7 +38,7 @@ from bellhop.compiler.optimize import optimize
 from bellhop.compiler.program import Program
 from bellhop.errors import CompileError
 from bellhop.tracing.dce import drop_unused_calls
-from bellhop.tracing.program_order import in_program_order
+from bellhop.tracing.program_order import order_effects
 from bellhop_mlir._walk import find_functions
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
@@ -162,7 +162,7 @@ def compile_program(
     used = drop_unused_calls(traced.jaxpr)
     if not is_merged:
         # In a ``jax.jit`` program, JAX threads the tokens.
-        used = in_program_order(used)
+        used = order_effects(used)
     to_lower = traced if used is traced.jaxpr else _retrace(function.__name__, used)
     stopwatch.lap("tracing")
     with begin_lowering() as context, without_mesh():

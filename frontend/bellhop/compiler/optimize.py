@@ -222,7 +222,7 @@ def _check_meshes(module: ir.Module, device: str) -> None:
         if device == device_name(host_device()):
             raise CompileError(
                 "a qjit program runs on one host device, and this program has a jax.shard_map or "
-                f"a sharding over {count_mesh_devices(mesh)} devices. Use jax.jit in place of qjit, "
+                f"a sharding over {count_mesh_devices(mesh)} devices. Use jax.jit instead of qjit, "
                 "around jax.shard_map of a function of QNodes and callbacks."
             )
         raise CompileError(

@@ -182,7 +182,7 @@ PARTS = {
         None,
         "a pytree that cannot be",
     ),
-    "a seed": (lambda data: data.update(seed=-1), None, "a seed is from 0"),
+    "a seed": (lambda data: data.update(seed=-1), None, "seed must be an integer from 0"),
     "a missing field": (lambda data: data.pop("seed"), None, "its metadata.json is not what"),
     "another callback": (
         lambda data: data["programs"][0]["targets"].clear(),

@@ -16,7 +16,7 @@ import bellhop
         ),
         (
             lambda x, text: bellhop.for_loop(0, 3, 1)(lambda i, t: t)(text),
-            "for_loop: a value that the loop is given is a (str|bytes)",
+            "for_loop: an initial value is a (str|bytes)",
         ),
     ],
 )

@@ -62,7 +62,7 @@ from bellhop.circuits.operations.seeds import random_effect
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.manual_axes import vary_like
 from bellhop.mesh.unvarying_call import wrap_unvarying
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
 _FEW_VALUES = 4
@@ -82,7 +82,7 @@ def bind(body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = 
     # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
     # abstract value.
     keep_effects_in_loops()
-    refuse_calls_in_operations()
+    forbid_calls_in_operations()
     patch_while_jvp()
     draw_once_in_checkpoints(random_effect)
     return circuit_p.bind(*vary_like(inputs, inputs), body=body, batch=batch)

@@ -22,7 +22,7 @@ from bellhop.circuits.gates.decompositions import decomposition_of
 from bellhop.circuits.gates.rewrites import is_piecewise, transform_name
 from bellhop.circuits.gates.wires import is_dynamic
 from bellhop.errors import CompileError
-from bellhop.tracing.state import ASKS_FOR_VALUE, trace_state
+from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_state
 
 # The code of what ``partial_wires`` returns, which hands wires on and asks nothing of them.
 _PARTIAL = qml.noise.partial_wires(qml.PauliX).__code__
@@ -116,7 +116,7 @@ class NoiseOfModel:
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except ASKS_FOR_VALUE as error:
+        except CONCRETIZATION_ERRORS as error:
             raise CompileError(
                 f"{self._where}: its noise model asks for a number that is only known when the "
                 "program runs. Make what it comes from static (static_argnums), or a constant."

@@ -15,7 +15,7 @@ from bellhop.base.types import PyTree
 from bellhop.compiler.batching import register_sequential_batching
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import allow_bellhop_dialects, current_lowering
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 from bellhop.tracing.state import offer_seed
 from bellhop_mlir.dialects import quantum
 
@@ -60,7 +60,7 @@ def random_key(*anchors: Any) -> Any:
 @_seed_p.def_effectful_abstract_eval
 def _aval(*_: object) -> tuple[list[ShapedArray], Any]:
     keep_effects_in_loops()
-    refuse_calls_in_operations()
+    forbid_calls_in_operations()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
 
 

@@ -19,7 +19,7 @@ import pennylane as qml
 from bellhop.base.source import user_site
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
-from bellhop.tracing.measurement_tracer import as_outcome
+from bellhop.tracing.measurement_tracer import to_outcome
 from bellhop.tracing.state import current_circuit, is_tracing
 
 
@@ -64,7 +64,7 @@ def measure_wire(
         labels[0], reset=reset, postselect=kept, site=site, is_joint=is_joint
     )
     # In a tape, the outcome is PennyLane's own object for it.
-    return outcome if isinstance(outcome, qml.ops.MeasurementValue) else as_outcome(outcome)
+    return outcome if isinstance(outcome, qml.ops.MeasurementValue) else to_outcome(outcome)
 
 
 def measuring_pauli_words(uncompiled: Callable[..., Any]) -> Callable[..., Any]:

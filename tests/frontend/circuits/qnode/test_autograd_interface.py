@@ -68,5 +68,5 @@ def test_tensors_of_torch_and_layers_name_what_takes_them():
     f = bellhop.qjit(lambda x: x)
     with pytest.raises(TypeError, match="Convert the function for PyTorch by bellhop.to_torch"):
         f(torch.ones(2))
-    with pytest.raises(AttributeError, match="bellhop.to_torch makes a function"):
+    with pytest.raises(AttributeError, match="bellhop.to_torch, which returns a function"):
         qml.qnn.TorchLayer(f, {})
