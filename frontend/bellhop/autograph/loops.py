@@ -189,7 +189,7 @@ def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) 
             should_continue = extra_test()
             if is_traced(should_continue):
                 raise AutoGraphError(
-                    f"the for loop at {user_site()} has a break or return under a traced condition, "
+                    f"the for loop at {user_site()} has a break or return under a traced condition "
                     f"but iterates over a {type(target).__name__}, which is not supported "
                     "in a compiled loop. Loop over a range or an array."
                 )

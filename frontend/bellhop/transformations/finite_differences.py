@@ -35,8 +35,8 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
     """
     if method is not None and method not in METHODS:
         raise ValueError(
-            f"{construct}: there is no method '{method}', expected one of {', '.join(METHODS)}. Set "
-            "the derivative of a circuit by the diff_method of its QNode."
+            f"{construct}: there is no method '{method}', expected one of "
+            f"{', '.join(METHODS)}. Set the derivative of a circuit by the diff_method of its QNode."
         )
     if h is None:
         return

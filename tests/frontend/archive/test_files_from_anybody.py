@@ -244,7 +244,7 @@ def test_what_xla_refuses_is_the_file(path):
     f = bellhop.load(path)
     with pytest.raises(
         bellhop.CompileError,
-        match=f"{re.escape(str(path))} cannot run here: .* Save it anew with this version",
+        match=f"{re.escape(str(path))} cannot run here: .* Save it again with this version",
     ):
         f(0.7)
 
