@@ -114,10 +114,10 @@ def test_progress():
 
 
 def test_profiles():
-    raises("number of crossings, got", bellhop.profile, limit=-1, error=ValueError)
+    raises("limit must be at least 0", bellhop.profile, limit=-1, error=ValueError)
     with bellhop.profile() as profile:
         pass
-    raises("a profile is used once. Make", profile.__enter__, error=RuntimeError)
+    raises("can be used once only", profile.__enter__, error=RuntimeError)
 
 
 def test_pictures(tmp_path, monkeypatch):
@@ -195,10 +195,10 @@ def test_an_outcome_that_does_not_happen():
 def test_torch_functions():
     import torch
 
-    raises("must return tensors, numbers,", bellhop.call_torch(lambda x: "text"), 1.0)
+    raises("expected tensors, numbers, or", bellhop.call_torch(lambda x: "text"), 1.0)
     half = bellhop.call_torch(lambda x: torch.zeros(2, dtype=torch.complex32))
     raises("JAX has no arrays of type", half, 1.0)
     needs_data = bellhop.call_torch(lambda x: torch.ones(int(x)))
-    raises("on tensors without data,", needs_data, 1.0, error=bellhop.CompileError)
+    raises("inferred with tensors without data", needs_data, 1.0, error=bellhop.CompileError)
     module = bellhop.call_torch(torch.nn.Linear(1, 1))
-    raises("it has ['weight', 'bias']", module.update, {"scale": 1.0}, error=ValueError)
+    raises("expected some of ['weight', 'bias']", module.update, {"scale": 1.0}, error=ValueError)

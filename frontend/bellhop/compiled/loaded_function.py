@@ -104,8 +104,8 @@ class LoadedFunction(QJIT[Any, Any]):
         """Call the program; raise errors for transformations and unusable files."""
         if not trace_state_clean():
             raise NotImplementedError(
-                f"{self!r} was loaded from a file: differentiation, vmap and tracing are "
-                "not supported. Save the derivative, or the whole "
+                f"{self!r} was loaded from a file: differentiation, vmap and tracing "
+                "are not supported. Save the derivative, or the whole "
                 "program, instead."
             )
         try:
@@ -124,8 +124,8 @@ class LoadedFunction(QJIT[Any, Any]):
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
         return CompileError(
-            f"{self!r} of {self._path} cannot run here: {error}. Save it again with this version of "
-            "bellhop, and for the devices of this machine."
+            f"{self!r} of {self._path} cannot run here: {error}. Save it again with this version "
+            "of bellhop, and for the devices of this machine."
         )
 
     def __reduce__(self) -> NoReturn:

@@ -1,9 +1,9 @@
 """Lowering of callbacks on GPUs and TPUs to JAX's own callbacks.
 
 Bellhop's runtime calls Python on the host.  A program on a GPU or TPU uses the custom call of JAX's
-own callbacks on that platform (``mlir.emit_python_callback``), for all kinds of callbacks::
+own callbacks on that platform (``mlir.emit_python_callback``), for all callback kinds::
 
-    callback.call(%token, %x) {callee = @f, kind = "debug"}                         in a qjit program
+    callback.call(%token, %x) {callee = @f, kind = "debug"}                     in a qjit program
     stablehlo.custom_call @xla_ffi_python_gpu_callback(%token, %x) {index = 0}      on a GPU
 
 and ``buffer_callback`` for output buffers.  The user's function is wrapped as on the CPU: arrays

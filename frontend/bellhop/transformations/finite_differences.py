@@ -36,7 +36,7 @@ def check_method(construct: str, method: str | None, h: float | None) -> None:
     if method is not None and method not in METHODS:
         raise ValueError(
             f"{construct}: there is no method '{method}', expected one of "
-            f"{', '.join(METHODS)}. Set the derivative of a circuit by the diff_method of its QNode."
+            f"{', '.join(METHODS)}. Set the derivative of a circuit by its QNode's diff_method."
         )
     if h is None:
         return

@@ -153,7 +153,9 @@ def test_a_loaded_function_is_not_transformed(path, transform):
     f = bellhop.qjit(lambda x: x * 2)
     f(1.0)
     f.save(path)
-    with pytest.raises(NotImplementedError, match="loaded from a file: differentiation, vmap and tracing"):
+    with pytest.raises(
+        NotImplementedError, match="loaded from a file: differentiation, vmap and tracing"
+    ):
         transform(bellhop.load(path, trust=True))(jnp.ones(2) if transform is jax.vmap else 1.0)
 
 
