@@ -11,7 +11,7 @@ import jax
 from bellhop._jax.private import trace_state_clean
 from bellhop._jax.slow_dispatch import is_checking_results
 from bellhop.archive import machine_code
-from bellhop.archive.archive import SavedFunction, SavedProgram, read_programs, reading
+from bellhop.archive.archive import SavedFunction, SavedProgram, name_file_errors, read_programs
 from bellhop.base.ir_display import parse
 from bellhop.base.signature import array_types
 from bellhop.base.static_arguments import NO_STATIC, Static
@@ -165,7 +165,7 @@ class LoadedFunction(QJIT[Any, Any]):
         if code is None:
             return super()._make_executable(lowered, args, kwargs, compiler_options)
         try:
-            return machine_code.executable(code, lowered)
+            return machine_code.load_executable(code, lowered)
         except Exception as error:
             # A damaged file may cause any exception.
             raise self._unusable_file_error(error) from error
@@ -233,5 +233,5 @@ def load(
         Array(3., dtype=float64)
     """
     function, programs, options = read_programs(path, functions or {}, trust=trust, key=key)
-    with reading(path):
+    with name_file_errors(path):
         return LoadedFunction(path, function, programs, **options)

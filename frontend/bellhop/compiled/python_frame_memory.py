@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-# Stack size in words. A frame of this size gets a chunk of the next power of two, and leaves half of
-# it free.
+# Stack size in words. A frame of this size gets a chunk of the next power of two, and leaves half
+# of it free.
 _SIZE = 2**15
 
 

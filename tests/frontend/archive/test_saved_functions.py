@@ -216,14 +216,14 @@ def test_saving_needs_a_program_without_static_arguments(path):
 
 def test_files_that_are_something_else(path):
     path.write_text("nothing")
-    with pytest.raises(bellhop.CompileError, match="is no function that bellhop saved"):
+    with pytest.raises(bellhop.CompileError, match="is not a function that bellhop saved"):
         bellhop.load(path, trust=True)
     f = bellhop.qjit(programs.with_a_region)
     f.save(path)
     changed = path.with_name("changed")
     for key, value, message in (
-        ("format", 99, "has format 99, and this bellhop reads"),
-        ("contract", "0" * 64, "call the runtime of another version of bellhop. Save it anew"),
+        ("format", 99, "has format 99, expected"),
+        ("contract", "0" * 64, "call the runtime of another version of bellhop. Save it again"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):
         members = members_of(path)
@@ -238,7 +238,9 @@ def test_results_on_devices(path):
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
     f = bellhop.qjit(jnp.sin, out_shardings=sharding)
     f(np.arange(4.0))
-    with pytest.raises(bellhop.CompileError, match="result of .* is asked for on .*not saved"):
+    with pytest.raises(
+        bellhop.CompileError, match="result of .* has the sharding .*cannot be saved"
+    ):
         f.save(path)
     f = bellhop.qjit(jnp.sin, out_shardings="cpu:1")
     f(np.arange(4.0))
@@ -247,7 +249,9 @@ def test_results_on_devices(path):
     metadata = json.loads(members["metadata.json"])
     metadata["programs"][0]["out_devices"] = [""]
     repack(path, members | {"metadata.json": json.dumps(metadata).encode()})
-    with pytest.raises(bellhop.CompileError, match="is no function that bellhop saved: .*on , and"):
+    with pytest.raises(
+        bellhop.CompileError, match="is not a function that bellhop saved: .*on , and"
+    ):
         bellhop.load(path)
 
 
@@ -265,7 +269,7 @@ def test_programs_of_another_version(path):
         },
     )
     with pytest.raises(
-        bellhop.CompileError, match=r"no function that bellhop saved: .*has kind 'later'"
+        bellhop.CompileError, match=r"not a function that bellhop saved: .*has kind 'later'"
     ):
         bellhop.load(changed, trust=True)(1.0)
 
