@@ -1,7 +1,7 @@
 """Which operations and functions are pure: without side effects."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._call_graph import find_functions_containing, iterate_references
 from bellhop_mlir._walk import string_attribute, walk_operations
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
@@ -27,7 +27,7 @@ _PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 
 def impure_functions(module: ir.Module) -> set[str]:
     """Return the functions that a program may neither skip, repeat nor merge."""
-    return functions_holding(module, lambda op: not _is_pure_itself(op))
+    return find_functions_containing(module, lambda op: not _is_pure_itself(op))
 
 
 def is_pure(op: ir.Operation, impure: set[str]) -> bool:

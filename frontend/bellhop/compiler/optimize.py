@@ -183,7 +183,7 @@ def optimize(
             out_avals,
             operands,
             out_targets,
-            dialect.find_given_results(module),
+            dialect.find_handle_results(module),
             delegates=None if delegate_functions is None else weakref.ref(delegate_functions),
             runtime_calls=find_runtime_calls(module),
             delegates_calls=any(

@@ -1,4 +1,4 @@
-"""Gates, and the table of a run of them that ``quantum.gates`` and the runtime have."""
+"""Gates, and their encoding as attributes of ``quantum.gates``."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,15 @@ from bellhop_mlir._bindings import ir
 class Gate:
     """One gate with its static attributes.
 
-    A slot is an index into the parameters of the run where it is not negative, and
-    ``-1 - index`` into ``constants`` where it is; so are wires into the dynamic wires.
+    Attributes:
+        name: name of the gate.
+        wires: wire indices; ``-1 - index`` for dynamic wires.
+        slots: index of each parameter in the operation's parameters, or ``-1 - index`` into
+            ``constants``.
+        constants: static parameters.
+        adjoint: whether the adjoint is applied.
+        control_wires: control wires, as ``wires``.
+        control_values: control values.
     """
 
     name: str
@@ -26,7 +33,7 @@ class Gate:
 
 
 def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
-    """Return the attributes of a run of gates: see ``bellhop_circuit_gates`` in the contract."""
+    """Encode gates as attributes, see ``bellhop_circuit_gates`` in the contract."""
     names: dict[str, int] = {}
     code: list[int] = []
     constants: list[float] = []
@@ -48,12 +55,12 @@ def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
 
 
 def decode_gates(run: ir.Operation) -> list[Gate]:
-    """Return the gates of an operation that has such attributes."""
+    """Return the gates in an operation's attributes."""
     return list(iterate_gates(run))
 
 
 def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
-    """Yield them one by one."""
+    """Yield the gates in an operation's attributes."""
     names = run.attributes["names"].value.split("\n")
     constants = list(run.attributes["constants"])
     numbers = iter(list(run.attributes["code"]))
@@ -61,13 +68,13 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
     def gate(name: str, adjoint: int, *counts: int) -> Gate:
         slots, wires, *controls = (tuple(islice(numbers, n)) for n in (*counts, counts[-1]))
         own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
-        return Gate(name, wires, _renumber_slots(slots), own, bool(adjoint), *controls)
+        return Gate(name, wires, _localize_slots(slots), own, bool(adjoint), *controls)
 
     for number in numbers:
         yield gate(names[number], *islice(numbers, 4))
 
 
-def _renumber_slots(slots: Sequence[int]) -> tuple[int, ...]:
-    """Return slots of a table as those of a gate that has its constants alone."""
+def _localize_slots(slots: Sequence[int]) -> tuple[int, ...]:
+    """Renumber the constants in a gate's slots to the gate's own constants."""
     own = iter(range(-1, -1 - len(slots), -1))
     return tuple(slot if slot >= 0 else next(own) for slot in slots)

@@ -95,9 +95,7 @@ def test_a_custom_call_of_an_address_is_no_program(path):
             f"{call} : tensor<f64>", f"{call} : (tensor<f64>) -> tensor<f64>"
         ),
     )
-    with pytest.raises(
-        bellhop.CompileError, match="cpu_callback, which is none of the functions of JAX"
-    ):
+    with pytest.raises(bellhop.CompileError, match="cpu_callback, which is not a function of JAX"):
         bellhop.load(path)
 
 

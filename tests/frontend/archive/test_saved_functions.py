@@ -222,7 +222,7 @@ def test_files_that_are_something_else(path):
     f.save(path)
     changed = path.with_name("changed")
     for key, value, message in (
-        ("format", 99, "has format 99, expected"),
+        ("format", 99, "it has format 99, expected"),
         ("contract", "0" * 64, "call the runtime of another version of bellhop. Save it again"),
         ("x64", False, "saved with jax_enable_x64=False"),
     ):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions, functions_holding
+from bellhop_mlir._call_graph import drop_unused_functions, find_functions_containing
 from bellhop_mlir._purity import impure_functions, is_pure
 from bellhop_mlir._walk import (
     find_operations,
@@ -50,7 +50,7 @@ class CanonicalizeCallbacks(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         impure = impure_functions(module)
-        calling = functions_holding(module, lambda op: op.name.startswith("callback."))
+        calling = find_functions_containing(module, lambda op: op.name.startswith("callback."))
         merged = _merge_equal(
             [
                 op

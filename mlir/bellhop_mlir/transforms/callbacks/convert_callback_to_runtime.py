@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._call_graph import find_functions_containing, iterate_references
 from bellhop_mlir._runtime_calls import RuntimeCallBuilder
 from bellhop_mlir._walk import (
     find_functions,
@@ -76,7 +76,7 @@ class ConvertCallbackToRuntime(Pass):
         by_name = find_functions(module)
         _check_module(module, by_name)
         declared = callback.find_declarations(module)
-        needing = {"main", *functions_holding(module, _reads_table)}
+        needing = {"main", *find_functions_containing(module, _reads_table)}
         tables = {name: _find_table(by_name[name]) for name in by_name if name in needing}
         calls = RuntimeCallBuilder()
         for name, table in tables.items():

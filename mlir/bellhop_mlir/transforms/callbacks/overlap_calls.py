@@ -8,7 +8,7 @@ from bellhop_mlir._block_partition import (
     OperationGroup,
     compute_inputs_and_outputs,
     keep_in_place,
-    outline_part,
+    outline_group,
 )
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
 from bellhop_mlir._purity import impure_functions
@@ -177,7 +177,7 @@ class _BlockScheduler:
         compute_inputs_and_outputs(self._parts)
         for part in reversed(self._parts):
             if part in self._beside:
-                outline_part(self._module, part, "beside")
+                outline_group(self._module, part, "beside")
             else:
                 keep_in_place(part)
 

@@ -1,4 +1,4 @@
-"""convert-quantum-to-runtime: circuit operations become custom calls."""
+"""convert-quantum-to-runtime: convert circuit operations to custom calls."""
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._runtime_calls import RuntimeCallBuilder
@@ -32,7 +32,7 @@ class ConvertQuantumToRuntime(Pass):
     needs = ("quantum",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""
         circuit_operations = [
             op for op in list_operations(module.operation) if op.name.startswith("quantum.")
         ]
@@ -48,7 +48,7 @@ class ConvertQuantumToRuntime(Pass):
                 op.name.replace("quantum.", "bellhop_circuit_"),
                 list(op.operands),
                 {name: op.attributes[name] for name in OPERATIONS[op.name].attributes},
-                # The same circuit, one operation further: in a loop no copy is due.
+                # The state is updated in place, so loops need no copies.
                 aliases=[(0, 0)] if returns_state(op.name) else [],
             )
         return bool(circuit_operations)

@@ -1,4 +1,4 @@
-"""fuse-circuits: a circuit of one run of gates and its measurements becomes one operation."""
+"""fuse-circuits: fuse a circuit with one gate sequence into one operation."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from bellhop_mlir._walk import (
 from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.passes import Pass
 
-# What quantum.run has of quantum.begin; where these are zero, there is no more to say.
-_OF_BEGIN = (
+# Attributes of quantum.begin that quantum.run keeps; the attributes in _ZERO must be zero.
+_BEGIN_ATTRIBUTES = (
     *("library", "factory", "kwargs", "qubits", "record", "rows", "engine", "precision"),
     *("name", "site"),
 )
@@ -25,7 +25,7 @@ _ZERO = ("shots", "tree", "seeded")
 
 
 class FuseCircuits(Pass):
-    """Make one operation of a circuit without samples and mid-circuit measurements or loops.
+    """Fuse circuits without shots, mid-circuit measurements and loops.
 
     Before::
 
@@ -44,17 +44,17 @@ class FuseCircuits(Pass):
         %e = "quantum.run"(%x, %data) {names = "RX", measurements = array<i64: 0, 3, 0>,
             jacobian = 0 : i64}
 
-    A custom call costs XLA as much as the runtime takes for a circuit of a few qubits, and a buffer
-    some percent of that: wires are an operand where there are some.
+    A custom call costs as much as the runtime's time for a circuit of a few qubits, and an operand
+    some percent of that, so dynamic wires are an operand only if there are any.
 
-    Circuits of several runs stay as they are, and so do those that overlap-regions has tied to a
-    region.
+    Circuits with several gate sequences, and circuits that overlap-regions ordered after a region,
+    are not fused.
     """
 
     needs = ("quantum.begin",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""
         by_name = find_functions(module)
         changed = inlined = False
         for begin in find_operations(module.operation, "quantum.begin"):
@@ -75,10 +75,14 @@ class FuseCircuits(Pass):
 
 @dataclass(frozen=True)
 class _FusibleCircuit:
-    """The operations of a circuit that become one.
+    """The operations of a circuit that can be fused.
 
     Attributes:
-        call: of the function with the gates and the measurements, if they stand in one.
+        begin: its quantum.begin.
+        gates: its quantum.gates.
+        measure: its quantum.measure.
+        end: its quantum.end.
+        call: call of the function with gates and measurements, or None.
     """
 
     begin: ir.Operation
@@ -91,7 +95,7 @@ class _FusibleCircuit:
     def from_begin(
         cls, begin: ir.Operation, by_name: dict[str, ir.Operation]
     ) -> "_FusibleCircuit | None":
-        """Return the circuit that an operation begins, if it is one that can be fused."""
+        """Return the circuit of a quantum.begin if it can be fused, else None."""
         if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
             return None
         if any(map(_is_future, begin.operands)):
@@ -119,7 +123,7 @@ class _FusibleCircuit:
         return None if end is None else cls(begin, gates, measure, end, call)
 
     def fuse(self) -> None:
-        """Put one operation in the place of those of a block."""
+        """Replace the operations by one quantum.run."""
         _, params, offset, wires = self.gates.operands
         _, data, *vector = self.measure.operands
         _, *values = self.measure.results
@@ -128,7 +132,7 @@ class _FusibleCircuit:
                 [params, data, *([wires] if _has_elements(wires) else []), *vector],
                 types_of_values(values),
                 offset=constant_integer(offset),
-                **{name: _to_python(self.begin.attributes[name]) for name in _OF_BEGIN},
+                **{name: _to_python(self.begin.attributes[name]) for name in _BEGIN_ATTRIBUTES},
                 **{name: _to_python(value) for name, value in self.gates.attributes.items()},
                 measurements=_to_python(self.measure.attributes["code"]),
                 jacobian=_to_python(self.measure.attributes["jacobian"]),
@@ -140,14 +144,14 @@ class _FusibleCircuit:
 
 
 def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
-    """Return what uses a value once, if nothing else does, and it is such an operation there."""
+    """Return the only user of a value if it has a given name and block, else None."""
     users = [use.owner.operation for use in value.uses]
     is_it = len(users) == 1 and users[0].name == name and users[0].block == block
     return users[0] if is_it else None
 
 
 def _is_future(anchor: ir.Value) -> bool:
-    """Tell whether it is that of a region, which is to start before the circuit."""
+    """Return whether an operand is a region's future, which orders the circuit."""
     op = find_producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
 
@@ -157,7 +161,7 @@ def _has_elements(value: ir.Value) -> bool:
 
 
 def _is_straight(gates: ir.Operation) -> bool:
-    """Tell whether gates are no loop, with known parameters' numbers."""
+    """Return whether gates are not a loop, and their parameter offset is constant."""
     _, _, offset, _, *iterations = gates.operands
     return not iterations and constant_integer(offset) is not None
 

@@ -3,8 +3,8 @@
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
     drop_unused_functions,
-    functions_holding,
-    host_functions,
+    find_functions_containing,
+    find_host_functions,
     iterate_references,
 )
 from bellhop_mlir._dependence import DependenceGraph
@@ -59,7 +59,7 @@ class FuseAccelerate(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         inline_callers(module, lambda op: op.name == "callback.accelerate")
-        for function in host_functions(module):
+        for function in find_host_functions(module):
             for block in reversed(list_blocks(function)):
                 while _fuse_loop(module, block) or _fuse_two(module, block):
                     pass
@@ -100,7 +100,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
         if op.name == "callback.accelerate" and is_pure(op, impure)
     ]
 
-    calling_out = functions_holding(module, _leaves_device)
+    calling_out = find_functions_containing(module, _leaves_device)
 
     def is_light(i: int) -> bool:
         return is_pure(all_ops[i], impure) and not any(
