@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._walk import (
-    enclosing_function,
+    find_enclosing_function,
     list_operations,
     make_unique_symbol,
     replace_operands,
@@ -101,7 +101,7 @@ def outline_group(module: ir.Module, group: OperationGroup, stem: str, **attribu
         return list(called.results)
 
     with first.location:
-        move_into_function(module, group, f"{enclosing_function(first)}_{stem}", first, call)
+        move_into_function(module, group, f"{find_enclosing_function(first)}_{stem}", first, call)
 
 
 def is_outlined_call(call: ir.Operation) -> bool:

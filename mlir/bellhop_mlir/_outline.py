@@ -113,7 +113,7 @@ def _replace_by_call(region: ir.Operation) -> None:
 
 
 def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
-    """Put the body of a function of one block in the place of a call of it; return the body."""
+    """Replace a call by the body of a function with one block; return the body."""
     copy = function.clone(ip=ir.InsertionPoint(function))
     block = copy.regions[0].blocks[0]
     for argument, operand in zip(block.arguments, list(call.operands), strict=True):
@@ -129,10 +129,15 @@ def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation
 def inline_callers(
     module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
 ) -> None:
-    """Inline the functions that are called once, or ``most`` times, and hold some operations.
+    """Inline functions with few call sites that contain selected operations.
 
-    JAX makes functions of the bodies of loops, which hide what stands in them.  What a pass of ours
-    has moved out, so that it keeps its place, stays a function.
+    JAX creates functions for loop bodies, which hide their operations. Functions that Bellhop's
+    passes outlined are not inlined.
+
+    Args:
+        module: the module.
+        is_held: selects operations.
+        most: maximum number of call sites of an inlined function.
     """
     while True:
         by_name = find_functions(module)

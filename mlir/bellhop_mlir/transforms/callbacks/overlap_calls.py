@@ -11,7 +11,7 @@ from bellhop_mlir._block_partition import (
     outline_group,
 )
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
-from bellhop_mlir._purity import impure_functions
+from bellhop_mlir._purity import find_impure_functions
 from bellhop_mlir._walk import (
     find_functions,
     find_symbols,
@@ -119,7 +119,7 @@ class _BlockScheduler:
     """
 
     def __init__(self, module: ir.Module, block: ir.Block, calls: Collection[int]) -> None:
-        schedule = Schedule(block, calls, impure_functions(module))
+        schedule = Schedule(block, calls, find_impure_functions(module))
         self._module = module
         self._ops = schedule.operations
         self._steps = list(schedule.steps())

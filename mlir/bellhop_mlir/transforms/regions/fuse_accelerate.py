@@ -10,7 +10,7 @@ from bellhop_mlir._call_graph import (
 from bellhop_mlir._dependence import DependenceGraph
 from bellhop_mlir._op_cost import is_cheap
 from bellhop_mlir._outline import inline_callers, outline_region
-from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._purity import find_impure_functions, is_pure
 from bellhop_mlir._walk import find_functions, list_blocks, list_operations, walk_operations
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
@@ -91,7 +91,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
     by_name = find_functions(module)
-    impure = impure_functions(module)
+    impure = find_impure_functions(module)
     dependence = DependenceGraph(block)
     all_ops = dependence.operations
     regions = [
@@ -144,7 +144,7 @@ def _leaves_device(op: ir.Operation) -> bool:
 
 
 def _has_pure_regions(module: ir.Module, regions: list[ir.Operation]) -> bool:
-    impure = impure_functions(module)
+    impure = find_impure_functions(module)
     return all(is_pure(op, impure) for op in regions)
 
 
