@@ -51,7 +51,7 @@ MODULES = {
     "bodies": ("func.func private @main()", "the function @main has no body"),
     "attributes": (
         '"callback.call"() {callee = @f, kind = array<ui32>} : () -> ()',
-        "it is not an MLIR module",
+        "it is not an MLIR module:",
     ),
     "kinds": (
         '"callback.func"() {sym_name = "f", function_type = () -> (), python = "f", site = "f", '
