@@ -24,7 +24,7 @@ def test_options_of_accelerate():
 
 
 def test_options_of_qjit():
-    raises(r"from 0 to 2\*\*64 - 1, got 1.5", bellhop.qjit, abs, error=TypeError, seed=1.5)
+    raises("from 0 to 2**64 - 1, got 1.5", bellhop.qjit, abs, error=TypeError, seed=1.5)
     for words, options in [
         ("seed must be an integer from 0 to", {"seed": -1}),
         ("target must be one of binary", {"target": "gpu"}),

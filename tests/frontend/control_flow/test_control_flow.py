@@ -248,7 +248,7 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda x: bellhop.cond(x > 0, lambda: "yes", lambda: "no")(),
         "cond: the first branch '<lambda>' (HERE) returns a str, expected arrays and numbers",
     ),
-    "no true_fn": (lambda x: bellhop.cond(x > 0, None, lambda: x), "without a true_fn"),
+    "no true_fn": (lambda x: bellhop.cond(x > 0, None, lambda: x), "without true_fn"),
     "float index": (lambda x: bellhop.switch(x)(lambda: x)(), "the index must be an integer"),
     "float bound": (
         lambda x: bellhop.for_loop(0, x)(lambda i: None)(),

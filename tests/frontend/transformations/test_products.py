@@ -188,7 +188,7 @@ WRONG = {
     "method": (
         lambda: bellhop.grad(jnp.sin, method="best"),
         ValueError,
-        "grad: there is no method 'best'; there are auto, fd",
+        "grad: there is no method 'best', expected one of auto, fd",
     ),
     "step": (
         lambda: bellhop.grad(jnp.sin, method="fd", h=0),
