@@ -250,7 +250,7 @@ def test_results_on_devices(path):
     metadata["programs"][0]["out_devices"] = [""]
     repack(path, members | {"metadata.json": json.dumps(metadata).encode()})
     with pytest.raises(
-        bellhop.CompileError, match="is not a function that bellhop saved: .*on , and"
+        bellhop.CompileError, match="is not a function that bellhop saved: .*on , but"
     ):
         bellhop.load(path)
 
