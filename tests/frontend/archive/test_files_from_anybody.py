@@ -151,7 +151,7 @@ PARTS = {
     "a region elsewhere": (
         None,
         lambda text: text.replace('device = "cpu:1"', 'device = "tpu:0"'),
-        "a region of it runs on tpu:0, and there are",
+        "a region of it runs on tpu:0, but this process has",
     ),
     "other types": (
         lambda data: data["programs"][0]["in_avals"][0].update(dtype="float32"),
