@@ -1,7 +1,7 @@
-"""Bellhop's dialects and passes, over the MLIR that jaxlib ships.
+"""Bellhop's dialects and passes, for the MLIR bindings in jaxlib.
 
-It imports neither ``bellhop`` nor ``bellhop_runtime``; what it emits for the runtime
-is written down in ``runtime/contract.toml``.
+The package imports neither ``bellhop`` nor ``bellhop_runtime``; ``runtime/contract.toml`` defines
+the custom calls that it emits.
 """
 
 from bellhop_mlir.pipelines import PIPELINE, run_pipeline

@@ -1,12 +1,12 @@
-"""The only door to jaxlib's MLIR bindings.
+"""The only module that imports jaxlib's MLIR bindings.
 
 ``mlir-python-bindings`` on PyPI is an empty placeholder; the bindings of the MLIR
 that XLA consumes come with jaxlib.  The private names, and why no public one serves:
 
 * ``jaxlib.mlir._mlir_libs._mlir.register_dialect`` / ``register_operation``:
   attach Python views to operations; ``jaxlib.mlir.ir`` does not export them.
-* ``jaxlib.mlir._mlir_libs._mlir.globals``: where the bindings look for the module of
-  a dialect; nothing public sets that.
+* ``jaxlib.mlir._mlir_libs._mlir.globals``: the search path for Python modules of dialects, which
+  no public function sets.
 """
 
 from jax.extend.mlir.dialects import func, stablehlo
@@ -26,13 +26,13 @@ __all__ = [
     "stablehlo",
 ]
 
-# Before it makes a view of an operation, jaxlib imports the module of its dialect.  A
-# dialect that it does not find is searched for anew each time: 57 us for an operation.
+# Before jaxlib creates a view of an operation, it imports the module of its dialect, and searches
+# each time if there is none: 57 us for an operation.
 _globals.append_dialect_search_prefix("bellhop_mlir.dialects")
 
 
 def make_context() -> ir.Context:
-    """Return a context with JAX's dialects that lets ours in unregistered."""
+    """Return an MLIR context with JAX's dialects that allows unregistered dialects."""
     context = make_ir_context()
     context.allow_unregistered_dialects = True
     return context

@@ -1,11 +1,11 @@
-"""Parts of a block, which become functions of their own."""
+"""Partition of a block into groups of operations, which become functions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._walk import (
-    enclosing_function,
+    find_enclosing_function,
     list_operations,
     make_unique_symbol,
     replace_operands,
@@ -13,14 +13,14 @@ from bellhop_mlir._walk import (
     walk_operations,
 )
 
-# Calls a function, of its symbol, operands and types of results; returns the results.
+# Emits a call, given symbol, operands and result types; returns the results.
 Call = Callable[[str, list[ir.Value], list[ir.Type]], list[ir.Value]]
 
-# What XLA is told of a call, and that it is not to inline it.
-_TOLD = "mhlo.frontend_attributes"
+# Attribute of a call with hints for XLA, among them that the call must not be inlined.
+_HINTS = "mhlo.frontend_attributes"
 _INLINEABLE = "inlineable"
 
-_BLOCKS_OF = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
+_OPS_WITH_BLOCKS = ("func.func", "stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
 @dataclass
@@ -28,10 +28,10 @@ class OperationGroup:
     """Operations of one block.
 
     Attributes:
-        operations: in order.
-        inputs: what they take from outside, in order of use; the value says nothing.
-        constants: what they take from outside that is constant, and the operation that makes it.
-        outputs: what other parts take of it.
+        operations: the operations, in order.
+        inputs: values from outside, in order of use; a dictionary used as an ordered set.
+        constants: constant values from outside, and the operations that create them.
+        outputs: values that other groups use.
     """
 
     operations: list[ir.Operation] = field(default_factory=list)
@@ -43,30 +43,30 @@ class OperationGroup:
 def find_blocks(module: ir.Module) -> Iterator[ir.Block]:
     """Yield the blocks of functions, loops and conditionals."""
     for op in list_operations(module.operation):
-        if op.name in _BLOCKS_OF:
+        if op.name in _OPS_WITH_BLOCKS:
             for region in op.regions:
                 yield from region.blocks
 
 
-def compute_inputs_and_outputs(parts: Sequence[OperationGroup]) -> None:
-    """Find out what each part takes from outside, and what of it others use.
+def compute_inputs_and_outputs(groups: Sequence[OperationGroup]) -> None:
+    """Compute inputs, constants and outputs of each group of operations.
 
     Args:
-        parts: of one block, together all of it; none uses what a later one makes.
+        groups: a partition of one block in topological order.
     """
     home: dict[ir.Value, OperationGroup] = {}
     constants: dict[ir.Value, ir.Operation] = {}
-    for part in parts:
+    for group in groups:
         inside: set[ir.Value] = set()
-        for op in part.operations:
+        for op in group.operations:
             for each in walk_operations(op):
                 for value in each.operands:
                     if value in inside:
                         continue
-                    if value in constants and home[value] is not part:
-                        part.constants[value] = constants[value]
-                    elif home.get(value) is not part:
-                        part.inputs[value] = None
+                    if value in constants and home[value] is not group:
+                        group.constants[value] = constants[value]
+                    elif home.get(value) is not group:
+                        group.inputs[value] = None
                         if value in home:
                             home[value].outputs[value] = None
                 for region in each.regions:
@@ -75,45 +75,53 @@ def compute_inputs_and_outputs(parts: Sequence[OperationGroup]) -> None:
                 if each is not op:
                     inside.update(each.results)
             for result in op.results:
-                home[result] = part
+                home[result] = group
                 if op.name == "stablehlo.constant":
                     constants[result] = op
 
 
-def outline_part(module: ir.Module, part: OperationGroup, stem: str, **attributes: str) -> None:
-    """Move a part into a function, which is not inlined, and call it where the part began.
+def outline_group(module: ir.Module, group: OperationGroup, stem: str, **attributes: str) -> None:
+    """Move a group of operations into a function that is not inlined, and call it.
 
-    The later parts of the block are outlined first: what a part takes is then still what it was.
+    Outline the later groups of a block first, so that the inputs of earlier groups stay valid.
 
     Args:
-        module: gets the function.
-        part: connected with the others of its block.
-        stem: what the name of the function ends with, after that of the one it comes from.
-        attributes: what else XLA is told of the call.
+        module: receives the function.
+        group: the operations, after `compute_inputs_and_outputs`.
+        stem: suffix of the function's name, after the name of the enclosing function.
+        **attributes: further hints for XLA.
     """
-    first = part.operations[0]
+    first = group.operations[0]
     told = {_INLINEABLE: "false", **attributes}
     texts = {name: ir.StringAttr.get(value) for name, value in told.items()}
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
         called = func.CallOp(results, symbol, operands)
-        called.attributes[_TOLD] = ir.DictAttr.get(texts)
+        called.attributes[_HINTS] = ir.DictAttr.get(texts)
         return list(called.results)
 
     with first.location:
-        move_into_function(module, part, f"{enclosing_function(first)}_{stem}", first, call)
+        move_into_function(module, group, f"{find_enclosing_function(first)}_{stem}", first, call)
 
 
 def is_outlined_call(call: ir.Operation) -> bool:
-    """Tell whether a call is one of a part that became a function, which is not inlined."""
-    return _TOLD in call.attributes and _INLINEABLE in ir.DictAttr(call.attributes[_TOLD])
+    """Return whether a call is the result of `outline_group`."""
+    return _HINTS in call.attributes and _INLINEABLE in ir.DictAttr(call.attributes[_HINTS])
 
 
 def move_into_function(
-    module: ir.Module, part: OperationGroup, name: str, place: ir.Operation, call: Call
+    module: ir.Module, group: OperationGroup, name: str, place: ir.Operation, call: Call
 ) -> None:
-    """Move a part into a function of such a name, and call that at the place of an operation."""
-    inputs, outputs = list(part.inputs), list(part.outputs)
+    """Move a group of operations into a new function, and call it.
+
+    Args:
+        module: receives the function.
+        group: the operations.
+        name: name of the function, made unique.
+        place: operation before which the call is inserted.
+        call: emits the call.
+    """
+    inputs, outputs = list(group.inputs), list(group.outputs)
     symbol = make_unique_symbol(module, name)
     with ir.InsertionPoint(module.body):
         function = func.FuncOp(
@@ -127,19 +135,19 @@ def move_into_function(
         old.replace_all_uses_with(new)
         inner[new] = old
     with ir.InsertionPoint(body):
-        for value, constant in part.constants.items():
+        for value, constant in group.constants.items():
             inner[value] = constant.clone().results[0]
         end = func.ReturnOp(outputs)
-    for op in part.operations:
+    for op in group.operations:
         op.move_before(end)
         replace_operands(op, inner)
 
 
-def keep_in_place(part: OperationGroup) -> None:
-    """Let a part stay where it is, with constants of its own in place of those that move."""
-    own: dict[ir.Value, ir.Value] = {}
-    with ir.InsertionPoint(part.operations[0]):
-        for value, constant in part.constants.items():
-            own[value] = constant.clone().results[0]
-    for op in part.operations:
-        replace_operands(op, own)
+def keep_in_place(group: OperationGroup) -> None:
+    """Keep a group of operations in its block, with its own copies of constants."""
+    copies: dict[ir.Value, ir.Value] = {}
+    with ir.InsertionPoint(group.operations[0]):
+        for value, constant in group.constants.items():
+            copies[value] = constant.clone().results[0]
+    for op in group.operations:
+        replace_operands(op, copies)

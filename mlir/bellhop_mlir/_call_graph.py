@@ -1,4 +1,4 @@
-"""The functions of a module: which refers to which, what reaches what, and narrower ones."""
+"""Call graph of a module: reachability, unused functions and signatures."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
 
     Args:
         module: the module.
-        into_regions: whether running a function by ``callback.accelerate`` counts; without
-            it the graph stays on the program's own device.
+        into_regions: whether ``callback.accelerate`` counts as a call; without it, the graph
+            contains only calls on the program's own device.
     """
     by_name = find_functions(module)
     return {
@@ -43,28 +43,29 @@ def build_call_graph(module: ir.Module, *, into_regions: bool = True) -> CallGra
 
 
 def iterate_references(op: ir.Operation) -> Iterator[str]:
-    """Yield every symbol that an attribute of ``op`` names.
+    """Yield every symbol in the attributes of an operation.
 
-    Calls are not the only operations that do: ``stablehlo.composite`` names what it stands
-    for, and ``stablehlo.custom_call`` its computations.
+    Not only calls refer to symbols: ``stablehlo.composite`` refers to its decomposition, and
+    ``stablehlo.custom_call`` to its computations.
     """
     name = op.name
     if name in ("func.call", "callback.call"):
         yield symbol_attribute(op)
         return
-    # What there is most of is not asked for its attributes, one by one.
+    # Skip the most frequent operations, as reading attributes is slow.
     if name.startswith(_WITHOUT_SYMBOLS) and name not in _WITH_SYMBOLS:
         return
     for name in op.attributes:
         try:
             attribute = op.attributes[name]
         except TypeError:
-            # jaxlib has no class for an array of complex numbers, which names no symbol.
+            # jaxlib has no class for arrays of complex numbers, which contain no symbols.
             continue
         yield from _iterate_symbols(attribute)
 
 
 def _iterate_symbols(attribute: ir.Attribute) -> Iterator[str]:
+    """Yield the symbols in a possibly nested attribute."""
     if isinstance(attribute, ir.FlatSymbolRefAttr):
         yield attribute.value
     elif isinstance(attribute, ir.ArrayAttr):
@@ -76,7 +77,7 @@ def _iterate_symbols(attribute: ir.Attribute) -> Iterator[str]:
 
 
 def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]:
-    """Return ``roots`` and what they refer to in a graph, directly or not."""
+    """Return the nodes that are reachable from ``roots``, including them."""
     seen: set[T] = set()
     pending = list(roots)
     while pending:
@@ -87,8 +88,8 @@ def find_reachable(graph: Mapping[T, Iterable[T]], roots: Iterable[T]) -> set[T]
     return seen
 
 
-def functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
-    """Return ``targets`` and the functions that refer to them, directly or not."""
+def find_functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
+    """Return the functions from which ``targets`` are reachable, including them."""
     callers: dict[str, set[str]] = defaultdict(set)
     for name, callees in graph.items():
         for callee in callees:
@@ -96,24 +97,24 @@ def functions_reaching(graph: CallGraph, targets: Iterable[str]) -> set[str]:
     return find_reachable(defaultdict(set, callers), targets)
 
 
-def functions_holding(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
-    """Return the functions with an operation that ``holds`` is true of, or that refer to such."""
+def find_functions_containing(module: ir.Module, holds: Callable[[ir.Operation], bool]) -> set[str]:
+    """Return the functions that contain or reach an operation satisfying `holds`."""
     found = (
         name
         for name, function in find_functions(module).items()
         if any(map(holds, list_operations(function)))
     )
-    return functions_reaching(build_call_graph(module), found)
+    return find_functions_reaching(build_call_graph(module), found)
 
 
-def host_functions(module: ir.Module) -> list[ir.Operation]:
+def find_host_functions(module: ir.Module) -> list[ir.Operation]:
     """Return the functions that run on the program's own device."""
     here = find_reachable(build_call_graph(module, into_regions=False), find_entry_points(module))
     return [op for name, op in find_functions(module).items() if name in here]
 
 
 def find_entry_points(module: ir.Module) -> list[str]:
-    """Return the functions that can be called from outside the module."""
+    """Return the names of the public functions."""
     return [name for name, op in find_functions(module).items() if _is_public(op)]
 
 
@@ -124,7 +125,7 @@ def _is_public(op: ir.Operation) -> bool:
 
 
 def drop_unused_functions(module: ir.Module) -> int:
-    """Erase private functions that no entry point reaches; return how many there were."""
+    """Erase functions that are unreachable from entry points; return their number."""
     used = find_reachable(build_call_graph(module), find_entry_points(module))
     unused = [op for name, op in find_functions(module).items() if name not in used]
     for op in unused:
@@ -135,18 +136,24 @@ def drop_unused_functions(module: ir.Module) -> int:
 def prune_signature(
     function: ir.Operation, arguments: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Leave a function of one block some arguments, by place, and results; others are not used."""
+    """Remove unused arguments and results of a function with one block.
+
+    Args:
+        function: the function.
+        arguments: indices of the arguments to keep; all others must be unused.
+        results: indices of the results to keep.
+    """
     block = function.regions[0].blocks[0]
-    for place in reversed(range(len(block.arguments))):
-        if place not in arguments:
-            block.erase_argument(place)
+    for index in reversed(range(len(block.arguments))):
+        if index not in arguments:
+            block.erase_argument(index)
     *_, end = block.operations
-    returned = [end.operands[place] for place in results]
+    returned = [end.operands[index] for index in results]
     with ir.InsertionPoint(end), end.location:
         func.ReturnOp(returned)
     end.operation.erase()
     set_function_type(function, types_of_values(block.arguments), types_of_values(returned))
-    for name, places in (("arg_attrs", arguments), ("res_attrs", results)):
+    for name, indices in (("arg_attrs", arguments), ("res_attrs", results)):
         if name in function.attributes:
-            of_each = list(function.attributes[name])
-            function.attributes[name] = ir.ArrayAttr.get([of_each[place] for place in places])
+            attributes = list(function.attributes[name])
+            function.attributes[name] = ir.ArrayAttr.get([attributes[index] for index in indices])

@@ -1,4 +1,4 @@
-"""Data dependence between the operations of a block: what each uses, and what uses it."""
+"""Data dependences between the operations of a block."""
 
 from collections.abc import Iterable
 
@@ -8,32 +8,32 @@ from bellhop_mlir._walk import walk_operations
 
 
 class DependenceGraph:
-    """The operations of a block by place, and what each uses of the others.
+    """Data dependences between the operations of a block, by index.
 
     Args:
-        block: the block; it must not change while this is used.
+        block: the block, which must not change while the graph is used.
     """
 
     def __init__(self, block: ir.Block) -> None:
         self.operations = [op.operation for op in block.operations]
-        made = {result: i for i, op in enumerate(self.operations) for result in op.results}
+        definitions = {result: i for i, op in enumerate(self.operations) for result in op.results}
         self.uses: dict[int, set[int]] = {}
         self._users: dict[int, set[int]] = {i: set() for i in range(len(self.operations))}
         for i, op in enumerate(self.operations):
-            # What stands in a loop or a conditional uses values of the block too.
+            # Nested operations use values of the block too.
             operands = [value for each in walk_operations(op) for value in each.operands]
-            uses = {made[value] for value in operands if value in made}
+            uses = {definitions[value] for value in operands if value in definitions}
             self.uses[i] = uses
             for j in uses:
                 self._users[j].add(i)
 
     def find_dependencies(self, index: int) -> set[int]:
-        """Return the places of what the operation at ``index`` depends on."""
+        """Return the indices of all operations on which an operation depends."""
         return _transitive_closure(self.uses, [index])
 
-    def find_dependents(self, *places: int) -> set[int]:
-        """Return the places of what depends on any of the operations at ``places``."""
-        return _transitive_closure(self._users, places)
+    def find_dependents(self, *indices: int) -> set[int]:
+        """Return the indices of all operations that depend on any of the given operations."""
+        return _transitive_closure(self._users, indices)
 
 
 def _transitive_closure(edges: dict[int, set[int]], starts: Iterable[int]) -> set[int]:

@@ -1,4 +1,4 @@
-"""The meshes of a module, over which operations of it are partitioned: ``sdy.mesh @mesh``."""
+"""Meshes (``sdy.mesh``) of a module, over which its operations are partitioned."""
 
 import math
 import re
@@ -15,18 +15,18 @@ def find_meshes(module: ir.Module | ir.Operation) -> list[ir.Operation]:
 
 
 def count_mesh_devices(mesh: ir.Operation) -> int:
-    """Return how many devices a mesh has."""
+    """Return the number of devices of a mesh."""
     return math.prod(int(axis) for axis in _AXIS.findall(str(mesh)))
 
 
 def drop_unused_meshes(module: ir.Module | ir.Operation) -> None:
-    """Erase the meshes that no function of a module refers to."""
+    """Erase the meshes that no function refers to."""
     found = find_meshes(module)
     if not found:
         return
-    # An attribute that refers to one is opaque to MLIR's Python API: shardings, and from JAX 0.12
-    # on the groups of a collective. Constants refer to none, their texts may be long, and those of
-    # complex numbers are attributes that the API does not read.
+    # MLIR's Python API cannot read attributes that refer to meshes (shardings, and from JAX 0.12 on
+    # groups of collectives), so search their text. Constants do not refer to meshes, and can be
+    # long or unreadable.
     texts = [
         str(value)
         for function in find_functions(module).values()

@@ -1,37 +1,87 @@
-"""Which operations cost less than moving their operands or results to another device."""
+"""Classification of operations that are cheaper than a transfer of their operands."""
 
 from collections.abc import Mapping
 
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import find_producer, list_operations, symbol_attribute
 
-# Elementwise operations, and those that only rearrange elements or reduce their number.
-# fmt: off
+# Elementwise operations, and operations that rearrange elements or reduce their number.
 _NAMES = (
-    "abs", "add", "and", "atan2", "bitcast_convert", "broadcast", "broadcast_in_dim",
-    "cbrt", "ceil", "clamp", "compare", "complex", "concatenate", "constant", "convert",
-    "cosine", "count_leading_zeros", "divide", "dynamic_slice", "dynamic_update_slice",
-    "exponential", "exponential_minus_one", "floor", "imag", "iota", "is_finite", "log",
-    "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or",
-    "pad", "popcnt", "power", "real", "reduce", "remainder", "reshape", "return", "reverse",
-    "round_nearest_afz", "round_nearest_even", "rsqrt", "select", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "slice", "sqrt",
-    "subtract", "tan", "tanh", "transpose", "xor",
+    "abs",
+    "add",
+    "and",
+    "atan2",
+    "bitcast_convert",
+    "broadcast",
+    "broadcast_in_dim",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "compare",
+    "complex",
+    "concatenate",
+    "constant",
+    "convert",
+    "cosine",
+    "count_leading_zeros",
+    "divide",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "imag",
+    "iota",
+    "is_finite",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "not",
+    "or",
+    "pad",
+    "popcnt",
+    "power",
+    "real",
+    "reduce",
+    "remainder",
+    "reshape",
+    "return",
+    "reverse",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "select",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sine",
+    "slice",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "transpose",
+    "xor",
 )
 # fmt: on
 _CHEAP = frozenset(f"stablehlo.{name}" for name in _NAMES)
 _NOT_CHEAP_CHLO = ("chlo.top_k", "chlo.ragged_dot")
 
-# What a constant may go through without becoming anything else.
-_OF_CONSTANTS = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
+# Operations that keep a constant constant.
+_CONSTANT_PRESERVING = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
 
 
 def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
-    """Tell whether ``op``, with all that it holds and calls, is cheap.
+    """Return whether an operation, with nested operations and callees, is cheap.
 
     Args:
         op: the operation.
-        functions: the functions of its module, by symbol.
+        functions: functions of its module, by symbol.
     """
     if op.name == "func.call":
         body = list_operations(functions[symbol_attribute(op)])
@@ -43,10 +93,10 @@ def is_cheap(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Tell whether a value is a constant of the program, or one in another shape or dtype."""
+    """Return whether a value is a constant, possibly reshaped, broadcast or converted."""
     op = find_producer(value)
     if op is None:
         return False
     if op.name in ("stablehlo.constant", "stablehlo.iota"):
         return True
-    return op.name in _OF_CONSTANTS and is_constant(op.operands[0])
+    return op.name in _CONSTANT_PRESERVING and is_constant(op.operands[0])

@@ -1,4 +1,4 @@
-"""Outlining operations into a region, and inlining functions into their callers."""
+"""Outlining of operations into regions, and inlining of functions."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._block_partition import OperationGroup, is_outlined_call, move_into_function
-from bellhop_mlir._call_graph import drop_unused_functions, host_functions, iterate_references
+from bellhop_mlir._call_graph import drop_unused_functions, find_host_functions, iterate_references
 from bellhop_mlir._walk import (
     find_functions,
     find_operations,
@@ -22,20 +22,20 @@ from bellhop_mlir.dialects import callback
 FUSED = "fused__"
 _NUMBER = re.compile(r"(_\d+)+$")
 
-# Functions that are called in more places stay functions, for passes that look into those of few.
+# Functions with more call sites than this number are not inlined.
 MOST_COPIES = 32
 
 
 def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: str) -> None:
-    """Make operations of a block into a function of their own that runs on a device.
+    """Move operations of a block into one function that runs on a device.
+
+    The region replaces the last of the operations.
 
     Args:
         module: the module.
-        members: pure operations of one block, in order; regions among them or in them are
-            those of ``device``.  Nothing between them uses their results, except they.
-        device: where the function runs.
-
-    The region stands where the last of them stood.
+        members: pure operations of one block, in order; regions among them or nested in them must
+            be on ``device``. Only members use their results before the last member.
+        device: device of the region.
     """
     inside = [each for op in members for each in walk_operations(op)]
     first = next(op for op in inside if op.name == "callback.accelerate")
@@ -54,45 +54,46 @@ def outline_region(module: ir.Module, members: Sequence[ir.Operation], device: s
 
 
 def remove_prefix(symbol: str) -> str:
-    """Return what a region that ``outline`` made is called after."""
+    """Return the base name of a region from ``outline_region``."""
     return _NUMBER.sub("", symbol.removeprefix(FUSED))
 
 
 def move_to_region(
     module: ir.Module, members: Sequence[ir.Operation], device: str, name: str
 ) -> None:
-    """Move operations of a block as they are into a function that runs on a device.
+    """Move operations of a block into a function that runs on a device.
 
     Args:
         module: the module.
-        members: as of ``outline``, without regions among them; they may have effects.
-        device: where the function runs.
-        name: what it is called.
+        members: operations as for ``outline_region``, without regions; they may have effects.
+        device: device of the region.
+        name: name of the function.
     """
     inside = [each for op in members for each in walk_operations(op)]
-    made = {result for op in inside for result in op.results}
-    made |= {value for op in members for block in list_blocks(op) for value in block.arguments}
-    taken = [value for op in inside for value in op.operands if value not in made]
-    given = [
+    defined = {result for op in inside for result in op.results}
+    defined |= {value for op in members for block in list_blocks(op) for value in block.arguments}
+    used = [value for op in inside for value in op.operands if value not in defined]
+    returned = [
         result
         for op in members
         for result in op.results
         if any(not _is_inside(use.owner, members) for use in result.uses)
     ]
-    # A region takes the token first, and returns the next one first.
+    # Tokens come first among operands and results.
     inputs, outputs = (
         dict.fromkeys(sorted(values, key=lambda value: not callback.is_token(value.type)))
-        for values in (taken, given)
+        for values in (used, returned)
     )
-    part = OperationGroup(list(members), inputs=inputs, outputs=outputs)
+    group = OperationGroup(list(members), inputs=inputs, outputs=outputs)
 
     def call(symbol: str, operands: list[ir.Value], results: list[ir.Type]) -> list[ir.Value]:
         return list(callback.build_accelerate(symbol, device, operands, results).results)
 
-    move_into_function(module, part, name, members[-1], call)
+    move_into_function(module, group, name, members[-1], call)
 
 
 def _is_inside(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
+    """Return whether an operation is one of `members` or nested in them."""
     op = op.operation
     home = members[0].block
     while op.block != home:
@@ -103,6 +104,7 @@ def _is_inside(op: ir.Operation, members: Sequence[ir.Operation]) -> bool:
 
 
 def _replace_by_call(region: ir.Operation) -> None:
+    """Replace a ``callback.accelerate`` by a call of its function."""
     with ir.InsertionPoint(region), region.location:
         call = func.CallOp(
             types_of_values(region.results), symbol_attribute(region), list(region.operands)
@@ -111,7 +113,7 @@ def _replace_by_call(region: ir.Operation) -> None:
 
 
 def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation]:
-    """Put the body of a function of one block in the place of a call of it; return the body."""
+    """Replace a call by the body of a function with one block; return the body."""
     copy = function.clone(ip=ir.InsertionPoint(function))
     block = copy.regions[0].blocks[0]
     for argument, operand in zip(block.arguments, list(call.operands), strict=True):
@@ -127,10 +129,15 @@ def inline_call(call: ir.Operation, function: ir.Operation) -> list[ir.Operation
 def inline_callers(
     module: ir.Module, is_held: Callable[[ir.Operation], bool], *, most: int = 1
 ) -> None:
-    """Inline the functions that are called once, or ``most`` times, and hold some operations.
+    """Inline functions with few call sites that contain selected operations.
 
-    JAX makes functions of the bodies of loops, which hide what stands in them.  What a pass of ours
-    has moved out, so that it keeps its place, stays a function.
+    JAX creates functions for loop bodies, which hide their operations. Functions that Bellhop's
+    passes outlined are not inlined.
+
+    Args:
+        module: the module.
+        is_held: selects operations.
+        most: maximum number of call sites of an inlined function.
     """
     while True:
         by_name = find_functions(module)
@@ -139,7 +146,7 @@ def inline_callers(
         )
         calls = [
             op
-            for function in host_functions(module)
+            for function in find_host_functions(module)
             for op in find_operations(function, "func.call")
             if uses[symbol_attribute(op)] <= most
             and not is_outlined_call(op)

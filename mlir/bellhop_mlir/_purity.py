@@ -1,11 +1,11 @@
-"""Which operations and functions are pure: without side effects."""
+"""Classification of pure operations and functions, which have no side effects."""
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._call_graph import find_functions_containing, iterate_references
 from bellhop_mlir._walk import string_attribute, walk_operations
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
-# Of the dialects whose operations otherwise only compute.
+# Impure operations of dialects that are otherwise pure.
 _IMPURE = frozenset(
     f"stablehlo.{name}"
     for name in (
@@ -25,17 +25,17 @@ _IMPURE = frozenset(
 _PURE_DIALECTS = ("stablehlo.", "chlo.", "sdy.")
 
 
-def impure_functions(module: ir.Module) -> set[str]:
-    """Return the functions that a program may neither skip, repeat nor merge."""
-    return functions_holding(module, lambda op: not _is_pure_itself(op))
+def find_impure_functions(module: ir.Module) -> set[str]:
+    """Return the functions that must not be dropped, duplicated or merged."""
+    return find_functions_containing(module, lambda op: not _is_pure_itself(op))
 
 
 def is_pure(op: ir.Operation, impure: set[str]) -> bool:
-    """Tell whether ``op``, which may hold others, does no more than compute its results.
+    """Return whether an operation, with nested operations and callees, is pure.
 
     Args:
         op: the operation.
-        impure: the result of ``impure_functions``.
+        impure: the result of ``find_impure_functions``.
     """
     return all(
         _is_pure_itself(each) and impure.isdisjoint(iterate_references(each))
@@ -44,6 +44,7 @@ def is_pure(op: ir.Operation, impure: set[str]) -> bool:
 
 
 def _is_pure_itself(op: ir.Operation) -> bool:
+    """Return whether an operation is pure, apart from nested operations and callees."""
     name = op.name
     if name.startswith("quantum."):
         return False

@@ -1,4 +1,4 @@
-"""Putting the custom calls of ``runtime/contract.toml`` in the place of operations."""
+"""Construction of the custom calls in ``runtime/contract.toml``."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -9,12 +9,12 @@ from bellhop_mlir.dialects.callback import is_token
 
 
 class RuntimeCallBuilder:
-    """Makes the custom calls of one module, and what they have in common once."""
+    """Builds the custom calls of one module; common attributes are cached."""
 
     def __init__(self) -> None:
         self._version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4)
         self._layouts: dict[int, ir.Attribute] = {}
-        self._alike: dict[Hashable, dict[str, ir.Attribute]] = {}
+        self._common_attributes: dict[Hashable, dict[str, ir.Attribute]] = {}
 
     def replace(
         self,
@@ -26,15 +26,15 @@ class RuntimeCallBuilder:
         has_side_effect: bool = True,
         aliases: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Put a typed-FFI ``stablehlo.custom_call`` with the results of ``op`` in its place.
+        """Replace an operation by a typed-FFI ``stablehlo.custom_call``.
 
         Args:
-            op: the operation.
+            op: the operation, whose results the call returns.
             target: name of the custom call.
             operands: its operands.
-            attributes: the entries of its ``backend_config``.
+            attributes: entries of the ``backend_config``.
             has_side_effect: whether XLA must keep it.
-            aliases: pairs of an operand and the result that is written in its memory.
+            aliases: pairs of an operand and the result that reuses its memory.
         """
         results = self.create(
             target,
@@ -62,22 +62,22 @@ class RuntimeCallBuilder:
     ) -> list[ir.Value]:
         """Create a typed-FFI ``stablehlo.custom_call`` and return its results.
 
-        Every buffer is row-major: without that constraint XLA may hand over any layout.
+        Every buffer is row-major; without this constraint XLA may choose any layout.
 
         Args:
             target: name of the custom call.
             operands: its operands.
-            results: the types of its results.
-            attributes: the entries of its ``backend_config``.
+            results: types of its results.
+            attributes: entries of the ``backend_config``.
             has_side_effect: whether XLA must keep it.
-            aliases: pairs of an operand and the result that is written in its memory.
+            aliases: pairs of an operand and the result that reuses its memory.
             ip: the insertion point; None for the current one.
             loc: the location; None for the current one.
         """
         inputs = types_of_values(operands)
         key = target, has_side_effect, tuple(aliases), tuple(inputs), tuple(results)
-        if key not in self._alike:
-            self._alike[key] = {
+        if key not in self._common_attributes:
+            self._common_attributes[key] = {
                 "call_target_name": ir.StringAttr.get(target),
                 "has_side_effect": ir.BoolAttr.get(has_side_effect),
                 "api_version": self._version,
@@ -91,7 +91,10 @@ class RuntimeCallBuilder:
             "stablehlo.custom_call",
             results=list(results),
             operands=list(operands),
-            attributes={**self._alike[key], "backend_config": ir.DictAttr.get(dict(attributes))},
+            attributes={
+                **self._common_attributes[key],
+                "backend_config": ir.DictAttr.get(dict(attributes)),
+            },
             ip=ip,
             loc=loc,
         )
@@ -108,7 +111,7 @@ class RuntimeCallBuilder:
 
 
 def find_runtime_calls(module: ir.Module) -> frozenset[str]:
-    """Return the names of the custom calls in a module that are the runtime's."""
+    """Return the names of the runtime's custom calls in a module."""
     calls = find_operations(module.operation, "stablehlo.custom_call")
     return CUSTOM_CALLS & {string_attribute(call, "call_target_name") for call in calls}
 
@@ -118,6 +121,7 @@ def _rank(type_: ir.Type) -> int:
 
 
 def _make_alias(operand: int, result: int, results: int) -> ir.Attribute:
+    """Return StableHLO's attribute for one alias."""
     output = "[]" if results == 1 else f"[{result}]"
     return ir.Attribute.parse(
         f"#stablehlo.output_operand_alias<output_tuple_indices = {output}, operand_index = "

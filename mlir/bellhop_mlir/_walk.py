@@ -1,4 +1,4 @@
-"""Walking a module, and the few edits that several passes share."""
+"""Traversal of modules, and small edits that several passes share."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ _FILE_LINE = re.compile(r'"(?P<file>[^"]+)":(?P<line>\d+):')
 
 
 def list_operations(parent: ir.Operation) -> list[ir.Operation]:
-    """Return every operation below ``parent``, outermost first, in program order.
+    """Return all operations nested in ``parent`` in program order, outermost first.
 
-    A nested module is listed, and what is in it is not: it is a program of its own.
+    A nested module is included, but its operations are not: it is a separate program.
     """
     return walk_operations(parent)[1:]
 
 
 def walk_operations(op: ir.Operation) -> list[ir.Operation]:
-    """Return ``op`` and every operation below it, as ``operations`` does."""
+    """Return ``op`` and all nested operations, in the order of ``list_operations``."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -32,14 +32,14 @@ def walk_operations(op: ir.Operation) -> list[ir.Operation]:
 
 
 def find_operations(parent: ir.Operation, name: str) -> list[ir.Operation]:
-    """Return every operation called ``name`` below ``parent``, in program order."""
+    """Return all nested operations with a name, in program order."""
     return [op for op in list_operations(parent) if op.name == name]
 
 
 def find_symbols(
     module: ir.Module | ir.Operation, kind: str | None = None
 ) -> dict[str, ir.Operation]:
-    """Return the operations of a module's own block that have a symbol, or those of a kind."""
+    """Return a module's top-level operations by symbol, optionally of one kind."""
     return {
         string_attribute(op, "sym_name"): op
         for op in (view.operation for view in module.operation.regions[0].blocks[0].operations)
@@ -53,7 +53,7 @@ def find_functions(module: ir.Module | ir.Operation) -> dict[str, ir.Operation]:
 
 
 def make_unique_symbol(module: ir.Module, stem: str) -> str:
-    """Return ``stem``, lengthened by a number where the module has that symbol already."""
+    """Return ``stem``, with a numeric suffix if the module has that symbol."""
     taken = find_symbols(module)
     name, number = stem, 0
     while name in taken:
@@ -61,38 +61,43 @@ def make_unique_symbol(module: ir.Module, stem: str) -> str:
     return name
 
 
-def enclosing_function(op: ir.Operation) -> str:
-    """Return the symbol of the ``func.func`` that ``op`` stands in."""
+def find_enclosing_function(op: ir.Operation) -> str:
+    """Return the symbol of the ``func.func`` that contains ``op``."""
     while op.name != "func.func":
         op = op.parent.operation
     return string_attribute(op, "sym_name")
 
 
 def string_attribute(op: ir.Operation, attribute: str) -> str:
-    """Return the text of an attribute."""
+    """Return the value of a string attribute."""
     return ir.StringAttr(op.attributes[attribute]).value
 
 
 def symbol_attribute(op: ir.Operation, attribute: str = "callee") -> str:
-    """Return the symbol that an attribute refers to."""
+    """Return the symbol in an attribute."""
     return ir.FlatSymbolRefAttr(op.attributes[attribute]).value
 
 
 def source_line(op: ir.Operation) -> str:
-    """Return ``file:line`` of the innermost place that the location of ``op`` names."""
+    """Return the innermost ``file:line`` in an operation's location."""
     match = _FILE_LINE.search(str(op.location))
     return f"{match['file']}:{match['line']}" if match else "<unknown>"
 
 
 def list_blocks(op: ir.Operation) -> list[ir.Block]:
-    """Return the blocks of an operation and of what stands in it, outermost first."""
+    """Return the blocks of an operation and of nested operations, outermost first."""
     return [
         block for each in walk_operations(op) for region in each.regions for block in region.blocks
     ]
 
 
 def replace_operands(op: ir.Operation, values: Mapping[ir.Value, ir.Value]) -> None:
-    """Let an operation, and what stands in it, use other values in the place of some."""
+    """Replace operands of an operation and of nested operations.
+
+    Args:
+        op: the operation.
+        values: new values by old value.
+    """
     for each in walk_operations(op):
         for index, value in enumerate(each.operands):
             if value in values:
@@ -107,7 +112,7 @@ def function_type(op: ir.Operation) -> ir.FunctionType:
 def set_function_type(
     op: ir.Operation, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
 ) -> None:
-    """Give a ``func.func`` whose block was changed the type that it has now."""
+    """Update the type of a ``func.func`` after a change of its block."""
     type_ = ir.FunctionType.get(list(inputs), list(results))
     op.attributes["function_type"] = ir.TypeAttr.get(type_)
 
@@ -118,13 +123,13 @@ def types_of_values(values: Sequence[ir.Value]) -> list[ir.Type]:
 
 
 def find_producer(value: ir.Value) -> ir.Operation | None:
-    """Return the operation whose result a value is; None for the argument of a block."""
+    """Return the operation that defines a value; None for block arguments."""
     owner = value.owner
     return owner if isinstance(owner, ir.Operation) else getattr(owner, "operation", None)
 
 
 def constant_integer(value: ir.Value) -> int | None:
-    """Return the constant integer that a value is, or None."""
+    """Return the value of a constant integer scalar, or None."""
     op = find_producer(value)
     if op is None or op.name != "stablehlo.constant":
         return None
@@ -136,7 +141,7 @@ def constant_integer(value: ir.Value) -> int | None:
 
 
 def replace_operation(op: ir.Operation, results: list[ir.Value]) -> None:
-    """Put ``results`` in the place of the results of ``op`` and erase it."""
+    """Replace the results of an operation and erase it."""
     for old, new in zip(op.results, results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

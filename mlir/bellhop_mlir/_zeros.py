@@ -1,10 +1,10 @@
-"""Zeros of any type, in the place of values that nobody looks at."""
+"""Zeros of any type, in place of values that are never used."""
 
 from bellhop_mlir._bindings import ir, stablehlo
 
 
 def build_zeros(type_: ir.Type) -> ir.Value:
-    """Build an array of zeros at the insertion point of the context."""
+    """Build an array of zeros at the current insertion point."""
     scalar = ir.RankedTensorType.get([], ir.RankedTensorType(type_).element_type)
     number = stablehlo.constant(ir.Attribute.parse("dense<0> : tensor<i32>"))
     return stablehlo.broadcast_in_dim(type_, stablehlo.convert(scalar, number), [])

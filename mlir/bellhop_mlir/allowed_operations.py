@@ -1,14 +1,14 @@
-"""The operations that a module of unknown origin may have: an allow-list.
+"""Allow-list of operations for modules of unknown origin.
 
-XLA believes its input: some operations, attributes and element types end the process or write
-outside of arrays.  A saved module may therefore have only what the lowerings of JAX emit for a CPU
+XLA trusts its input: some operations, attributes and element types abort the process or write out
+of bounds.  A saved module may therefore have only operations that JAX's lowerings emit for a CPU
 with static shapes, which ``tests/mlir/test_honest_modules.py`` tries with some 300 programs on each
 supported version of JAX.  JAX 0.10 emits ``chlo.asin``; 0.12 emits ``result_accuracy``, and
 ``is_stable`` of ``chlo.top_k``; all else is the same in 0.10, 0.11 and 0.12.
 
 Left out, although StableHLO has them and a static type fits: ``set_dimension_size`` and all dynamic
-operations (XLA believes the size that they compute), collectives, infeed, send and tuples (they
-wait for somebody outside of the program), ``partition_id`` (a saved program runs on one device),
+operations (XLA trusts the computed size), collectives, infeed, send and tuples (they wait for
+something outside of the program), ``partition_id`` (a saved program runs on one device),
 quantized types, floats of four and six bits, integers of one and two bits.
 """
 
@@ -50,7 +50,7 @@ _WITH_ATTRIBUTES = {
         *("batch_group_count", "dimension_numbers", "feature_group_count", "lhs_dilation"),
         *("padding", "precision_config", "rhs_dilation", "window_reversal", "window_strides"),
     ),
-    # verify_call looks at what it calls, and with what.
+    # verify_call checks the target and its operands.
     "custom_call": (
         *("api_version", "backend_config", "call_target_name", "called_computations"),
         *("has_side_effect", "mhlo.backend_config", "mhlo.frontend_attributes"),
@@ -85,7 +85,7 @@ _WITH_ATTRIBUTES = {
     "while": (),
 }
 
-# The attributes of each operation of MLIR's and StableHLO's dialects, by its name.
+# Attributes of each operation in MLIR's and StableHLO's dialects.
 ATTRIBUTES: dict[str, frozenset[str]] = {
     "func.func": frozenset(
         ("arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility", "no_inline")
@@ -98,10 +98,10 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
     **{f"stablehlo.{name}": frozenset(names) for name, names in _WITH_ATTRIBUTES.items()},
 }
 
-# Dialects of bellhop's own, whose verifiers look at all attributes.
+# Dialects of Bellhop, whose verifiers check all attributes.
 OWN_DIALECTS = ("callback", "quantum")
 
-# Attributes that say something to JAX and nothing to XLA.
+# Attributes that XLA ignores.
 HARMLESS = ("jax.",)
 
 ELEMENTS = frozenset(

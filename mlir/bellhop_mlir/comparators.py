@@ -1,9 +1,8 @@
-"""Whether the comparator of a sort is an order, as XLA believes.
+"""Validation that the comparator of a sort is a strict weak order.
 
-XLA sorts with the C++ library, which reads past the end of the array where a comparator is no
-order: a comparator that is always true, say.  JAX's comparators have one form, which is an order
-whatever the values are: a lexicographic one, of keys that are computed alike of the left and of the
-right element::
+XLA sorts with the C++ library, which reads out of bounds if the comparator is not an order, such as
+a comparator that is always true.  JAX's comparators are lexicographic orders for all values: keys
+are computed in the same way from the left and from the right element::
 
     lt := compare LT|GT key(left), key(right)     integers, or floats in TOTALORDER
         | or(compare LT|GT ..., and(compare EQ ..., lt))      with the same keys in both
@@ -12,8 +11,8 @@ right element::
 from bellhop_mlir._bindings import ir
 from bellhop_mlir.errors import VerificationError
 
-# What keys are computed by: all of one element alone.
-_OF_KEYS = (
+# Operations that may compute keys, each of one element only.
+_KEY_OPERATIONS = (
     "compare",
     "select",
     "real",
@@ -24,12 +23,16 @@ _OF_KEYS = (
     "negate",
     "xor",
 )
-# Keys are expressions; more of them than any program has.
-_MOST_VALUES = 10_000
+# Limit on the number of values, above the size of any JAX comparator.
+_MAX_VALUES = 10_000
 
 
 class _Comparator:
-    """The values of one comparator, as expressions of the left or the right elements."""
+    """Values of one comparator, as expressions of the left or the right element.
+
+    Args:
+        block: body of the comparator.
+    """
 
     def __init__(self, block: ir.Block) -> None:
         self.block = block
@@ -38,16 +41,16 @@ class _Comparator:
         self.expressions: dict[object, int] = {}
 
     def expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
-        """Return the form of a value, alike on both sides, and the sides that it uses.
+        """Return the expression of a value, independent of the side, and the sides used.
 
         Raises:
-            VerificationError: where an operation is none of ``_OF_KEYS``.
+            VerificationError: for operations that are not in ``_KEY_OPERATIONS``.
         """
         if value in self.known:
             return self.known[value]
-        if len(self.known) > _MOST_VALUES:
+        if len(self.known) > _MAX_VALUES:
             raise VerificationError(
-                f"its sort has a comparator of more than {_MOST_VALUES} operations"
+                f"its sort has a comparator of more than {_MAX_VALUES} operations"
             )
         if value in self.numbers:
             number = self.numbers[value]
@@ -56,16 +59,17 @@ class _Comparator:
                 frozenset((number % 2,)),
             )
         else:
-            found = self._computed(value)
+            found = self._compute_expression(value)
         self.known[value] = found
         return found
 
-    def _computed(self, value: ir.Value) -> tuple[object, frozenset[int]]:
+    def _compute_expression(self, value: ir.Value) -> tuple[object, frozenset[int]]:
+        """Return the expression and the sides of an operation's result."""
         op = _operation(value)
         name = op.name.removeprefix("stablehlo.")
         if name == "constant":
             return (str(op.attributes["value"]),), frozenset()
-        if name == "broadcast_in_dim" or name in _OF_KEYS:
+        if name == "broadcast_in_dim" or name in _KEY_OPERATIONS:
             parts = [self.expression(operand) for operand in op.operands]
             attributes = tuple(
                 f"{each}={op.attributes[each]}"
@@ -74,15 +78,19 @@ class _Comparator:
             )
             sides = frozenset().union(*(sides for _, sides in parts))
             expression = (name, str(value.type), attributes, *(part for part, _ in parts))
-            # Equal expressions have one number, so that they do not grow.
+            # Number equal expressions, so that nested expressions stay small.
             return self.expressions.setdefault(expression, len(self.expressions)), sides
         raise _refusal(f"stablehlo.{name} in a key")
 
     def keys(self, value: ir.Value, directions: tuple[str, ...]) -> object:
-        """Return the keys that a comparison compares, if it compares the two sides.
+        """Return the key that a comparison compares on both sides.
+
+        Args:
+            value: result of the comparison.
+            directions: allowed directions, such as ``("LT", "GT")``.
 
         Raises:
-            VerificationError: where it does not.
+            VerificationError: if it does not compare the same key of both sides.
         """
         op = _operation(value)
         if op.name != "stablehlo.compare":
@@ -93,17 +101,17 @@ class _Comparator:
             raise _refusal(f"a comparison {direction}")
         left, right = (self.expression(operand) for operand in op.operands)
         if left[0] != right[0] or {left[1], right[1]} != {frozenset((0,)), frozenset((1,))}:
-            raise _refusal("a comparison of what is no key of both elements")
+            raise _refusal("a comparison of different keys of the elements")
         element = str(ir.RankedTensorType(op.operands[0].type).element_type)
         if element.startswith(("f", "bf")) and "TOTALORDER" not in kind:
             # NaN would be equal to everything.
-            raise _refusal("a comparison of floats that is no total order")
+            raise _refusal("a comparison of floats that is not a total order")
         if element.startswith("complex"):
             raise _refusal("a comparison of complex numbers")
         return left[0]
 
     def verify_order(self, value: ir.Value) -> None:
-        """Refuse a value that does not say whether one element comes before the other."""
+        """Raise an error unless a value is a lexicographic order of the two elements."""
         while True:
             op = _operation(value)
             if op.name == "stablehlo.compare":
@@ -131,10 +139,10 @@ class _Comparator:
 
 
 def verify_comparator(op: ir.Operation) -> None:
-    """Refuse a ``stablehlo.sort`` unless its comparator is an order.
+    """Raise an error unless the comparator of a ``stablehlo.sort`` is an order.
 
     Raises:
-        VerificationError: naming what it has instead.
+        VerificationError: naming the unsupported part.
     """
     [block] = op.regions[0].blocks
     *_, end = block.operations
@@ -150,4 +158,4 @@ def _operation(value: ir.Value) -> ir.Operation:
 
 
 def _refusal(what: str) -> VerificationError:
-    return VerificationError(f"its sort has a comparator that is no order: {what}")
+    return VerificationError(f"its sort has a comparator that is not an order: {what}")

@@ -1,6 +1,6 @@
-"""The calls of LAPACK that JAX's linear algebra makes, and what they take and return.
+"""Validation of LAPACK custom calls as in JAX's linear algebra.
 
-jaxlib's kernels believe the shapes of their results: a wrong one is written past its end.
+jaxlib's kernels trust the shapes of their results, and would write out of bounds for wrong shapes.
 """
 
 import re
@@ -9,9 +9,9 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import string_attribute
 from bellhop_mlir.errors import VerificationError
 
-# Operands and results, each an element and its dimensions behind those of the batch.  Elements: T,
-# the kernel's own; R and C, the real and the complex one of its precision; i, i32.  Dimensions are
-# alike where their letters are, but k is the smaller of m and n, and h is one less than n.
+# Operands and results: an element type and dimensions after the batch dimensions. Element types: T,
+# the kernel's type; R and C, the real and complex type of its precision; i, i32. Equal letters are
+# equal dimensions; k is the minimum of m and n, and h is n - 1.
 _SINGULAR_VALUES = {
     65: "Tmn -> Tmn Rk Tmm Tnn i",
     83: "Tmn -> Tmn Rk Tmk Tkn i",
@@ -31,12 +31,12 @@ _FORMS = {
     "hetrd": "Tnn -> Tnn Rn Rh Th i",
     "gtsv": "Tn Tn Tn Tnr -> Tn Tn Tn Tnr i",
 }
-# Those whose attribute chooses, by its name and its value.
+# Kernels with several forms, by an attribute and its value.
 _FORMS_BY_ATTRIBUTE = {
     "gesdd": ("mode", _SINGULAR_VALUES),
     "gesvd": ("mode", _SINGULAR_VALUES),
     "trsm": ("side", {76: "Tmm Tmn -> Tmn", 82: "Tnn Tmn -> Tmn"}),
-    # Sorted ones (83) would call a function that is not there.
+    # Sorting (83) would call a function that does not exist.
     "gees": ("sort", {78: "Tnn -> Tnn Tnn Tn [Tn] i i"}),
     "geev": ("compute_left", dict.fromkeys((78, 86), "Tnn -> Tn [Tn] Cnn Cnn i")),
 }
@@ -46,7 +46,7 @@ _ELEMENTS = {
     "c": {"T": "complex<f32>", "R": "f32", "C": "complex<f32>"},
     "z": {"T": "complex<f64>", "R": "f64", "C": "complex<f64>"},
 }
-# The characters that LAPACK takes as each attribute; gehrd's are the rows that it works on.
+# Allowed characters of each attribute; gehrd's attributes are row indices instead.
 _CHARACTERS = {
     "compute_left": "NV",
     "compute_right": "NV",
@@ -57,13 +57,13 @@ _CHARACTERS = {
     "trans_x": "NTC",
     "uplo": "LU",
 }
-# Attributes of the call that JAX gives, besides the ones that ``_CHARACTERS`` are in.
+# JAX's version of the custom call interface.
 _VERSION = 4
 _TARGET = re.compile(r"lapack_(?P<type>[sdcz])(?P<kernel>\w+)_ffi")
 
 
 def verify_call(op: ir.Operation) -> None:
-    """Refuse a ``stablehlo.custom_call`` but of LAPACK, as JAX makes it.
+    """Raise an error unless a ``stablehlo.custom_call`` is a valid call of LAPACK.
 
     Raises:
         VerificationError: naming the target.
@@ -72,7 +72,7 @@ def verify_call(op: ir.Operation) -> None:
     match = _TARGET.fullmatch(target)
     form = None if match is None else _find_form(op, match["kernel"], is_real=match["type"] in "sd")
     if match is None or form is None:
-        raise VerificationError(f"it calls {target}, which is none of the functions of JAX")
+        raise VerificationError(f"it calls {target}, which is not a function of JAX")
     operands, _, results = form.partition(" -> ")
     values = [*op.operands, *op.results]
     count = len(operands.split()), len(results.split())
@@ -85,11 +85,11 @@ def verify_call(op: ir.Operation) -> None:
 
 
 def _verify_configuration(op: ir.Operation, target: str) -> None:
-    """Refuse what a kernel would believe, but JAX does not say."""
+    """Raise an error for attributes that JAX does not emit."""
     if "called_computations" in op.attributes and len(
         ir.ArrayAttr(op.attributes["called_computations"])
     ):
-        raise VerificationError(f"it calls {target} with a function, which no kernel takes")
+        raise VerificationError(f"it calls {target} with a function, which is not supported")
     if (
         "api_version" in op.attributes
         and ir.IntegerAttr(op.attributes["api_version"]).value != _VERSION
@@ -110,6 +110,7 @@ def _verify_configuration(op: ir.Operation, target: str) -> None:
 
 
 def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
+    """Return the form of a kernel's operands and results, or None."""
     if kernel in _FORMS:
         return _FORMS[kernel]
     name, forms = _FORMS_BY_ATTRIBUTE.get(kernel, ("", {}))
@@ -119,13 +120,20 @@ def _find_form(op: ir.Operation, kernel: str, *, is_real: bool) -> str | None:
     if name not in config or not isinstance(config[name], ir.IntegerAttr):
         return None
     form = forms.get(int(config[name].value))
-    # Of real matrices, eigenvalues are two vectors: real and imaginary parts.
+    # For real matrices, eigenvalues are two vectors: real and imaginary parts.
     return form and (form.replace("[Tn]", "Tn") if is_real else form.replace("[Tn] ", ""))
 
 
 def _match_forms(
     types: list[ir.RankedTensorType], forms: list[str], elements: dict[str, str]
 ) -> bool:
+    """Return whether types match forms with consistent dimensions.
+
+    Args:
+        types: types of operands and results.
+        forms: their forms.
+        elements: element types by letter.
+    """
     first = types[0]
     rank = first.rank - (len(forms[0]) - 1)
     batch = first.shape[: max(rank, 0)]

@@ -1,10 +1,10 @@
-"""Verify a module that anybody may have written, before it is compiled.
+"""Validation of modules of unknown origin before compilation.
 
-XLA trusts its input: calls that go in circles or multiply never end, some custom calls take an
-address from the program, and some operations write outside of arrays.  So a module is parsed here,
-and refused unless it has the operations, attributes and element types of ``allowed_operations.py``
-alone.  That makes a damaged or foreign file an error.  It makes XLA no security boundary: see
-SECURITY.md.
+XLA trusts its input: recursive or exponentially many calls never end, some custom calls use
+addresses in the program, and some operations write out of bounds.  So modules are parsed here, and
+raise an error unless they only have operations, attributes and element types in
+``allowed_operations.py``.  Damaged and foreign files become errors, but XLA does not become a
+security boundary: see SECURITY.md.
 """
 
 import math
@@ -22,32 +22,32 @@ from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.lapack import verify_call
 from bellhop_mlir.parser_limits import verify_text
 
-# Bytes of one value, and operations after every call is inlined: no machine has room for more.
+# Limits on the bytes of a value, and on the number of operations after inlining.
 _LARGEST_VALUE = 2**48
 _MOST_OPERATIONS = 2**24
 # Functions in a chain of calls, through which MLIR and XLA recurse; programs have dozens.
 _DEEPEST_CALLS = 400
 
-# What JAX says about shardings, and XLA believes; a program runs on one device.
+# Sharding attributes, which are dropped, since a program runs on one device.
 _SHARDING = ("sdy.", "mhlo.sharding")
-# What JAX says about arguments and results, and XLA does not read.
-_OF_VALUES = "jax.result_info"
-# XLA takes some composites of such names for the operations, whatever they stand for.
-_TAKEN_FOR_OPERATIONS = ("chlo.", "mhlo.", "stablehlo.", "xla.")
-# Those of other kinds are made by later passes.
+# JAX's names of arguments and results, which XLA ignores.
+_NAME_ATTRIBUTE = "jax.result_info"
+# XLA treats some composites with these prefixes as operations, ignoring their decomposition.
+_OPERATION_PREFIXES = ("chlo.", "mhlo.", "stablehlo.", "xla.")
+# Later passes create calls of the remaining kinds.
 _KINDS = [kind.name for kind in KINDS.values() if kind.is_traced]
 
 
 def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
-    """Return a module, if it is one that may be compiled.
+    """Parse a module and raise an error unless it may be compiled.
 
     Args:
-        text: of the module, after the optimising passes.
-        any_operation: whether it may have operations that XLA has, and call what is registered
-            with XLA, by whatever name.
+        text: text of the module, after the optimising passes.
+        any_operation: whether to allow all operations, and calls of any function registered with
+            XLA.
 
     Raises:
-        VerificationError: saying what it is not.
+        VerificationError: naming the part that is not allowed.
     """
     verify_text(text, may_name_attributes=False)
     try:
@@ -62,12 +62,13 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
     except VerificationError:
         raise
     except (ir.MLIRError, TypeError, ValueError, LookupError) as error:
-        # The bindings have no classes for some attributes and types.
-        raise VerificationError(f"it is no module of MLIR: {error}") from error
+        # The bindings raise these exceptions for unknown attributes and types.
+        raise VerificationError(f"it is not an MLIR module: {error}") from error
     return module
 
 
 def _verify_allowed(op: ir.Operation) -> None:
+    """Raise an error for operations and attributes that are not allowed."""
     name = op.name
     for attribute in list(op.attributes):
         if attribute.startswith(_SHARDING):
@@ -76,7 +77,8 @@ def _verify_allowed(op: ir.Operation) -> None:
     if not is_own and name not in ATTRIBUTES:
         raise VerificationError(f"it has an operation {name}, which saved programs do not have")
     for attribute in op.attributes:
-        # The verifiers of our dialects look at all of theirs, which have no dialect before them.
+        # The verifiers of Bellhop's dialects check all their attributes, which have no dialect
+        # prefix.
         is_known = "." not in attribute if is_own else attribute in ATTRIBUTES[name]
         if not is_known and not attribute.startswith(HARMLESS):
             raise VerificationError(
@@ -88,20 +90,20 @@ def _verify_allowed(op: ir.Operation) -> None:
 
 
 def _keep_names_of_values(op: ir.Operation) -> None:
-    """Drop from a function what XLA would believe about its arguments and results."""
+    """Remove all attributes of a function's arguments and results except names."""
     for role in ("arg_attrs", "res_attrs"):
         if role not in op.attributes:
             continue
         kept = []
         for attributes in ir.ArrayAttr(op.attributes[role]):
             named = ir.DictAttr(attributes)
-            names = {_OF_VALUES: named[_OF_VALUES]} if _OF_VALUES in named else {}
+            names = {_NAME_ATTRIBUTE: named[_NAME_ATTRIBUTE]} if _NAME_ATTRIBUTE in named else {}
             kept.append(ir.DictAttr.get(names))
         op.attributes[role] = ir.ArrayAttr.get(kept)
 
 
 def _verify_windows(op: ir.Operation) -> None:
-    """Refuse windows that lie in the padding alone, of which XLA reads no element."""
+    """Raise an error for windows that lie in the padding only, which crash XLA."""
     if "padding" not in op.attributes or "window_dimensions" not in op.attributes:
         return
     padding = op.attributes["padding"]
@@ -112,9 +114,9 @@ def _verify_windows(op: ir.Operation) -> None:
 
 
 def _verify_composite(op: ir.Operation) -> None:
-    """Refuse a composite that XLA would take for an operation of another dialect."""
+    """Raise an error for a composite that XLA would treat as an operation."""
     name = ir.StringAttr(op.attributes["name"]).value
-    if name.startswith(_TAKEN_FOR_OPERATIONS):
+    if name.startswith(_OPERATION_PREFIXES):
         raise VerificationError(f"it has a composite {name}, which saved programs do not have")
 
 
@@ -128,6 +130,7 @@ _VERIFIERS = {
 
 
 def _verify_operation(op: ir.Operation, *, any_element: bool) -> None:
+    """Check the types of an operation, and the kinds of callbacks."""
     name = op.name
     for type_ in _iterate_types(op):
         _verify_type(type_, any_element=any_element)
@@ -148,16 +151,17 @@ def _iterate_types(op: ir.Operation) -> Iterator[ir.Type]:
 
 
 def _verify_type(type_: ir.Type, *, any_element: bool) -> None:
+    """Raise an error for types that are not static arrays of allowed elements."""
     if callback.is_token(type_):
         return
     if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
-        raise VerificationError(f"it has a value of type {type_}, which is no array")
+        raise VerificationError(f"it has a value of type {type_}, which is not an array")
     if not any_element and str(type_.element_type) not in ELEMENTS:
         raise VerificationError(
             f"it has a value of type {type_}, whose elements saved programs do not have"
         )
     if 16 * math.prod(type_.shape) > _LARGEST_VALUE:
-        raise VerificationError(f"it has a value of type {type_}, which is larger than any memory")
+        raise VerificationError(f"it has a value of type {type_}, which exceeds the supported size")
 
 
 def _verify_calls(module: ir.Module) -> None:
@@ -178,25 +182,26 @@ def _verify_calls(module: ir.Module) -> None:
             sizes.get(callee, 0) for op in ops for callee in iterate_references(op)
         )
         if sizes[name] > _MOST_OPERATIONS:
-            raise VerificationError(f"the calls of @{name} multiply without end")
+            raise VerificationError(f"the calls of @{name} inline to too many operations")
 
 
 def _sort_callees_first(graph: CallGraph) -> Iterator[str]:
+    """Yield functions in topological order; raise an error for recursion."""
     done: set[str] = set()
-    under_way: set[str] = set()
+    in_progress: set[str] = set()
     stack = list(graph)
     while stack:
         name = stack[-1]
         if name in done:
             stack.pop()
-        elif name in under_way:
+        elif name in in_progress:
             stack.pop()
-            under_way.discard(name)
+            in_progress.discard(name)
             done.add(name)
             yield name
         else:
-            under_way.add(name)
+            in_progress.add(name)
             waiting = graph[name] - done
-            if waiting & under_way:
-                raise VerificationError(f"the function @{name} is called by what it calls")
+            if waiting & in_progress:
+                raise VerificationError(f"the function @{name} is recursive")
             stack += waiting

@@ -1,4 +1,4 @@
-"""bellhop-opt: run passes over a file of MLIR, and print the result."""
+"""bellhop-opt: run passes on an MLIR file and print the result."""
 
 import argparse
 import dataclasses
@@ -17,10 +17,10 @@ _PASS = re.compile(r"(?P<name>[\w-]+)(\{(?P<options>[^}]*)\})?$")
 
 
 def parse_pass(text: str) -> Pass:
-    """Make a pass from ``name`` or ``name{option=value ...}``.
+    """Create a pass from ``name`` or ``name{option=value ...}``.
 
     Raises:
-        ValueError: naming the passes, or the options, that there are.
+        ValueError: for an unknown pass or option, listing all.
     """
     match = _PASS.match(text)
     if match is None or match["name"] not in PASSES:
@@ -43,7 +43,7 @@ def parse_pass(text: str) -> Pass:
 
 
 def run_passes(text: str, passes: Sequence[Pass]) -> str:
-    """Return a module's text after ``passes``."""
+    """Run passes on a module's text; return the new text."""
     verify_text(text)
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
@@ -54,7 +54,14 @@ def run_passes(text: str, passes: Sequence[Pass]) -> str:
 def run_tool(
     arguments: Sequence[str], standard_input: TextIO, output: TextIO, diagnostics: TextIO
 ) -> int:
-    """Run the tool with streams of one's own; return its exit status."""
+    """Run the tool with given streams; return its exit status.
+
+    Args:
+        arguments: command line arguments.
+        standard_input: stream for the file name ``-``.
+        output: stream for the module.
+        diagnostics: stream for errors.
+    """
     options = _make_parser().parse_args(arguments)
     if options.list:
         for name, cls in PASSES.items():
@@ -75,6 +82,7 @@ def run_tool(
 
 
 def _parse_passes(options: argparse.Namespace) -> list[Pass]:
+    """Return the passes that the command line selects."""
     if options.verify_only:
         return []
     if options.passes:
@@ -83,6 +91,7 @@ def _parse_passes(options: argparse.Namespace) -> list[Pass]:
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="bellhop-opt", description="Run bellhop's passes over a file of MLIR."
     )
@@ -101,7 +110,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the tool; return its exit status."""
+    """Run the tool on the process's streams; return its exit status."""
     return run_tool(
         sys.argv[1:] if arguments is None else arguments, sys.stdin, sys.stdout, sys.stderr
     )

@@ -1,7 +1,8 @@
-"""What MLIR's parser can read: text whose nesting and numbers end.
+"""Limits on module text that MLIR's parser can read safely.
 
-The parser trusts its input.  Nesting ends its stack, and with it the process; the time for a number
-grows with the square of its digits, and no signal interrupts it.  So its text is looked at before::
+The parser trusts its input.  Deep nesting overflows its stack and aborts the process; the time for
+a number grows with the square of its digits, and no signal interrupts it.  So the text is checked
+first::
 
     [[[[ ...  20 000 brackets      VerificationError: its brackets are nested deeper than 400
     1000 ...  100 000 digits       VerificationError: it has a number of more than 80 digits
@@ -11,43 +12,46 @@ import re
 
 from bellhop_mlir.errors import VerificationError
 
-# Brackets in one another.  The parser's stack ends at some thousands; programs have dozens.
-_DEEPEST = 400
-# Those of the widest types that arrays have are 39.
-_MOST_DIGITS = 80
+# Maximum nesting of brackets. The parser overflows at some thousands; programs have dozens.
+_MAX_DEPTH = 400
+# Maximum digits of a number; the widest array types have 39.
+_MAX_DIGITS = 80
 
 _TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[<>]=|[][(){}<>]|(?P<defined>^\s*[#!][\w.]+) *=|\{-#'
-    rf"|(?P<number>\d{{{_MOST_DIGITS + 1},}}|0x[\da-fA-F]{{{_MOST_DIGITS + 1},}})|[#!][\w.]+",
+    rf"|(?P<number>\d{{{_MAX_DIGITS + 1},}}|0x[\da-fA-F]{{{_MAX_DIGITS + 1},}})|[#!][\w.]+",
     re.M,
 )
 _CLOSING = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
 def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
-    """Refuse text that the parser would not get to the end of; it looks at brackets and digits.
+    """Raise an error for text that MLIR's parser cannot read safely.
 
     Args:
-        text: of a module.
-        may_name_attributes: whether attributes and types may have names, as in ``#a = [1]``.
+        text: text of a module.
+        may_name_attributes: whether aliases of attributes and types are allowed, as in ``#a =
+            [1]``.
 
     Raises:
-        VerificationError: saying why.
+        VerificationError: naming the exceeded limit.
     """
     depths = dict.fromkeys(_CLOSING.values(), 0)
-    # By names for attributes, what is nested looks flat.
+    # Depth of each alias, since aliases hide nesting.
     named: dict[str, int] = {}
     name = ""
     for match in _TOKEN.finditer(text):
         token = match[0]
         if match["number"]:
-            raise VerificationError(f"it has a number of more than {_MOST_DIGITS} digits")
+            raise VerificationError(f"it has a number of more than {_MAX_DIGITS} digits")
         if token in _CLOSING:
             depths[_CLOSING[token]] -= 1
             continue
         if match["defined"] or token == "{-#":
             if not may_name_attributes:
-                raise VerificationError(f"it defines {token.strip()}, which programs do not")
+                raise VerificationError(
+                    f"it defines the alias {token.strip()}, which is not supported"
+                )
             name = (match["defined"] or "").strip()
             continue
         inside = 0
@@ -56,7 +60,7 @@ def verify_text(text: str, *, may_name_attributes: bool = True) -> None:
         else:
             inside = named.get(token, 0)
         depth = sum(depths.values()) + inside
-        if depth > _DEEPEST:
-            raise VerificationError(f"its brackets are nested deeper than {_DEEPEST}")
+        if depth > _MAX_DEPTH:
+            raise VerificationError(f"its brackets are nested deeper than {_MAX_DEPTH}")
         if name:
             named[name] = max(named.get(name, 0), depth + 1)

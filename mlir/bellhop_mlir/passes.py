@@ -1,4 +1,4 @@
-"""What a pass is: valid IR in, valid IR out."""
+"""Base class of passes, which transform valid IR to valid IR."""
 
 import abc
 import re
@@ -10,13 +10,11 @@ from bellhop_mlir._bindings import ir
 
 @dataclass(frozen=True)
 class Pass(abc.ABC):
-    """A pass over modules; its fields are its options.
+    """A pass over modules; its dataclass fields are its options.
 
     Attributes:
-        name: in a pipeline.  The class ``OrderEffects``, in ``order_effects.py``, is
-            ``order-effects``.
-        needs: operations, or dialects; in a module that lacks one of them nothing would change, and
-            the pass does not run.
+        name: name in pipelines, derived from the class name: ``OrderEffects`` is ``order-effects``.
+        needs: operations or dialects; the pass is skipped for modules that lack any of them.
     """
 
     name: ClassVar[str]
@@ -27,4 +25,4 @@ class Pass(abc.ABC):
 
     @abc.abstractmethod
     def apply(self, module: ir.Module) -> bool | None:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""

@@ -1,4 +1,4 @@
-"""The order of the passes, in the words that ``bellhop-opt`` knows them by."""
+"""Pass pipelines, and the pass names of ``bellhop-opt``."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ OPTIMIZATION: tuple[type[Pass], ...] = (
     FuseAccelerate,
     CanonicalizeRegions,
 )
-# After these a program's regions are modules of their own, which are taken out of it.
+# After these passes the regions of a program are nested modules, which are extracted.
 REGIONS: tuple[type[Pass], ...] = (
     ConvertAccelerateToRuntime,
     KeepOnDevice,
@@ -56,7 +56,7 @@ _CALLS: tuple[type[Pass], ...] = (
     ConvertQuantumToRuntime,
 )
 CALLS: tuple[type[Pass], ...] = (*_CALLS, OutlineScalars, SplitLongBlocks)
-# The same in a program that is not for the CPU: JAX makes its callbacks.
+# For programs on GPUs and TPUs: JAX's own callbacks are used.
 DELEGATED_CALLS: tuple[type[Pass], ...] = (DelegateCallbacks, *_CALLS)
 CONVERSION = REGIONS + CALLS
 PIPELINE: tuple[type[Pass], ...] = OPTIMIZATION + CONVERSION
@@ -72,17 +72,17 @@ def run_pipeline(
     *,
     verified: bool = False,
 ) -> None:
-    """Run passes over a module in order, and verify it before, and after each that changed it.
+    """Run passes on a module in order, verifying it before and after each change.
 
     Args:
-        module: the module; it is changed in place.
+        module: the module, which is changed in place.
         passes: the passes.
-        observe: called with the name of a pass and the module after that pass.
-        verified: whether the module comes out of another pipeline.
+        observe: called with the name of each pass and the module after it.
+        verified: whether the module was verified by an earlier pipeline.
 
     Raises:
-        VerificationError: naming the pass after which the module was wrong.
-        PassError: from a pass that refuses the program.
+        VerificationError: naming the pass after which the module is not valid.
+        PassError: from a pass that does not support the program.
     """
     with module.context, _add_note_to_errors("found before the first pass"):
         present = dialects.find_present_names(module) if verified else dialects.verify(module)
@@ -99,6 +99,7 @@ def run_pipeline(
 
 @contextlib.contextmanager
 def _add_note_to_errors(note: str) -> Iterator[None]:
+    """Add a note to exceptions inside of a ``with`` block."""
     try:
         yield
     except Exception as error:

@@ -1,1 +1,1 @@
-"""What of JAX is not public: used as it is in ``private``, replaced in ``patches``."""
+"""Private JAX API: names used unchanged, and ``patches`` that replace functions."""

@@ -1,23 +1,22 @@
-"""Fast calls of compiled programs, where JAX holds nothing while a program runs.
+"""Calls of compiled programs through JAX's C++ fast path, without holding a lock.
 
-A ``jax.jit`` makes the first run of a signature a part of its entry in the cache of fast calls:
-other threads that come to the entry wait in C++ until that run is over, and its own thread is
-refused.  A callback that calls the function again, or waits for a thread that does, would hang.
-Here an entry is made by compiling alone::
+The first call of a ``jax.jit`` signature executes while its entry in the C++ cache is locked: other
+threads that need the entry wait, and a recursive call raises.  A callback that calls the function
+again, or waits for a thread that does, would deadlock.  Here an entry is made by compilation only::
 
     fast = fast_calls(uncompiled, compile_)
-    fast(x)         UnexecutedProgram: the program is compiled, and has its entry
-    fast(x)         a fast call: it runs, and the entry is nobody's
+    fast(x)         UnexecutedProgram: the program is compiled and has a cache entry
+    fast(x)         a fast call, which executes the program without a lock
 
-Entries are told apart by more than a program is: where an array is, whether it is NumPy's.  So
-``compile_`` is asked more than once for some programs.
+Cache keys have more details than signatures, such as the device of an array and whether it is a
+NumPy array.  So ``compile_`` is called several times for some programs.
 
-These are private: ``_jax.pjit``, JAX's dispatch in C++, which the public ``jax.jit`` gives a
-function of its own for what is not in the cache; what that function returns
-(``MeshExecutableFastpathData``), and the attributes of an executable that are told by it;
-``dispatch_registry``, the pytree nodes of fast calls, among which are keys; ``check_arg`` and
-``check_eval_args``, which refuse what is no value; ``batched_device_put``; and ``ArrayImpl``, the
-type of arrays that have values, which C++ compares by identity.  For jax 0.10 to 0.12.
+Private names, for jax 0.10 to 0.12: ``_jax.pjit``, JAX's C++ dispatch, to which ``jax.jit`` passes
+a function that handles cache misses; ``MeshExecutableFastpathData``, the result of that function,
+and the attributes of an executable that it needs; ``dispatch_registry``, the pytree registry of
+fast calls, which has random keys as nodes; ``check_arg`` and ``check_eval_args``, which reject
+values that are not arrays; ``batched_device_put``; and ``ArrayImpl``, the type of concrete arrays,
+which C++ compares by identity.
 """
 
 import functools
@@ -31,15 +30,15 @@ from jax._src.interpreters import pxla  # noqa: TID251
 from jax._src.lib import _jax, xla_client  # noqa: TID251
 from jax._src.random import prng  # noqa: TID251
 
-# The type of arrays that have values.
+# The type of concrete arrays.
 ARRAY = array.ArrayImpl
 
-# As many as all functions of a process have in JAX's own.
+# Capacity of the cache; JAX's own cache has the same capacity.
 _ENTRIES = 8192
 
 
 class UnexecutedProgram(NamedTuple):
-    """What a fast call returns that has compiled a program, and not run it.
+    """Result of a fast call that compiled a program and did not execute it.
 
     Attributes:
         compiled: JAX's ``Compiled``.
@@ -53,17 +52,22 @@ def make_fast_call(
     compile_: Callable[..., jax.stages.Compiled],
     may_enter: Callable[[], bool],
 ) -> Any:
-    """Return what calls programs, in C++, by the types of the arguments.
+    """Return a callable that dispatches to programs in C++, by argument types.
 
-    It holds no lock while a program runs.  While one is compiled, threads that want it wait.
+    It holds no lock while a program runs. Threads that need a program wait while it is compiled.
 
     Args:
-        uncompiled: what ``jax.disable_jit`` and ``jax.debug_nans`` run, operation by operation.
-        compile_: makes the program of the arguments that it is called with.
-        may_enter: tells, when a program was compiled, whether later calls may be fast.
+        uncompiled: the Python function, which ``jax.disable_jit`` and ``jax.debug_nans`` evaluate
+            eagerly.
+        compile_: compiles the program for its arguments.
+        may_enter: returns, after a compilation, whether to add the program to the cache.
+
+    Returns:
+        a function that returns the program's results, or an `UnexecutedProgram` on a cache miss.
     """
 
     def enter(*args: Any, **kwargs: Any) -> tuple[UnexecutedProgram, Any, bool]:
+        """Handle a cache miss: check the arguments, compile and create a cache entry."""
         leaves = jax.tree.leaves((args, kwargs))
         for leaf in leaves:
             dispatch.check_arg(leaf)
@@ -88,12 +92,16 @@ def make_fast_call(
 
 
 def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
-    """Return values on a device, committed to none, maybe on their way there.
+    """Copy a NumPy array to a device, asynchronously and uncommitted.
 
-    ``jax.device_put``, which is for more than this, takes several times as long for 240 KB.
+    ``jax.device_put`` is more general and takes several times as long for 240 KB.
+
+    Args:
+        values: the array; JAX's default precision applies.
+        device: the target.
     """
     aval = _make_aval(values.shape, values.dtype, jax.config.jax_enable_x64)
-    # Without 64-bit types, a NumPy array may be of another type than JAX's of it.
+    # Without 64-bit types, JAX's dtype differs from NumPy's.
     values = values.astype(aval.dtype, copy=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
     return xla_client.batched_device_put(aval, sharding, [values], [device], False)
@@ -101,13 +109,21 @@ def copy_to_device(values: np.ndarray, device: jax.Device) -> jax.Array:
 
 @functools.lru_cache(maxsize=1024)
 def _make_aval(shape: tuple[int, ...], dtype: np.dtype, x64: bool) -> Any:
-    # That of a value takes some microseconds.
+    # Cached, since `jax.typeof` takes some microseconds.
     del x64
     return jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
 
 
 def _make_entry(compiled: Any) -> Any:
-    """Return what a fast call of a program needs; None for one that C++ cannot call."""
+    """Return the fast-path data of a program; None if C++ cannot call the program.
+
+    Args:
+        compiled: JAX's ``Compiled``.
+
+    Returns:
+        None for programs with effects, host callbacks, references or extended dtypes other than
+        keys.
+    """
     executable, params = compiled._executable, compiled._params
     unsafe_call = executable.unsafe_call
     extended = [
@@ -129,7 +145,7 @@ def _make_entry(compiled: Any) -> Any:
     if extended:
         out_tree = _expand_keys(out_tree, iter(executable.out_avals))
     const_args = params.const_args
-    # jax 0.10.0 has them put on devices by the call.
+    # In jax 0.10.0 the call copies constants to devices.
     if hasattr(executable, "shard_const_args"):
         const_args = executable.shard_const_args(const_args)
     return pxla.MeshExecutableFastpathData(
@@ -146,6 +162,7 @@ def _make_entry(compiled: Any) -> Any:
 
 
 def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
+    """Replace the shardings of extended dtypes, such as keys, by their data's."""
     return [
         sharding_impls.physical_sharding(aval, sharding)
         if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
@@ -155,9 +172,13 @@ def _physical_shardings(shardings: Any, avals: Any) -> list[Any]:
 
 
 def _expand_keys(tree: Any, avals: Iterator[Any]) -> Any:
-    """Return a structure whose leaves that are keys are nodes of an array each.
+    """Replace each key leaf of a tree structure by a node with one array.
 
-    No object of it is made, since classes of users may take arrays alone.
+    Works on `PyTreeDef` objects: constructors of user classes may accept arrays only.
+
+    Args:
+        tree: the ``PyTreeDef`` of a program's results.
+        avals: abstract values of the leaves.
     """
     if jax.tree_util.treedef_is_leaf(tree) and tree.num_leaves == 1:
         aval = next(avals)

@@ -1,4 +1,4 @@
-"""The private names of JAX that transform jaxprs, and go through them, for jax 0.10 to 0.12.
+"""Private JAX functions that transform and traverse jaxprs, for jax 0.10 to 0.12.
 
 ``dce`` removes dead code from a jaxpr, here from that of
 ``lambda x, y: (sin(x), 2.0 * y)``.  ``transpose_jaxpr`` transposes a linear jaxpr, here that of
@@ -11,22 +11,22 @@
 
 Each name, what it is for, and why no public name serves:
 
-* ``bind_equation`` and ``EquationContext``: evaluate one equation of a jaxpr with its place in the
-  user's source.  The public ``eval_jaxpr`` evaluates all of a jaxpr's.
+* ``bind_equation`` and ``EquationContext``: evaluate one equation of a jaxpr with its source
+  location.  The public ``eval_jaxpr`` evaluates all equations.
 * ``jvp_jaxpr``, ``partial_eval_jaxpr_nounits`` and ``convert_constvars_jaxpr``: transform the jaxpr
   that a primitive carries.  The public ``jax.jvp`` and ``jax.linearize`` take functions, and
   evaluate them.
-* ``lower_high_primitives``: what a ``jit`` of JAX does about high-level primitives.
+* ``lower_high_primitives``: replaces high-level primitives, as ``jax.jit`` does.
 * ``transpose_jaxpr`` and ``dce``: transpose a jaxpr, and remove its dead code.  The public
   ``jax.linear_transpose`` evaluates the equations that are not linear, such as gates.
-* ``find_equation`` and ``unwrap_tracer``: what computes a traced value, and the constant that it
-  stands for.  JAX shows these in error messages only.
-* ``Traced._consts``: the values of other traced functions that a function takes without being given
-  them.  Public is only how many inputs its jaxpr has.
-* ``DynamicJaxprTracer``: the class of values while a jaxpr is traced.  The public ``Tracer`` is a
-  base of it.
-* ``pxla._dce_jaxpr``: a cache that keeps programs, and so users' functions, for ever.  Public JAX
-  clears all of its caches or none.
+* ``find_equation`` and ``unwrap_tracer``: return the equation that computes a tracer, and the
+  constant behind a tracer.  JAX shows these in error messages only.
+* ``Traced._consts``: the tracers of outer functions that a traced function closes over.  The public
+  API has only the number of inputs of its jaxpr.
+* ``DynamicJaxprTracer``: the class of tracers in a jaxpr trace, a subclass of the public
+  ``Tracer``.
+* ``pxla._dce_jaxpr``: a cache that never releases programs, and so users' functions.  The public
+  ``jax.clear_caches`` clears all caches.
 """
 
 from collections.abc import Sequence
@@ -50,20 +50,22 @@ def dce(
     Args:
         closed: the jaxpr.
         used: for each result, whether it is used.
-        keep: for each input, whether it stays an input although nothing needs it.
+        keep: for each input, whether to keep it even if it is unused.
 
     Returns:
-        the jaxpr of the used results, and for each input of ``closed`` whether it takes it.
+        the jaxpr of the used results, and for each input of ``closed`` whether the new jaxpr has
+        it.
     """
     jaxpr, needed = partial_eval.dce_jaxpr(closed.jaxpr, list(used), list(keep))
     return ClosedJaxpr(jaxpr, closed.consts), list(needed)
 
 
 def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr with JAX's high-level primitives replaced by what they stand for.
+    """Replace JAX's high-level primitives in a jaxpr by low-level equations.
 
-    Since jax 0.12 ``jnp.searchsorted`` and others are such primitives.  Only a ``jit`` replaces
-    them when it is lowered, where it sees them: not in a jaxpr that a primitive of ours carries.
+    Since jax 0.12 some functions, such as ``jnp.searchsorted``, are high-level primitives. The
+    lowering of ``jax.jit`` replaces them, but not in a jaxpr that is a parameter of Bellhop's
+    primitives.
     """
     if not getattr(closed.jaxpr, "is_high", False):
         return closed
@@ -71,9 +73,12 @@ def lower_high_primitives(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 class EquationContext:
-    """Trace what stands for an equation with its place in the user's source, and its options.
+    """Context with the source location and the JAX options of an equation.
 
-    Each equation of a program is: a generator would take twice the time.
+    A class, since a generator takes twice the time and this runs for each equation.
+
+    Args:
+        eqn: the equation.
     """
 
     def __init__(self, eqn: Any) -> None:
@@ -91,17 +96,21 @@ class EquationContext:
 
 
 def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
-    """Evaluate an equation with other operands; return its results.
+    """Evaluate an equation with new operands; return its results.
 
-    Where a program is traced, one with operands of the same types is written again as it is, which
-    takes a fifth of the time.
+    While a program is traced, an equation whose operand types match is copied, which takes a fifth
+    of the time of binding its primitive.
+
+    Args:
+        eqn: the equation.
+        *operands: arrays or tracers.
     """
     trace = core.trace_ctx.trace
     if (
         isinstance(trace, partial_eval.DynamicJaxprTrace)
         and _is_plain(eqn)
-        # Others may be of types that are none of JAX's.
-        and all(map(_is_typed, operands, eqn.invars))
+        # Other operands may have types that JAX does not know.
+        and all(map(_has_known_type, operands, eqn.invars))
     ):
         source = source_info_util.current()
         tracers = [trace.to_jaxpr_tracer(operand, source) for operand in operands]
@@ -113,17 +122,17 @@ def bind_equation(eqn: Any, *operands: Any) -> Sequence[Any]:
     return results if eqn.primitive.multiple_results else [results]
 
 
-def _is_typed(operand: Any, atom: Any) -> bool:
+def _has_known_type(operand: Any, atom: Any) -> bool:
     return isinstance(operand, core.Tracer) or operand is getattr(atom, "val", None)
 
 
 def _is_outlined(eqn: Any) -> bool:
-    """Tell whether an equation is a ``jit`` that stays one."""
+    """Return whether an equation is a ``jit`` that is not inlined."""
     return eqn.primitive.name == "jit" and not eqn.params["inline"]
 
 
 def _is_plain(eqn: Any) -> bool:
-    """Tell whether binding an equation writes it, and nothing else."""
+    """Return whether binding an equation only adds the same equation to the jaxpr."""
     primitive = eqn.primitive
     return not (
         type(primitive) is not core.Primitive
@@ -139,48 +148,60 @@ def _is_plain(eqn: Any) -> bool:
 def transpose_jaxpr(
     closed: ClosedJaxpr, inputs: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Transpose a linear jaxpr: return cotangents of its inputs that are ``UndefinedPrimal``."""
+    """Transpose a linear jaxpr.
+
+    Args:
+        closed: the jaxpr.
+        inputs: its inputs; linear inputs are ``UndefinedPrimal``.
+        cotangents: cotangents of its results.
+
+    Returns:
+        cotangents of the inputs, None for nonlinear inputs.
+    """
     return list(ad.backward_pass(closed.jaxpr, False, closed.consts, inputs, cotangents))
 
 
 def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """Return how many constants and how many carried values a ``scan`` has, by its parameters."""
+    """Return the numbers of constants and of carried values of a ``scan``.
+
+    Args:
+        params: parameters of the equation.
+    """
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    # Since jax 0.11.
+    # jax 0.11 and later.
     constants, carried, _ = params["ft_in"].unpack()
     return len(constants), len(carried)
 
 
 def convert_constvars_jaxpr(closed: ClosedJaxpr) -> Jaxpr:
-    """Return a closed jaxpr as one whose constants are its first inputs."""
+    """Convert a closed jaxpr to a jaxpr whose first inputs are the constants."""
     return partial_eval.convert_constvars_jaxpr(closed.jaxpr)
 
 
 def unwrap_tracer(value: Any) -> Any:
-    """Return the constant, or the tracer of an outer trace, that a tracer stands for; or itself."""
+    """Return the constant or the outer tracer that a tracer wraps; else the tracer."""
     return core.full_lower(value)
 
 
 def find_equation(tracer: Any) -> tuple[Any, int]:
-    """Return the equation that made a tracer, and which of its results that is.
+    """Return the equation that computes a tracer, and the index of its result.
 
-    The equation is None for an argument, and where another transformation is under way.
+    The equation is None for arguments, and for tracers of other transformations than tracing.
     """
     if not isinstance(tracer, partial_eval.DynamicJaxprTracer) or tracer.parent is None:
         return None, 0
-    places = [var is tracer.val for var in tracer.parent.outvars]
-    return tracer.parent, places.index(True)
+    is_result = [var is tracer.val for var in tracer.parent.outvars]
+    return tracer.parent, is_result.index(True)
 
 
 class LeakedValue(NamedTuple):
-    """A value of one traced function that another one uses.
+    """A tracer of one traced function that another function uses.
 
     Attributes:
         type: its abstract value.
-        created: ``file:line`` of what computed it; None for an argument of a function that we
-            traced.
-        used: ``file:line`` of what takes it first; None where that is a result, or a circuit.
+        created: ``file:line`` of its equation, or None.
+        used: ``file:line`` of its use, or None.
     """
 
     type: Any
@@ -189,16 +210,20 @@ class LeakedValue(NamedTuple):
 
 
 def find_leaked_values(traced: Any) -> list[LeakedValue]:
-    """Return the values of other traced functions that a traced function uses."""
+    """Return the tracers of other traced functions that a traced function uses.
+
+    Args:
+        traced: JAX's ``Traced``.
+    """
     jaxpr = traced.jaxpr.jaxpr
     values = []
-    # JAX hands them over as the first of the arguments, and arrays from outside with them.
+    # The first inputs are closed-over tracers and closed-over arrays.
     for value, variable in zip(traced._consts, jaxpr.invars, strict=False):
         if not isinstance(value, core.Tracer):
             continue
         uses = (_source_line(eqn.source_info) for eqn in jaxpr.eqns if variable in eqn.invars)
-        made = _source_line(value._line_info)
-        values.append(LeakedValue(jax.typeof(value), made, next(uses, None)))
+        origin = _source_line(value._line_info)
+        values.append(LeakedValue(jax.typeof(value), origin, next(uses, None)))
     return values
 
 
@@ -208,10 +233,10 @@ def _source_line(source: Any) -> str | None:
 
 
 def forget_lowering(jaxpr: Any) -> None:
-    """Evict a jaxpr from the cache of ``pxla._dce_jaxpr``.
+    """Evict a jaxpr from the cache ``pxla._dce_jaxpr``.
 
-    Its key holds the jaxpr weakly, but since jax 0.11 its value holds the same jaxpr strongly, so
-    the entry would stay for ever.
+    The cache key is a weak reference to the jaxpr. Since jax 0.11 the cached value references the
+    same jaxpr, so the entry would never be released.
     """
     evict = getattr(getattr(pxla, "_dce_jaxpr", None), "evict_weakref", None)
     if evict is not None:

@@ -1,13 +1,14 @@
-"""Runs of compiled programs without JAX's fast calls, and results that are looked at.
+"""Execution of compiled programs without JAX's fast path, and NaN checks of results.
 
-These are private, for jax 0.10 to 0.12:
+Private names, for jax 0.10 to 0.12:
 
-* ``Compiled.call`` and ``_params``: run a program without JAX's C++ fast path.  That path refuses a
-  program that calls itself during its first run, and ``Compiled.__call__`` always takes it.
-* ``InternalFloatingPointError`` and ``maybe_recursive_nan_check``: what ``jax.debug_nans`` raises
-  of a result, and what ``jax.jit`` makes of it.
-* ``dispatch.check_special``: looks at results.  JAX looks at those of its own fast calls by a hook,
-  which a thread that has left a ``jax.debug_nans(False)`` is without.
+* ``Compiled.call`` and ``_params``: execute a program without JAX's C++ fast path.  That path does
+  not support programs that call themselves during the first execution; ``Compiled.__call__`` always
+  uses it.
+* ``InternalFloatingPointError`` and ``maybe_recursive_nan_check``: the exception of
+  ``jax.debug_nans``, and the function by which ``jax.jit`` locates the operation that caused it.
+* ``dispatch.check_special``: checks results for NaN.  JAX's own hook for fast calls is missing in
+  threads that have left a ``jax.debug_nans(False)`` block.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import Any
 import jax
 from jax._src import api_util, dispatch  # noqa: TID251
 
-# JAX's options to have results looked at, each followed by its value where it is not set.
+# JAX's options for checked results, each followed by its value when off.
 UNCHECKED = jax.debug_nans, False, jax.debug_infs, False
 
 
@@ -27,24 +28,24 @@ def run_compiled(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """Run a compiled program whose callbacks may call the same program again.
+    """Execute a compiled program whose callbacks may call the same program.
 
     Args:
         compiled: the program.
-        uncompiled: the same, operation by operation: under ``jax.debug_nans`` it says which one
-            the first result that is not finite came of.
-        args: the arguments with a position.
-        kwargs: those with a name.
+        uncompiled: the Python function; under ``jax.debug_nans`` it is evaluated eagerly to find
+            the operation with the first NaN.
+        args: positional arguments.
+        kwargs: keyword arguments.
 
     Raises:
-        FloatingPointError: under ``jax.debug_nans``, where ``Compiled`` has a private exception.
+        FloatingPointError: for results that ``jax.debug_nans`` or ``jax.debug_infs`` rejects.
     """
     try:
         results, *_ = compiled.call(compiled._params, *args, **kwargs)
         return results
     except api_util.InternalFloatingPointError as error:
-        what = _describe_invalid_value(error, uncompiled, args, kwargs)
-    raise FloatingPointError(what)
+        message = _describe_invalid_value(error, uncompiled, args, kwargs)
+    raise FloatingPointError(message)
 
 
 def _describe_invalid_value(
@@ -53,7 +54,14 @@ def _describe_invalid_value(
     args: Any,
     kwargs: Any,
 ) -> str:
-    """Return JAX's words for an error; or raise another, which says what operation it came of."""
+    """Describe a NaN error; raise instead if eager evaluation finds the operation.
+
+    Args:
+        error: JAX's error.
+        uncompiled: the Python function, or None.
+        args: positional arguments.
+        kwargs: keyword arguments.
+    """
     if uncompiled is not None:
         api_util.maybe_recursive_nan_check(error, uncompiled, args, kwargs)
     return f"invalid value ({error.ty}) encountered in {error.name}"
@@ -67,17 +75,18 @@ def check_results(
     *args: Any,
     **kwargs: Any,
 ) -> None:
-    """Refuse results that are not finite, as ``jax.debug_nans`` and ``jax.debug_infs`` ask.
+    """Raise an error for NaN or infinite results, as JAX's debug options request.
 
     Args:
-        name: of what has returned them.
-        results: a pytree, also of arrays on devices.
-        uncompiled: as in ``run_compiled``.
-        args: the arguments with a position.
-        kwargs: those with a name.
+        name: name of the program or callback, for the error.
+        results: a pytree; arrays in it are checked.
+        uncompiled: the Python function, evaluated eagerly to find the operation; or None.
+        args: positional arguments of `uncompiled`.
+        kwargs: keyword arguments of `uncompiled`.
 
     Raises:
-        FloatingPointError: where one is not finite.
+        FloatingPointError: if a result is NaN (``jax.debug_nans``) or infinite
+            (``jax.debug_infs``).
     """
     arrays = [leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)]
     try:
@@ -86,10 +95,10 @@ def check_results(
         )
         return
     except api_util.InternalFloatingPointError as error:
-        what = _describe_invalid_value(error, uncompiled, args, kwargs)
-    raise FloatingPointError(what)
+        message = _describe_invalid_value(error, uncompiled, args, kwargs)
+    raise FloatingPointError(message)
 
 
 def is_checking_results() -> bool:
-    """Tell whether ``jax.debug_nans`` or ``jax.debug_infs`` is set."""
+    """Return whether ``jax.debug_nans`` or ``jax.debug_infs`` is set."""
     return bool(jax.config.jax_debug_nans or jax.config.jax_debug_infs)

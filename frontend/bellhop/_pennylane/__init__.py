@@ -1,1 +1,1 @@
-"""What of PennyLane is replaced."""
+"""Replaced functions of PennyLane."""

@@ -1,11 +1,12 @@
-"""PennyLane's transforms of quantum functions, which it keeps in a closure.
+"""Extraction of PennyLane transforms from transformed quantum functions.
 
-``qml.simplify(function)`` is a function that collects the gates of ``function`` in a queue of its
-own and transforms them.  Programs have gates that no such queue collects: measurements in the
-middle and loops.  So a QNode of it is taken for ``qml.simplify(QNode(function))``, which means the
-same.
+``qml.simplify(function)`` returns a closure that queues the gates of ``function`` and transforms
+them. Programs contain operations that PennyLane cannot queue: mid-circuit measurements and loops.
+So Bellhop treats a QNode of such a closure as ``qml.simplify(QNode(function))``, which is
+equivalent.
 
 Versions: 0.45.
+
 Upstream: an attribute of the transformed function that names its transform.
 """
 
@@ -22,28 +23,32 @@ _NAMES = ("obj", "transform", "targs", "tkwargs")
 def split_transforms(
     function: Callable[..., Any],
 ) -> tuple[Callable[..., Any], list[tuple[Any, tuple[Any, ...], dict[str, Any]]]]:
-    """Take PennyLane's transforms off a quantum function.
+    """Split a transformed quantum function into the inner function and its transforms.
 
     Args:
         function: a quantum function, transformed or not.
 
     Returns:
-        the function inside, and the transforms with their arguments, the first one first.
+        the inner function, and ``(transform, args, kwargs)`` of each transform, first applied
+        first.
     """
     transforms: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
-    while (parts := _transform_of(function)) is not None:
+    while (parts := _find_transform(function)) is not None:
         function, transform, args, kwargs = parts
         transforms.insert(0, (transform, args, kwargs))
     return function, transforms
 
 
-def _transform_of(function: Any) -> tuple[Any, ...] | None:
-    """Return function, transform and arguments of a transformed function; None for others."""
+def _find_transform(function: Any) -> tuple[Any, ...] | None:
+    """Return function, transform, args and kwargs from a transform's closure, or None.
+
+    None also for transforms whose result is not the result of the function.
+    """
     if not isinstance(function, FunctionType) or function.__closure__ is None:
         return None
     module = sys.modules[type(qml.compile).__module__]
-    made_by = getattr(module, "apply_to_callable", None)
-    if made_by is None or function.__code__ not in made_by.__code__.co_consts:
+    apply = getattr(module, "apply_to_callable", None)
+    if apply is None or function.__code__ not in apply.__code__.co_consts:
         return None
     cells = zip(function.__code__.co_freevars, function.__closure__, strict=True)
     values = {name: cell.cell_contents for name, cell in cells}
@@ -52,6 +57,6 @@ def _transform_of(function: Any) -> tuple[Any, ...] | None:
     found = tuple(values[name] for name in _NAMES)
     transform = found[1]
     if transform.is_informative or transform.is_final_transform or transform.tape_transform is None:
-        # Its result is not that of the function.
+        # The transform's result is not a result of the function.
         return None
     return found

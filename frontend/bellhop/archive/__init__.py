@@ -1,1 +1,1 @@
-"""Compiled functions as files: saved by one process, run by another without tracing."""
+"""Compiled functions as files, which another process runs without tracing."""

@@ -1,4 +1,4 @@
-"""The programs of a qjit function in a file."""
+"""Reading and writing of files with the programs of a qjit function."""
 
 import contextlib
 import dataclasses
@@ -25,11 +25,11 @@ from bellhop.archive.call_signatures import SavedSignature, decode_signature
 from bellhop.archive.files import as_path, read_file, replace_file
 from bellhop.archive.functions import Allowed, Function, encode_function
 from bellhop.archive.members import digest, read_members
-from bellhop.archive.modules import decode_module, encode_module, target_here
+from bellhop.archive.modules import decode_module, encode_module, find_local_device
 from bellhop.archive.schema import Malformed, read
-from bellhop.archive.signatures import ROOM, as_key, digest_of, sign, verify
+from bellhop.archive.signatures import PLACEHOLDER, as_key, get_digest, sign, verify
 from bellhop.archive.trees import Dictionary, Sequence, Tree, decode_tree, encode_tree
-from bellhop.archive.trust import reason_for_trust
+from bellhop.archive.trust import find_trust_reason
 from bellhop.base.source import warn_user
 from bellhop.base.types import Aval
 from bellhop.compiler.buffer_callback_target import BufferCallbackTarget
@@ -51,13 +51,13 @@ _DTYPES = {np.dtype(dtype).name: np.dtype(dtype) for dtype in DTYPES}
 
 @dataclass(frozen=True)
 class SavedFunction:
-    """How a function in a file is called.
+    """Name, docstring and signature of a saved function.
 
     Attributes:
         name: its name.
         doc: its docstring.
-        signature: its Python signature; None where it is not known.
-        declared: the number of the program whose types its annotations declare.
+        signature: its Python signature, or None.
+        declared: index of the program for the types in its annotations, or None.
     """
 
     name: str
@@ -68,17 +68,17 @@ class SavedFunction:
 
 @dataclass(frozen=True)
 class SavedProgram:
-    """One program, as a file holds it.
+    """One program of a file.
 
     Attributes:
         module: bytecode of its optimised module.
-        targets: its callbacks, by number.
+        targets: its callbacks, by index.
         in_tree: structure of ``(args, kwargs)``.
-        in_avals: types of the arguments' leaves.
+        in_avals: types of the argument leaves.
         out_tree: structure of the result.
-        out_avals: types of the result's leaves.
-        out_targets: where each of them is asked for; empty where none is.
-        machine_code: what XLA compiled, where the file has it, for machines like this one.
+        out_avals: types of the result leaves.
+        out_targets: requested device of each result leaf; empty if there are none.
+        machine_code: XLA's machine code for machines like this one, or None.
     """
 
     module: bytes
@@ -93,29 +93,29 @@ class SavedProgram:
 
 @dataclass(frozen=True)
 class _Aval:
-    """The type of an array."""
+    """Type of an array, as data."""
 
     shape: tuple[int, ...]
     dtype: str
     weak: bool
 
 
-_OF_EACH = typing.get_type_hints(CallbackTarget)
+_COMMON_FIELDS = typing.get_type_hints(CallbackTarget)
 
 
-def _own_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
-    """Return the fields that a kind of target adds, with their types; None in other targets."""
+def _added_fields(kind: type[CallbackTarget]) -> dict[str, Any]:
+    """Return the fields that a subclass of CallbackTarget adds, with optional types."""
     hints = typing.get_type_hints(kind)
-    return {name: form | None for name, form in hints.items() if name not in _OF_EACH}
+    return {name: form | None for name, form in hints.items() if name not in _COMMON_FIELDS}
 
 
-_OF_WRITING = _own_fields(BufferCallbackTarget)
-_OF_NATIVE = _own_fields(NativeTarget) | {"argument_avals": tuple[_Aval, ...] | None}
-# Callbacks as data: what refers to something else has a form of its own.
+_BUFFER_FIELDS = _added_fields(BufferCallbackTarget)
+_NATIVE_FIELDS = _added_fields(NativeTarget) | {"argument_avals": tuple[_Aval, ...] | None}
+# Format of a callback; fields that refer to Python objects have their own formats.
 _TARGET = {
-    **_OF_EACH,
-    **_OF_WRITING,
-    **_OF_NATIVE,
+    **_COMMON_FIELDS,
+    **_BUFFER_FIELDS,
+    **_NATIVE_FIELDS,
     "function": Function,
     "in_tree": Tree,
     "out_tree": Tree,
@@ -157,22 +157,22 @@ def save_programs(
     """Write programs to a file.
 
     Args:
-        path: of the file.
-        name: of the function.
-        signature: how the function is called.
-        programs: each with its signature, ``(args, kwargs)`` of shapes and dtypes, and the
-            structure of its result.
-        seed: of its random outcomes.
-        concurrent_callbacks: how many of its callbacks run at once.
-        executables: what XLA compiled of each program, where the file is to hold it.
-        key: the file is signed with it, unless it is None.
+        path: path of the file.
+        name: name of the function.
+        signature: its signature.
+        programs: each program with its signature, ``(args, kwargs)`` of types, and the structure of
+            its result.
+        seed: seed of its random outcomes, or None.
+        concurrent_callbacks: number of callbacks that run concurrently.
+        executables: XLA's executable of each program, to include machine code.
+        key: key that signs the file, or None.
 
     Raises:
         CompileError: for a callback that another process cannot import; names it.
-        FileNotFoundError: where there is no such directory.
+        FileNotFoundError: if the directory does not exist.
 
     Warns:
-        UserWarning: where ``load`` takes a program with ``trust=True`` only; names the reason.
+        UserWarning: if ``load`` needs ``trust=True`` for a program; names the reason.
     """
     path = as_path("save", path)
     key = None if key is None else as_key(key)
@@ -187,7 +187,7 @@ def save_programs(
         "seed": seed,
         "concurrent_callbacks": concurrent_callbacks,
         "x64": bool(jax.config.jax_enable_x64),
-        "compiled_for": machine_code.here() if executables else None,
+        "compiled_for": machine_code.describe_machine() if executables else None,
         "programs": [_encode(*program, f"'{name}'") for program in programs],
     }
     members = {_METADATA: json.dumps(metadata, indent=1, default=dataclasses.asdict).encode()}
@@ -199,22 +199,22 @@ def save_programs(
     for number, (program, *_) in enumerate(programs):
         members[f"{number}.mlir"] = encode_module(program.mlir_opt).encode()
     for number, executable in enumerate(executables):
-        members[f"{number}.xla"] = machine_code.machine_code(executable)
+        members[f"{number}.xla"] = machine_code.serialize_executable(executable)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         for member, content in members.items():
             file.writestr(member, content)
-        file.comment = digest(members) + (b"" if key is None else ROOM)
+        file.comment = digest(members) + (b"" if key is None else PLACEHOLDER)
     content = packed.getvalue()
     replace_file(path, content if key is None else sign(content, key))
-    reason = reason_for_trust(
-        (members[f"{number}.mlir"].decode(), program.targets)
-        for number, (program, *_) in enumerate(programs)
+    reason = find_trust_reason(
+        (members[f"{index}.mlir"].decode(), program.targets)
+        for index, (program, *_) in enumerate(programs)
     )
     if reason is not None:
         warn_user(
-            f"'{name}' is saved, and bellhop.load takes it with trust=True only: {reason}. Leave "
-            "it out where others are to load the file without trust."
+            f"'{name}' is saved, but bellhop.load needs trust=True for it: {reason}. Remove "
+            "this part to allow loading without trust."
         )
 
 
@@ -225,35 +225,35 @@ def read_programs(
     trust: bool,
     key: bytes | str | None = None,
 ) -> tuple[SavedFunction, list[SavedProgram], dict[str, Any]]:
-    """Read what ``save_programs`` wrote.
+    """Read a file from ``save_programs``.
 
     Args:
-        path: of the file.
-        functions: Python functions and classes that it may name.
-        trust: whether others are imported.
-        key: the one that the file was signed with; None where no signature is asked for.
+        path: path of the file.
+        functions: Python functions and classes that the file may name.
+        trust: whether to import other names.
+        key: key of the signature; None skips the check.
 
     Returns:
-        how the function is called, its programs, and the options of how it runs, by name.
+        the function's name and signature, its programs, and its options by name.
 
     Raises:
-        CompileError: as ``load`` does.
+        CompileError: as ``load``.
     """
     allowed = Allowed(functions, trust=trust)
     key = None if key is None else as_key(key)
     content = read_file(as_path("bellhop.load", path))
-    with reading(path):
-        # What is parsed below are the bytes that were verified.
+    with name_file_errors(path):
+        # The bytes parsed below are the verified bytes.
         if key is not None:
             verify(content, key)
         metadata, modules, executables = _unpack(content, trust=trust)
-        if lacking := allowed.lacks(metadata):
+        if lacking := allowed.find_missing(metadata):
             given = ", ".join(f"{name!r}: ..." for name in lacking)
-            others = f", and is given {', '.join(functions)}" if functions else ""
+            others = f", but got {', '.join(functions)}" if functions else ""
             raise CompileError(
-                f"it calls Python functions: {', '.join(lacking)}{others}. None is imported "
-                f"because a file names it: give them, load(path, functions={{{given}}}), or say "
-                "load(path, trust=True) where you would run any script of whom the file is from."
+                f"it calls Python functions: {', '.join(lacking)}{others}. Pass them, "
+                f"load(path, functions={{{given}}}), or use load(path, trust=True) if you trust "
+                "the file like a script that you run."
             )
         programs = [
             _decode(*each, allowed)
@@ -272,20 +272,20 @@ def read_programs(
 
 
 @contextlib.contextmanager
-def reading(path: Any) -> Iterator[None]:
-    """Let what is wrong with a file be an error that names it."""
+def name_file_errors(path: Any) -> Iterator[None]:
+    """Convert exceptions in a ``with`` block to CompileErrors that name the file."""
     try:
         yield
     except CompileError as error:
         raise CompileError(f"{path}: {error}") from error
     except (
-        # Of ours, of JSON, of Unicode.
+        # Exceptions of Bellhop, of JSON and of Unicode.
         *(ValueError, RecursionError),
-        # Of zip archives: no such member, encrypted, of another version, too short.
+        # Exceptions of zip archives: missing, encrypted or truncated members, other versions.
         *(zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, NotImplementedError, EOFError),
     ) as error:
         raise CompileError(
-            f"{path} is no function that bellhop saved: {error}. Give the path "
+            f"{path} is not a function that bellhop saved: {error}. Pass a path "
             "that f.save(path) wrote."
         ) from error
 
@@ -293,7 +293,7 @@ def reading(path: Any) -> Iterator[None]:
 def _unpack(
     content: bytes, *, trust: bool
 ) -> tuple[dict[str, Any], list[str], SequenceOf[bytes | None]]:
-    """Return the metadata of a file, its modules, and the machine code that may run here."""
+    """Return the metadata of a file, its modules, and machine code for this machine."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = read_members(file, len(content))
         if (size := len(members[_METADATA])) > _LARGEST_METADATA:
@@ -302,45 +302,51 @@ def _unpack(
         # Other formats may have other fields.
         format_ = read(int, metadata.get("format"), "format") if type(metadata) is dict else None
         if format_ != _FORMAT:
-            raise CompileError(
-                f"it has format {format_}, and this bellhop reads {_FORMAT}. Save it anew."
-            )
-        if digest_of(file.comment) != digest(members):
+            raise CompileError(f"it has format {format_}, expected {_FORMAT}. Save it again.")
+        if get_digest(file.comment) != digest(members):
             raise Malformed("it was changed after it was saved")
         metadata = read(_FILE, metadata, _METADATA)
         if metadata["contract"] != CONTRACT:
             raise CompileError(
-                "its programs call the runtime of another version of bellhop. Save it anew."
+                "its programs call the runtime of another version of bellhop. Save it again."
             )
         if metadata["x64"] != jax.config.jax_enable_x64:
             raise CompileError(
-                f"it was saved with jax_enable_x64={metadata['x64']}, and it is "
+                f"it was saved with jax_enable_x64={metadata['x64']}, but it is "
                 f"{jax.config.jax_enable_x64} here. Set jax.config.update('jax_enable_x64', "
                 f"{metadata['x64']}) before it is loaded."
             )
         numbers = range(len(metadata["programs"]))
         modules = [members[f"{number}.mlir"].decode() for number in numbers]
         executables: SequenceOf[bytes | None] = [None] * len(numbers)
-        # Machine code does what it likes, so it is for files that one trusts alone.
+        # Machine code is not restricted, so it is used for trusted files only.
         if trust and metadata["compiled_for"] is not None:
-            if metadata["compiled_for"] == machine_code.here():
+            if metadata["compiled_for"] == machine_code.describe_machine():
                 executables = [members[f"{number}.xla"] for number in numbers]
             else:
                 warn_user(
-                    f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, and this "
-                    f"is {machine_code.here()}: it is compiled anew. Save it on a machine like "
-                    "this one."
+                    f"'{metadata['name']}' was compiled for {metadata['compiled_for']}, but this "
+                    f"is {machine_code.describe_machine()}: it is compiled again. Save it on a "
+                    "machine like this one."
                 )
     return metadata, modules, executables
 
 
 def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) -> dict[str, Any]:
+    """Convert a program to data.
+
+    Args:
+        program: the program.
+        signature: ``(args, kwargs)`` of types.
+        out_tree: structure of its result.
+        what: name of the function, for errors.
+    """
     leaves, in_tree = jax.tree.flatten(signature)
     for target in program.code.targets:
         if isinstance(target, jax.sharding.Sharding):
             raise CompileError(
-                f"the result of {what} is asked for on {target}, which is not saved. Compile it "
-                "with out_shardings that are devices, and move the loaded function's result."
+                f"the result of {what} has the sharding {target}, which cannot be saved. Compile "
+                "it with out_shardings that are devices, and move the loaded function's result."
             )
     return {
         "in_tree": encode_tree(in_tree, f"the arguments of {what}"),
@@ -355,6 +361,7 @@ def _encode(program: Program, signature: Any, out_tree: PyTreeDef, what: str) ->
 def _decode(
     record: dict[str, Any], module: str, executable: bytes | None, allowed: Allowed
 ) -> SavedProgram:
+    """Convert data to a program; check its arguments, callbacks and module."""
     in_tree, in_avals = _decode_typed(record, "in_tree", "in_avals", allowed)
     out_tree, out_avals = _decode_typed(record, "out_tree", "out_avals", allowed)
     match record["in_tree"]:
@@ -363,22 +370,23 @@ def _decode(
         ):
             pass
         case _:
-            raise Malformed("its arguments are none")
+            raise Malformed("its arguments have the wrong structure")
     targets = tuple(_decode_target(target, allowed) for target in record["targets"])
     bytecode = decode_module(module, targets, in_avals, out_avals, trust=allowed.trust)
     names = record["out_devices"]
     if len(names) not in (0, len(out_avals)):
-        raise Malformed("its results are not as many as the devices that they are asked for on")
-    out_targets = tuple(None if name is None else target_here(name) for name in names)
+        raise Malformed("its numbers of results and of their devices differ")
+    out_targets = tuple(None if name is None else find_local_device(name) for name in names)
     return SavedProgram(
         bytecode, targets, in_tree, in_avals, out_tree, out_avals, out_targets, executable
     )
 
 
 def _encode_target(target: CallbackTarget) -> dict[str, Any]:
+    """Convert a callback to data."""
     what = target.name_and_site
     return (
-        dict.fromkeys((*_OF_WRITING, *_OF_NATIVE))
+        dict.fromkeys((*_BUFFER_FIELDS, *_NATIVE_FIELDS))
         | vars(target)
         | {
             "function": encode_function(target.function, what),
@@ -395,6 +403,7 @@ def _encode_target(target: CallbackTarget) -> dict[str, Any]:
 
 
 def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
+    """Convert data to a callback."""
     out_tree, result_avals = _decode_typed(record, "out_tree", "result_avals", allowed)
     fields = record | {
         "function": allowed.function(record["function"]),
@@ -402,14 +411,14 @@ def _decode_target(record: dict[str, Any], allowed: Allowed) -> CallbackTarget:
         "out_tree": out_tree,
         "result_avals": result_avals,
     }
-    kind, names = CallbackTarget, set(_OF_EACH)
+    kind, names = CallbackTarget, set(_COMMON_FIELDS)
     if isinstance(fields["function"], NativeSymbol):
-        if any(fields[name] is None for name in _OF_NATIVE):
-            raise Malformed("it calls a C function, and does not say how")
-        kind, names = NativeTarget, names | _OF_NATIVE.keys()
+        if any(fields[name] is None for name in _NATIVE_FIELDS):
+            raise Malformed("it calls a C function without its parameters")
+        kind, names = NativeTarget, names | _NATIVE_FIELDS.keys()
         fields["argument_avals"] = tuple(map(_decode_aval, record["argument_avals"]))
-    elif all(fields[name] is not None for name in _OF_WRITING):
-        kind, names = BufferCallbackTarget, names | _OF_WRITING.keys()
+    elif all(fields[name] is not None for name in _BUFFER_FIELDS):
+        kind, names = BufferCallbackTarget, names | _BUFFER_FIELDS.keys()
     return kind(**{name: fields[name] for name in names})
 
 
@@ -422,6 +431,11 @@ def _decode_typed(record: dict[str, Any], tree: str, avals: str, allowed: Allowe
 
 
 def _encode_aval(aval: Aval) -> _Aval:
+    """Convert an array type to data.
+
+    Raises:
+        CompileError: for types that cannot be saved, such as keys.
+    """
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
         raise CompileError(
             f"arrays of type {aval.dtype} cannot be saved as arguments or results. Pass "
@@ -432,6 +446,9 @@ def _encode_aval(aval: Aval) -> _Aval:
 
 
 def _decode_aval(aval: _Aval) -> ShapedArray:
+    """Convert data to an array type."""
     if aval.dtype not in _DTYPES or not all(0 <= size < _LARGEST for size in aval.shape):
-        raise Malformed(f"it has an array of type {aval.dtype}{list(aval.shape)}, which cannot be")
+        raise Malformed(
+            f"it has an array of type {aval.dtype}{list(aval.shape)}, which does not exist"
+        )
     return ShapedArray(aval.shape, _DTYPES[aval.dtype], weak_type=aval.weak)

@@ -1,4 +1,4 @@
-"""How a saved function is called: its name, docstring and Python signature, as data."""
+"""Docstring and Python signature of a saved function, as data."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _BUILTIN = {kind.__name__: kind for kind in (bool, int, float, complex, str, obj
 
 @dataclass(frozen=True)
 class PlainDefault:
-    """A default value of Python numbers and strings, and containers of them."""
+    """A default value of numbers and strings, and containers of them."""
 
     kind: Literal["value"]
     tree: Tree
@@ -27,7 +27,7 @@ class PlainDefault:
 
 @dataclass(frozen=True)
 class ShownDefault:
-    """A default value that the file only shows as text."""
+    """A default value that is saved as text for display only."""
 
     kind: Literal["text"]
     text: str
@@ -35,7 +35,7 @@ class ShownDefault:
 
 @dataclass(frozen=True)
 class SavedParameter:
-    """A parameter; ``annotation`` is the text that a signature shows."""
+    """A parameter; ``annotation`` is its text in the displayed signature."""
 
     name: str
     kind: Literal[
@@ -51,13 +51,13 @@ class SavedParameter:
 
 @dataclass(frozen=True)
 class SavedSignature:
-    """How a function is called.
+    """Docstring and signature of a function.
 
     Attributes:
         doc: the docstring.
-        parameters: the parameters; None for a function that does not say them.
-        returns: the text of the annotation of the result.
-        declared: the number of the program whose types the annotations declare.
+        parameters: the parameters; None for a function without signature.
+        returns: text of the result's annotation.
+        declared: index of the program for the types in its annotations, or None.
     """
 
     doc: str | None
@@ -68,7 +68,7 @@ class SavedSignature:
 
 @dataclass(frozen=True)
 class Shown:
-    """What stands for an annotation, or a default value, of which the file has the text alone."""
+    """Placeholder for an annotation or default value of which only text is saved."""
 
     text: str
 
@@ -77,18 +77,18 @@ class Shown:
 
 
 def encode_signature(function: Callable[..., Any], declared: int | None) -> SavedSignature:
-    """Return how a function is called, as data.
+    """Convert docstring and signature of a function to data.
 
     Args:
         function: the user's function.
-        declared: the number of the program whose types the annotations declare.
+        declared: index of the program for the types in its annotations, or None.
     """
     doc = getattr(function, "__doc__", None)
     doc = doc if isinstance(doc, str) else None
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        # Some functions written in C have none.
+        # Some built-in functions have no signature.
         return SavedSignature(doc, None, None, None)
     parameters = tuple(
         SavedParameter(
@@ -105,10 +105,10 @@ def encode_signature(function: Callable[..., Any], declared: int | None) -> Save
 
 
 def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signature | None:
-    """Return the signature that ``encode_signature`` made data of; None where there was none.
+    """Convert data to a signature; None if the function had none.
 
     Raises:
-        ValueError: where there is no such signature.
+        ValueError: if the parameters are not a valid signature.
     """
     if saved.parameters is None:
         return None
@@ -126,22 +126,24 @@ def decode_signature(saved: SavedSignature, allowed: Allowed) -> inspect.Signatu
 
 
 def _encode_default(default: object) -> PlainDefault | ShownDefault:
+    """Convert a default value to data, or to text if it is not plain."""
     leaves, tree = jax.tree.flatten(default)
     if all(type(leaf) in (bool, int, float, str) for leaf in leaves):
         try:
             return PlainDefault("value", encode_tree(tree, "a default value"), tuple(leaves))
         except CompileError:
-            # A container that files do not hold.
+            # The container cannot be saved.
             pass
     return ShownDefault("text", repr(default))
 
 
 def _decode_default(default: PlainDefault | ShownDefault, allowed: Allowed) -> Any:
+    """Convert data to a default value, or to a placeholder."""
     if isinstance(default, ShownDefault):
         return Shown(default.text)
     tree = decode_tree(default.tree, allowed)
     if tree.num_leaves != len(default.leaves):
-        raise Malformed("it has a default value that cannot be")
+        raise Malformed("it has a default value with a wrong number of leaves")
     return jax.tree.unflatten(tree, default.leaves)
 
 

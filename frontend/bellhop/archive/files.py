@@ -1,4 +1,4 @@
-"""Reading a saved file at once, and replacing it at once."""
+"""Atomic reading and replacement of files."""
 
 import contextlib
 import os
@@ -8,48 +8,48 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 
 
-def as_path(called: str, path: object) -> Path:
-    """Return a path of the user's as a ``Path``.
+def as_path(function_name: str, path: object) -> Path:
+    """Convert a user's argument to a ``Path``.
 
     Args:
-        called: the function that was called, for the error.
-        path: the argument of the user.
+        function_name: name of the function, for the error.
+        path: the argument.
 
     Raises:
-        TypeError: where it is neither a string nor an ``os.PathLike``.
+        TypeError: if it is neither a string nor an ``os.PathLike``.
     """
     if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"{called} takes a path, a str or an os.PathLike, and is given {path!r}.")
+        raise TypeError(f"{function_name} takes a path, a str or an os.PathLike, got {path!r}.")
     return Path(path)
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a saved file, read once.
+    """Read the whole content of a saved file.
 
     Raises:
-        OSError: naming what to give instead.
+        OSError: with advice.
     """
     try:
         return path.read_bytes()
     except OSError as error:
-        # Of its number, Python makes the same type.
+        # Python chooses the subclass by errno.
         raise OSError(
             error.errno,
-            f"bellhop.load cannot read it: {error.strerror}. Give the path that f.save(path) wrote",
+            f"bellhop.load cannot read it: {error.strerror}. Pass the path that f.save(path) wrote",
             str(path),
         ) from error
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in the place of the one at ``path``, if there is one.
+    """Write a file atomically, replacing an existing file.
 
-    A reader sees the former file or the new one, and never a part.  The new file is written beside
-    it under a name that nobody can know before, and is opened only if nothing has that name: so no
-    symbolic link is followed, and writers of one path do not meet.
+    Readers see the old or the new file, never a part. The content is written to a new file with an
+    unpredictable name in the same directory, so no symbolic link is followed, and concurrent
+    writers do not interfere.
 
     Args:
-        path: of the file; its directory exists.
-        content: all of it.
+        path: path of the file, in an existing directory.
+        content: its content.
     """
     descriptor, partial = tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
     try:
@@ -64,8 +64,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    """Return the permissions that new files of this process do not get."""
-    # To ask by os.umask is to change it for all threads for a moment.
+    """Return the file mode creation mask of this process."""
+    # os.umask can only read the mask by changing it for all threads, so read it from /proc.
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("Umask:"):

@@ -1,45 +1,49 @@
-"""Format strings that a file may have: they show values, and lead to nothing else.
+"""Validation of format strings in files, which must only display values.
 
-``str.format`` follows attributes and items wherever they lead, ``{x.ctypes.__init__.__globals__}``
-say.  A program of this process may do so, as any Python code; a file may not.
+``str.format`` follows any attributes and items, such as ``{x.ctypes.__init__.__globals__}``.
+Programs of this process may use them, like any Python code; files may not.
 """
 
 import re
 import string
 from _string import formatter_field_name_split  # type: ignore[import-not-found]
 
-# Attributes of arrays that are arrays, or describe one.
+# Attributes of arrays that are allowed.
 ATTRIBUTES = ("shape", "dtype", "ndim", "size", "real", "imag", "T")
-# A width or a precision: with more digits the text would not fit into memory.
+# Widths and precisions with more digits would exhaust memory.
 _LONG_NUMBER = re.compile(r"\d{5,}")
-# Fields in one another, as str.format has them.
-_DEEPEST = 2
+# Maximum nesting of fields in str.format.
+_MAX_DEPTH = 2
 
 
 def verify_format(fmt: str, *, depth: int = 1) -> None:
-    """Refuse a format string unless its fields are names, items and the known attributes.
+    """Raise an error unless a format string uses only items and safe attributes.
 
     Args:
-        fmt: as of ``str.format``.
-        depth: how many format strings it is in, itself among them.
+        fmt: the format string.
+        depth: nesting depth, 1 for the outermost.
 
     Raises:
-        ValueError: naming the field that is refused.
+        ValueError: naming the unsupported field.
     """
     for _, name, specification, _ in string.Formatter().parse(fmt):
         if name is None:
             continue
-        if depth > _DEEPEST:
-            raise ValueError(f"the format string {fmt!r} has fields in fields in fields. Use one.")
+        if depth > _MAX_DEPTH:
+            raise ValueError(
+                f"the format string {fmt!r} has more than two levels of nested fields. Use "
+                "one level."
+            )
         _, parts = formatter_field_name_split(name)
         for is_attribute, part in parts:
             if is_attribute and part not in ATTRIBUTES:
                 raise ValueError(
-                    f"the format string {fmt!r} asks for the attribute '{part}'; format strings of "
-                    f"files take {', '.join(ATTRIBUTES)}"
+                    f"the format string {fmt!r} uses the attribute '{part}', expected one of "
+                    f"{', '.join(ATTRIBUTES)}"
                 )
         if _LONG_NUMBER.search(specification or ""):
             raise ValueError(
-                f"the format string {fmt!r} has a width of more than four digits. Use less."
+                f"the format string {fmt!r} has a width of more than four digits. Use a "
+                "smaller width."
             )
         verify_format(specification or "", depth=depth + 1)

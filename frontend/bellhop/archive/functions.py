@@ -1,4 +1,4 @@
-"""Python functions and classes by name, as another process finds them, if it is let."""
+"""Functions and classes by name in files, and the policy for resolving them."""
 
 import contextlib
 import dataclasses
@@ -19,11 +19,11 @@ from bellhop.errors import CompileError
 
 @dataclass(frozen=True)
 class Named:
-    """What is somebody else's: a function or a class.
+    """A function or class of user code or a library.
 
     Attributes:
         name: ``module:qualname``.
-        wrapped: whether it is what the function of that name is a decorated form of.
+        wrapped: whether to use ``__wrapped__`` of the object with this name.
     """
 
     kind: Literal["named"]
@@ -33,11 +33,11 @@ class Named:
 
 @dataclass(frozen=True)
 class Ours:
-    """What is part of bellhop, and harmless.
+    """A function of Bellhop, or ``print``, which needs no trust.
 
     Attributes:
-        name: ``module:qualname`` of an ``BuiltinFunction``, or of Python's ``print``.
-        arguments: what it is made of; None for ``print``.
+        name: ``module:qualname`` of a ``BuiltinFunction`` subclass, or of ``print``.
+        arguments: its constructor's arguments; None for ``print``.
     """
 
     kind: Literal["bellhop"]
@@ -50,8 +50,8 @@ class CFunction:
     """A C function of a shared library.
 
     Attributes:
-        library: the name that the system's loader finds.
-        symbol: the name of the function.
+        library: name that the system's loader finds.
+        symbol: name of the function.
     """
 
     kind: Literal["C"]
@@ -61,68 +61,69 @@ class CFunction:
 
 Function: TypeAlias = Named | Ours | CFunction
 
-# Python's own, which needs no trust either.
+# Python's print needs no trust.
 _PRINT = "builtins:print"
-_OF_LINALG = "jax.numpy.linalg:"
+_LINALG_PREFIX = "jax.numpy.linalg:"
 
 
 @functools.cache
-def _types_of_linalg() -> dict[str, type[Any]]:
-    """Return the classes of named tuples that JAX's linear algebra returns, by name."""
+def _get_linalg_types() -> dict[str, type[Any]]:
+    """Return the named tuple classes that JAX's linear algebra returns, by name."""
     matrix = jax.ShapeDtypeStruct((1, 1), float)
     linalg = jax.numpy.linalg
     functions = (linalg.eig, linalg.eigh, linalg.qr, linalg.slogdet, linalg.svd)
     types = [type(jax.eval_shape(function, matrix)) for function in functions]
-    return {_OF_LINALG + type_.__name__: type_ for type_ in types}
+    return {_LINALG_PREFIX + type_.__name__: type_ for type_ in types}
 
 
-def _type_of_linalg(name: str) -> type[Any] | None:
-    # To find them takes a while.
-    is_one = name.startswith(_OF_LINALG) and name.endswith("Result")
-    return _types_of_linalg().get(name) if is_one else None
+def _find_linalg_type(name: str) -> type[Any] | None:
+    """Return a named tuple class of ``jax.numpy.linalg`` by name, or None."""
+    # Checked first, since finding the classes is slow.
+    is_one = name.startswith(_LINALG_PREFIX) and name.endswith("Result")
+    return _get_linalg_types().get(name) if is_one else None
 
 
 class Allowed:
-    """What a file may make of the names in it.
+    """Policy for names in a file: which functions and classes may be used.
 
     Args:
-        functions: functions and classes by name.
-        trust: whether others are imported.
+        functions: allowed functions and classes by name.
+        trust: whether other names are imported.
     """
 
     def __init__(self, functions: Mapping[str, Any], *, trust: bool) -> None:
         for name, function in functions.items():
             if not callable(function):
                 raise TypeError(
-                    f"load takes functions and classes by name, and '{name}' is {function!r}. "
-                    "Give the function itself."
+                    f"load takes functions and classes by name, but '{name}' is {function!r}. "
+                    "Pass the function itself."
                 )
         self._given = functions
         self.trust = trust
 
-    def lacks(self, record: Any) -> list[str]:
-        """Return the names in what was read of a file that nobody has given."""
+    def find_missing(self, record: Any) -> list[str]:
+        """Return the names in a file's data that are not allowed."""
         if self.trust:
             return []
-        names = {named.name for named in _named(record)} - self._given.keys()
-        return sorted(name for name in names if _type_of_linalg(name) is None)
+        names = {named.name for named in _iterate_names(record)} - self._given.keys()
+        return sorted(name for name in names if _find_linalg_type(name) is None)
 
     def function(self, function: Function) -> Callable[..., Any]:
         """Return the function that ``encode_function`` described."""
         if isinstance(function, Ours):
-            return _our_function(function, trust=self.trust)
+            return _make_builtin(function, trust=self.trust)
         if isinstance(function, CFunction):
             return self._find_c_function(function)
         found = self._object(function.name)
         return getattr(found, "__wrapped__", found) if function.wrapped else found
 
     def _find_c_function(self, function: CFunction) -> NativeSymbol:
-        """Load the library of a C function."""
+        """Load the library of a C function; return the function."""
         name = f"the C function {function.symbol} of {function.library}"
         if not self.trust:
             raise CompileError(
-                f"it calls {name}, and no library is loaded because a file names it. Pass "
-                "trust=True to load if you would run any script from where the file is from."
+                f"it calls {name}, which is supported in trusted files only. Pass "
+                "trust=True to load if you trust the file like a script that you run."
             )
         try:
             return find_symbol(function.library, function.symbol)
@@ -131,28 +132,33 @@ class Allowed:
                 f"it calls {name}, which cannot be loaded here: {error} Install the library."
             ) from error
 
-    def type_of(self, named: Named) -> type[Any]:
-        """Return a class of tuples."""
+    def get_tuple_class(self, named: Named) -> type[Any]:
+        """Return a class of named tuples.
+
+        Raises:
+            CompileError: if the name refers to another object.
+        """
         found = self._object(named.name)
         if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
             raise CompileError(
-                f"the saved program has values of {named.name}, which is {found!r} here. Give the "
-                "class of named tuples that it was."
+                f"the saved program has values of {named.name}, which is {found!r} here. Pass the "
+                "class of named tuples of that name."
             )
         return found
 
     def _object(self, name: str) -> Any:
+        """Return the object with a name, if it is allowed."""
         if name in self._given:
             return self._given[name]
-        known = _type_of_linalg(name)
+        known = _find_linalg_type(name)
         if known is not None:
             return known
         if not self.trust:
             raise CompileError(
-                f"the saved program calls {name}. Give it to load, or trust the file."
+                f"the saved program calls {name}. Pass it to load, or trust the file."
             )
         try:
-            return function_at(name)
+            return import_by_name(name)
         except (ImportError, AttributeError, ValueError) as error:
             raise CompileError(
                 f"the saved program calls {name}, which cannot be imported here: {error}. Put its "
@@ -160,25 +166,25 @@ class Allowed:
             ) from error
 
 
-def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
-    """Make a function of our own, of which a file may hold nothing but strings.
+def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
+    """Create a function of Bellhop from the strings in a file.
 
     Args:
-        ours: its name and the strings.
-        trust: whether the strings may do what they can do in a program of this process.
+        ours: its class and strings.
+        trust: whether format strings are unrestricted.
 
     Raises:
-        Malformed: where there is no such function, or where it refuses the strings.
+        Malformed: if the class does not exist, or rejects the strings.
     """
     if ours == Ours("bellhop", _PRINT, None):
         return print
     module, _, qualname = ours.name.partition(":")
-    room = module.split(".")
-    # None of these does anything when it is imported.
-    if room[0] == "bellhop" and "__main__" not in room and ours.arguments is not None:
+    package = module.split(".")
+    # Importing any other module of bellhop has no side effects.
+    if package[0] == "bellhop" and "__main__" not in package and ours.arguments is not None:
         found: Any = None
         with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
-            found = _at(module, qualname)
+            found = _resolve(module, qualname)
         is_builtin = isinstance(found, type) and issubclass(found, BuiltinFunction)
         # The base class has no call of its own.
         if is_builtin and found is not BuiltinFunction:
@@ -188,32 +194,33 @@ def _our_function(ours: Ours, *, trust: bool) -> Callable[..., Any]:
                 return found(*ours.arguments)
             except (ValueError, TypeError) as error:
                 raise Malformed(
-                    f"it has a function '{ours.name}' that cannot be: {error}"
+                    f"it has a function '{ours.name}' with invalid arguments: {error}"
                 ) from error
     raise Malformed(f"it calls a function '{ours.name}' that bellhop does not have")
 
 
-def _named(record: Any) -> Iterator[Named]:
+def _iterate_names(record: Any) -> Iterator[Named]:
+    """Yield all `Named` records in nested data."""
     if isinstance(record, Named):
         yield record
     elif isinstance(record, list | tuple):
         for each in record:
-            yield from _named(each)
+            yield from _iterate_names(each)
     elif isinstance(record, dict):
-        yield from _named(tuple(record.values()))
+        yield from _iterate_names(tuple(record.values()))
     elif dataclasses.is_dataclass(record):
-        yield from _named(tuple(vars(record).values()))
+        yield from _iterate_names(tuple(vars(record).values()))
 
 
-def name_of(function: Callable[..., Any], what: str) -> str:
+def get_importable_name(function: Callable[..., Any], what: str) -> str:
     """Return ``module:qualname`` of a function or class.
 
     Args:
-        function: it.
-        what: what it is, for errors.
+        function: the function or class.
+        what: its description, for errors.
 
     Raises:
-        CompileError: where that name does not lead to it in another process.
+        CompileError: if the name does not lead to it in another process.
     """
     module = getattr(function, "__module__", None)
     qualname = getattr(function, "__qualname__", None)
@@ -223,7 +230,7 @@ def name_of(function: Callable[..., Any], what: str) -> str:
         reason = "it is defined in the main script, which no other process can import"
     else:
         try:
-            found = _at(module, qualname)
+            found = _resolve(module, qualname)
         except (ImportError, AttributeError, ValueError):
             reason = f"{module}.{qualname} cannot be imported"
         else:
@@ -236,17 +243,17 @@ def name_of(function: Callable[..., Any], what: str) -> str:
     )
 
 
-def function_at(name: str) -> Any:
-    """Return the function or class that ``name_of`` gave a name."""
+def import_by_name(name: str) -> Any:
+    """Return the function or class with a name from ``get_importable_name``."""
     module, _, qualname = name.partition(":")
-    return _at(module, qualname)
+    return _resolve(module, qualname)
 
 
 def encode_function(function: Callable[..., Any], what: str) -> Function:
-    """Return how another process makes a callback's function.
+    """Convert a callback's function to data.
 
     Raises:
-        CompileError: where another process cannot.
+        CompileError: if another process cannot find the function.
     """
     if isinstance(function, functools.partial):
         raise CompileError(
@@ -256,33 +263,33 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
     if isinstance(function, NativeSymbol):
         if function.library is None:
             raise CompileError(
-                f"{what} cannot be saved: another process does not find a function of ctypes or "
-                "Numba. Put it into a shared library, and use native_callback(library=..., "
+                f"{what} cannot be saved: functions of ctypes or Numba exist in this process "
+                "only. Put it into a shared library, and use native_callback(library=..., "
                 "symbol=...)."
             )
         return CFunction("C", function.library, function.name)
     if isinstance(function, BuiltinFunction):
-        return Ours("bellhop", name_of(type(function), what), function.arguments)
-    name = name_of(function, what)
+        return Ours("bellhop", get_importable_name(type(function), what), function.arguments)
+    name = get_importable_name(function, what)
     if name == _PRINT:
         return Ours("bellhop", name, None)
-    # A decorated function is known by the name of the callback that it became.
-    return Named("named", name, wrapped=function_at(name) is not function)
+    # The name of a decorated function refers to the callback.
+    return Named("named", name, wrapped=import_by_name(name) is not function)
 
 
 def encode_type(type_: type[Any], what: str) -> Named:
-    """Return how another process finds a class.
+    """Convert a class to data.
 
     Raises:
-        CompileError: where it cannot.
+        CompileError: if another process cannot import it.
     """
-    name = _OF_LINALG + type_.__name__
-    if _type_of_linalg(name) is type_:
+    name = _LINALG_PREFIX + type_.__name__
+    if _find_linalg_type(name) is type_:
         return Named("named", name, wrapped=False)
-    return Named("named", name_of(type_, what), wrapped=False)
+    return Named("named", get_importable_name(type_, what), wrapped=False)
 
 
-def _at(module: str, qualname: str) -> Any:
+def _resolve(module: str, qualname: str) -> Any:
     return functools.reduce(getattr, qualname.split("."), importlib.import_module(module))
 
 

@@ -1,6 +1,6 @@
-"""What XLA compiled, as bytes that a process of the same kind runs.
+"""XLA's machine code as bytes, for processes on equal machines.
 
-Loading them runs whatever they hold, as a script does.
+Loading machine code can execute anything, like running a script.
 """
 
 import hashlib
@@ -11,13 +11,13 @@ from typing import Any
 
 import jax
 import jaxlib
-from jax.experimental import serialize_executable
+from jax.experimental import serialize_executable as serialization
 
 from bellhop.devices.devices import host_device
 
 
-def here() -> str:
-    """Say what machine code of this process depends on: versions, processor, devices, flags."""
+def describe_machine() -> str:
+    """Describe the machine as far as machine code depends on it: versions, CPU, flags."""
     return (
         f"jax {jax.__version__}, jaxlib {jaxlib.__version__}, {platform.system()}, "
         f"{platform.machine()} with the features {_processor_features()}, "
@@ -27,26 +27,26 @@ def here() -> str:
 
 
 def _processor_features() -> str:
-    """Return a short digest of the instructions that the processor has."""
+    """Return a short digest of the processor's instruction sets."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         features = {platform.processor()}
     else:
-        # As x86 and as Arm call them.
+        # Line names of x86 and Arm.
         features = {line for line in lines if line.startswith(("flags", "Features"))}
     return hashlib.sha256("\n".join(sorted(features)).encode()).hexdigest()[:16]
 
 
-def machine_code(compiled: jax.stages.Compiled) -> bytes:
-    """Return an executable as bytes."""
-    return serialize_executable.serialize(compiled)[0]
+def serialize_executable(compiled: jax.stages.Compiled) -> bytes:
+    """Return the machine code of an executable."""
+    return serialization.serialize(compiled)[0]
 
 
-def executable(code: bytes, lowered: jax.stages.Lowered) -> Any:
-    """Return JAX's ``Compiled`` of what was lowered, from the bytes that it was saved as."""
+def load_executable(code: bytes, lowered: jax.stages.Lowered) -> Any:
+    """Return JAX's ``Compiled`` for a lowered program and its machine code."""
     device = host_device()
-    return serialize_executable.deserialize_and_load(
+    return serialization.deserialize_and_load(
         code,
         jax.tree.structure(lowered.args_info),
         lowered.out_tree,

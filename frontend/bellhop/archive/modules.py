@@ -1,4 +1,4 @@
-"""The modules of saved programs: as a file holds them, and as they may be compiled."""
+"""Modules of saved programs: conversion to text, and validation."""
 
 import ast
 import functools
@@ -10,7 +10,7 @@ from jax.core import ShapedArray
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop.archive.libraries import device_of, plugin_of
+from bellhop.archive.libraries import find_device_name, find_plugin
 from bellhop.archive.schema import Malformed
 from bellhop.base.ir_display import parse
 from bellhop.base.types import to_aval
@@ -24,15 +24,15 @@ from bellhop_mlir.module_validation import parse_untrusted
 
 
 def encode_module(text: str) -> str:
-    """Return the text of a module as another machine can have it.
+    """Convert a module to text that is independent of this machine.
 
     Raises:
-        CompileError: for a device that no other machine can have.
+        CompileError: for a device that is not an installed entry point.
     """
     module = parse(text)
     with module.context:
         for begin in find_operations(module.operation, "quantum.begin"):
-            library = device_of(string_attribute(begin, "library"))
+            library = find_device_name(string_attribute(begin, "library"))
             begin.attributes["library"] = ir.StringAttr.get(library)
     return str(module)
 
@@ -45,18 +45,18 @@ def decode_module(
     *,
     trust: bool,
 ) -> bytes:
-    """Return bytecode of a module that may be compiled.
+    """Validate a module from a file, and return its bytecode.
 
     Args:
-        text: as a file holds it.
-        targets: what its declarations number.
-        in_avals: the arguments.
-        out_avals: the results.
-        trust: whether it may call whatever is registered with XLA.
+        text: the module's text.
+        targets: callbacks of its declarations, by index.
+        in_avals: types of the arguments.
+        out_avals: types of the results.
+        trust: whether it may call any function registered with XLA.
 
     Raises:
-        Malformed: where it may not.
-        CompileError: for a device that is not here.
+        Malformed: if the module is not valid.
+        CompileError: for a device that is not installed.
     """
     try:
         module = parse_untrusted(text, any_operation=trust)
@@ -66,9 +66,9 @@ def decode_module(
         _check_main(module, in_avals, out_avals)
         _check_declarations(module, targets)
         for op in find_operations(module.operation, "callback.accelerate"):
-            target_here(string_attribute(op, "device"))
+            find_local_device(string_attribute(op, "device"))
         for op in find_operations(module.operation, "quantum.begin"):
-            _make_local(op)
+            _localize_circuit(op)
         if find_operations(module.operation, "stablehlo.custom_call"):
             _load_lapack()
         return mlir.module_to_bytecode(module)
@@ -76,44 +76,49 @@ def decode_module(
 
 @functools.cache
 def _load_lapack() -> None:
-    """Let JAX load LAPACK: it does when it lowers, and without it the calls jump to address 0."""
+    """Make JAX load LAPACK, as lowering does; calls would crash otherwise."""
     jax.jit(jax.lax.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), float))
 
 
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
+    """Raise an error unless @main has the saved types."""
     main = find_functions(module).get("main")
     if main is None:
         raise Malformed("its module has no function @main")
     type_ = function_type(main)
-    for given, declared in ((type_.inputs, in_avals), (type_.results, out_avals)):
-        arrays = [value for value in given if not callback.is_token(value)]
-        if not _are(arrays, declared) or len(given) - len(arrays) != sum(
+    for actual, declared in ((type_.inputs, in_avals), (type_.results, out_avals)):
+        arrays = [value for value in actual if not callback.is_token(value)]
+        if not _have_types(arrays, declared) or len(actual) - len(arrays) != sum(
             map(callback.is_token, type_.inputs)
         ):
-            raise Malformed(f"its module has @main of the type {type_}, which is another")
+            raise Malformed(f"its module has @main of the unexpected type {type_}")
 
 
 def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) -> None:
+    """Raise an error unless the module's declarations and calls match the callbacks."""
     declared = find_declarations(module)
     for name, declaration in declared.items():
         if declaration.id >= len(targets):
-            raise Malformed(f"its module numbers @{name} {declaration.id} of {len(targets)}")
+            raise Malformed(
+                f"its module gives @{name} the index {declaration.id} of {len(targets)}"
+            )
         target, type_ = targets[declaration.id], declaration.function_type
-        if len(type_.inputs) != target.in_tree.num_leaves or not _are(
+        if len(type_.inputs) != target.in_tree.num_leaves or not _have_types(
             type_.results, target.result_avals
         ):
-            raise Malformed(f"its module declares @{name} of the type {type_}, which is another")
+            raise Malformed(f"its module declares @{name} of the unexpected type {type_}")
     for op in find_operations(module.operation, "callback.call"):
         call = CallOp(op)
         target = targets[FuncOp(declared[call.callee]).id]
-        is_awaited, is_of_loop = call.traits.is_awaited, call.traits.is_host_only
-        if (is_awaited, is_of_loop) != (not target.asynchronous, target.bars is not None):
+        is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
+        if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
             raise Malformed(f"its module makes a call of kind {call.kind} of a {target.flavour}")
 
 
-def _are(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
+def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
+    """Return whether MLIR types equal abstract values."""
     try:
         found = [(aval.shape, aval.dtype) for aval in map(to_aval, types)]
     except (KeyError, ValueError):
@@ -121,33 +126,35 @@ def _are(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:
     return found == [(aval.shape, aval.dtype) for aval in avals]
 
 
-def target_here(name: str) -> Target:
-    """Return the device that a file names.
+def find_local_device(name: str) -> Target:
+    """Return the device with a name in a file.
 
     Raises:
-        Malformed: where there is none.
+        Malformed: if this process does not have it.
     """
     here = {device_name(device): device for device in all_devices()}
     if name not in here:
-        raise Malformed(f"a region of it runs on {name}, and there are {available_devices()} here")
+        raise Malformed(
+            f"a region of it runs on {name}, but this process has {available_devices()}"
+        )
     return here[name]
 
 
-def _make_local(begin: ir.Operation) -> None:
-    """Give a circuit the library that its device has here."""
+def _localize_circuit(begin: ir.Operation) -> None:
+    """Replace a circuit's device name by the plugin library on this machine."""
     attributes = {name: string_attribute(begin, name) for name in ("library", "factory", "kwargs")}
-    factory, library = plugin_of(attributes["library"])
+    factory, library = find_plugin(attributes["library"])
     if attributes["factory"] != factory:
-        raise Malformed(f"it runs circuits by '{attributes['factory']}', which is not '{factory}'")
-    # The plugin parses them by itself.
+        raise Malformed(f"it runs circuits by '{attributes['factory']}', expected '{factory}'")
+    # Validate the options, since the plugin parses them itself.
     options: Any = None
     try:
         options = ast.literal_eval(attributes["kwargs"])
     except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise Malformed("it has a device whose options are none") from error
+        raise Malformed("it has a device with invalid options") from error
     if str(options) != attributes["kwargs"] or not (
         isinstance(options, dict)
         and all(type(value) in (bool, int, float, str) for value in options.values())
     ):
-        raise Malformed("it has a device whose options are none")
+        raise Malformed("it has a device with invalid options")
     begin.attributes["library"] = ir.StringAttr.get(library)

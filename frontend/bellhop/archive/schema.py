@@ -1,7 +1,7 @@
-"""Values of JSON as Python's, where they have the types that annotations declare.
+"""Validation of JSON data against Python type annotations.
 
-What a file says goes nowhere before it has been read here, and what was read is data: no name in
-it is looked up.
+Data of a file is used only after validation here, and validated data is plain data: no name in it
+is looked up.
 """
 
 import dataclasses
@@ -12,30 +12,30 @@ from typing import Any, Literal
 
 
 class Malformed(ValueError):
-    """What a file holds is not what its place is for."""
+    """The content of a file does not have the expected form."""
 
 
 def read(form: Any, value: Any, where: str) -> Any:
-    """Return a value of JSON as a type declares it.
+    """Convert a JSON value to an annotated type.
 
     Args:
         form: ``bool``, ``int``, ``float``, ``str``, None, ``Any``, a literal, a tuple, a dataclass,
             a dictionary of forms, a list with the form of all elements, or a union of these;
-            dataclasses in a union have a literal ``kind`` each.  Lists of ``Any`` are tuples.
-        value: of lists, dictionaries, numbers, strings and None.
-        where: its place, for errors.
+            dataclasses in a union need a literal field ``kind``. Lists of ``Any`` become tuples.
+        value: nested lists, dictionaries, numbers, strings and None.
+        where: path of the value, for errors.
 
     Raises:
-        Malformed: naming the place.
+        Malformed: naming the path.
     """
     if form is Any:
-        return _frozen(value)
+        return _freeze(value)
     if isinstance(form, list):
         value = _or_fail(value, type(value) is list, where)
         return [read(form[0], each, f"{where}[{number}]") for number, each in enumerate(value)]
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin in (typing.Union, types.UnionType):
-        form = next((each for each in arguments if _is_meant(each, value)), None)
+        form = next((each for each in arguments if _matches_form(each, value)), None)
         return read(_or_fail(form, form is not None, where), value, where)
     if origin is tuple:
         value = _or_fail(value, type(value) is list, where)
@@ -50,10 +50,11 @@ def read(form: Any, value: Any, where: str) -> Any:
         is_record = type(value) is dict and value.keys() == form.keys()
         value = _or_fail(value, is_record, where)
         return {name: read(each, value[name], f"{where}.{name}") for name, each in form.items()}
-    return _or_fail(value, _is_meant(form, value), where)
+    return _or_fail(value, _matches_form(form, value), where)
 
 
-def _is_meant(form: Any, value: object) -> bool:
+def _matches_form(form: Any, value: object) -> bool:
+    """Return whether the outermost type of a value matches a form."""
     origin, arguments = typing.get_origin(form), typing.get_args(form)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in arguments)
@@ -61,22 +62,23 @@ def _is_meant(form: Any, value: object) -> bool:
         return type(value) is list
     if dataclasses.is_dataclass(form):
         kind = value.get("kind") if type(value) is dict else None
-        return _is_meant(typing.get_type_hints(form)["kind"], kind)
+        return _matches_form(typing.get_type_hints(form)["kind"], kind)
     if form is str:
-        # What JSON calls a string need not be one of Unicode's.
+        # JSON strings may have surrogates, which are not valid Unicode.
         return type(value) is str and not any("\ud800" <= c <= "\udfff" for c in value)
     return type(value) is form
 
 
-def _frozen(value: object) -> Any:
+def _freeze(value: object) -> Any:
+    """Convert nested lists to tuples."""
     if type(value) is list:
-        return tuple(map(_frozen, value))
+        return tuple(map(_freeze, value))
     if type(value) is dict:
-        return {name: _frozen(each) for name, each in value.items()}
+        return {name: _freeze(each) for name, each in value.items()}
     return value
 
 
 def _or_fail(value: object, is_fitting: bool, where: str) -> Any:
     if not is_fitting:
-        raise Malformed(f"its {where} is not what is expected there")
+        raise Malformed(f"its {where} has an unexpected type or value")
     return value

@@ -1,7 +1,7 @@
-"""Signatures of saved files: who has the key wrote every byte.
+"""HMAC signatures of saved files.
 
-A signed file ends with a space and 64 hexadecimal digits, the HMAC-SHA256 of all bytes before these
-digits.  To a reader of zip archives they are the end of the comment.
+A signed file ends with a space and 64 hexadecimal digits, the HMAC-SHA256 of all preceding bytes.
+Zip readers see them as the end of the archive's comment.
 """
 
 import hashlib
@@ -10,61 +10,62 @@ import hmac
 from bellhop.errors import CompileError
 
 _DIGITS = 2 * hashlib.sha256().digest_size
-# What a comment ends with before the file is signed.
-ROOM = b" " + b"0" * _DIGITS
+# Placeholder of the signature in the comment.
+PLACEHOLDER = b" " + b"0" * _DIGITS
 
 
 def as_key(key: object) -> bytes:
-    """Return the bytes of a key that a user gives.
+    """Convert a user's key to bytes.
 
     Raises:
-        TypeError: where it is neither bytes nor a string.
-        ValueError: where it is empty.
+        TypeError: if it is neither bytes nor a string.
+        ValueError: if it is empty.
     """
     if isinstance(key, str):
         key = key.encode()
     if not isinstance(key, bytes | bytearray | memoryview):
         raise TypeError(
-            f"a key is bytes or a str, and is given {type(key).__name__}. "
-            "Use secrets.token_bytes(32)."
+            f"a key must be bytes or a str, got {type(key).__name__}. Use secrets.token_bytes(32)."
         )
     if not key:
-        raise ValueError("a key has one byte or more, and is empty. Use secrets.token_bytes(32).")
+        raise ValueError(
+            "a key must have at least one byte, got none. Use secrets.token_bytes(32)."
+        )
     return bytes(key)
 
 
 def sign(content: bytes, key: bytes) -> bytes:
-    """Return a file with its signature; it ends with ``ROOM`` for one."""
+    """Return a file with its signature in place of the placeholder."""
     signed = content[:-_DIGITS]
     return signed + _signature(signed, key)
 
 
 def verify(content: bytes, key: bytes) -> None:
-    """Refuse a file that nobody who has the key has written.
+    """Raise an error unless a file has the signature for a key.
 
     Args:
         content: the whole file.
-        key: the one that it was signed with.
+        key: the key.
 
     Raises:
-        CompileError: where it has no signature, or another one.
+        CompileError: if the signature is missing or wrong.
     """
     signed, signature = content[:-_DIGITS], content[-_DIGITS:]
     if hmac.compare_digest(signature, _signature(signed, key)):
         return
     if not signed.endswith(b" "):
         raise CompileError(
-            "it has no signature, and load was given a key. Save it with f.save(path, key=key), or "
-            "load it without a key where you know whom it is from."
+            "it has no signature, but load was called with a key. Save it with f.save(path, "
+            "key=key), or load it without a key if you know its origin."
         )
     raise CompileError(
-        "its signature is not that of the key: the file was changed, or was signed with another "
-        "key. Get the file again from where you trust it, or give the key of f.save(path, key=key)."
+        "its signature does not match the key: the file was changed, or was signed with another "
+        "key. Get the file from a trusted origin, or pass the key of f.save(path, key=key)."
     )
 
 
-def digest_of(comment: bytes) -> bytes:
-    """Return the part of a file's comment that is not its signature."""
+def get_digest(comment: bytes) -> bytes:
+    """Return the digest in a file's comment, without the signature."""
     return comment.partition(b" ")[0]
 
 

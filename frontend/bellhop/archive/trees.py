@@ -1,4 +1,4 @@
-"""Structures of pytrees as data."""
+"""Pytree structures as data."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -34,7 +34,7 @@ class Dictionary:
 
 @dataclass(frozen=True)
 class NamedTuple:
-    """A tuple of a class of its own."""
+    """A named tuple."""
 
     kind: Literal["namedtuple"]
     type: Named
@@ -46,14 +46,14 @@ Tree: TypeAlias = Literal["*"] | None | Sequence | Dictionary | NamedTuple
 
 
 def encode_tree(tree: PyTreeDef, what: str) -> Tree:
-    """Return a structure as data.
+    """Convert a pytree structure to data.
 
     Args:
-        tree: of tuples, lists, dictionaries and named tuples.
-        what: whose structure it is, for errors.
+        tree: structure of tuples, lists, dictionaries and named tuples.
+        what: its description, for errors.
 
     Raises:
-        CompileError: for another kind of node, or one that no other process can import.
+        CompileError: for other nodes, or classes that another process cannot import.
     """
     if tree == jax.tree.structure(None):
         return None
@@ -68,7 +68,7 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
         for key in keys:
             if type(key) not in _KEYS:
                 raise CompileError(
-                    f"{what} has a dictionary with the key {key!r}; a saved program can have keys "
+                    f"{what} has a dictionary with the key {key!r}, expected keys "
                     "that are strings or integers."
                 )
         return Dictionary("dict", tuple(keys), children)
@@ -79,27 +79,28 @@ def encode_tree(tree: PyTreeDef, what: str) -> Tree:
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return NamedTuple("namedtuple", encode_type(kind, what), children)
     raise CompileError(
-        f"{what} is a pytree with a {kind.__name__}, which cannot be saved. Tuples, lists, "
-        "dictionaries and named tuples can."
+        f"{what} is a pytree with a {kind.__name__}, which cannot be saved. Use tuples, lists, "
+        "dictionaries and named tuples."
     )
 
 
 def decode_tree(tree: Tree, allowed: Allowed) -> PyTreeDef:
-    """Return the structure that ``encode_tree`` made data of.
+    """Convert data to a pytree structure.
 
     Raises:
-        Malformed: where there is no such structure.
+        Malformed: if it is not valid.
     """
     try:
         return jax.tree.structure(_example(tree, allowed), is_leaf=lambda x: x is _LEAF)
     except (TypeError, ValueError) as error:
-        raise Malformed(f"it has a pytree that cannot be: {error}") from error
+        raise Malformed(f"it has a pytree that is not valid: {error}") from error
 
 
 _LEAF = object()
 
 
 def _example(tree: Tree, allowed: Allowed) -> Any:
+    """Build a pytree of the structure with `_LEAF` at its leaves."""
     if tree is None:
         return None
     if isinstance(tree, str):
@@ -108,5 +109,5 @@ def _example(tree: Tree, allowed: Allowed) -> Any:
     if isinstance(tree, Dictionary):
         return dict(zip(tree.keys, children, strict=True))
     if isinstance(tree, NamedTuple):
-        return allowed.type_of(tree.type)(*children)
+        return allowed.get_tuple_class(tree.type)(*children)
     return _CONTAINERS[tree.kind](children)

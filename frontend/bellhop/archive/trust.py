@@ -1,4 +1,4 @@
-"""Why ``load`` would not take a program without trust."""
+"""Reasons why ``load`` needs trust for a program."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,11 +9,11 @@ from bellhop_mlir.errors import VerificationError
 from bellhop_mlir.module_validation import parse_untrusted
 
 
-def reason_for_trust(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
-    """Return why ``load`` takes programs with ``trust=True`` only; None where it needs none.
+def find_trust_reason(programs: Iterable[tuple[str, Sequence[CallbackTarget]]]) -> str | None:
+    """Return why ``load`` needs ``trust=True`` for programs, or None.
 
     Args:
-        programs: of each the text of its module and its callbacks.
+        programs: module text and callbacks of each program.
     """
     for text, targets in programs:
         try:

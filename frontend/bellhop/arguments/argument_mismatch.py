@@ -1,4 +1,4 @@
-"""What differs between the arguments of a call and the types that a program was compiled for."""
+"""Descriptions of how a call's arguments differ from a program's signature."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,27 +7,27 @@ import jax
 
 from bellhop.arguments.flat_tree import FlatTree, describe_structure
 
-# More differences than these are not listed.
-_MOST = 4
+# An error lists at most this number of differences.
+_MAX_LISTED = 4
 
 
 def describe_arguments(
     names: Sequence[str], args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]
 ) -> str:
-    """Describe the types of arguments by name, as in ``x: float64[3], k['a']: int64[]``.
+    """Describe argument types by name, as in ``x: float64[3], k['a']: int64[]``.
 
     Args:
         names: names of the positional parameters; further arguments are ``args[2]``.
-        args: positional arguments or types, each flattened.
-        kwargs: keyword arguments or types, each flattened.
+        args: positional arguments or their types, each flattened.
+        kwargs: keyword arguments or their types, each flattened.
 
     Returns:
-        the text; ``no arrays`` where there are none.
+        the description; ``no arrays`` if the arguments have no leaves.
     """
     parts = [
-        f"{_leaf_text(name, flat, number)}: {_type_in_words(leaf)}"
-        for name, flat in _by_name(names, args, kwargs).items()
-        for number, leaf in enumerate(flat.leaves)
+        f"{_format_leaf_name(name, flat, index)}: {_format_type(leaf)}"
+        for name, flat in _map_names(names, args, kwargs).items()
+        for index, leaf in enumerate(flat.leaves)
     ]
     return ", ".join(parts) or "no arrays"
 
@@ -39,17 +39,17 @@ def find_mismatch(
 ) -> str | None:
     """Describe how the arguments of a call differ from the expected types.
 
-    Weak types are equal to strong ones, as they are for JAX's compiled functions.
+    Weak types are equal to strong types, as in JAX's compiled functions.
 
     Args:
         names: names of the positional parameters.
         expected: types of the positional and of the keyword arguments, each flattened.
-        given: arguments of the call, likewise.
+        given: positional and keyword arguments of the call, each flattened.
 
     Returns:
-        the differences in words; None where there are none.
+        the description of the differences; None if there are none.
     """
-    wanted, passed = _by_name(names, *expected), _by_name(names, *given)
+    wanted, passed = _map_names(names, *expected), _map_names(names, *given)
     by_position = set(list(wanted)[: len(expected[0])])
     passed_by_position = set(list(passed)[: len(given[0])])
     found = []
@@ -63,54 +63,76 @@ def find_mismatch(
             found.append(f"the argument {name} is expected {how}")
         else:
             found += _differences(name, wanted[name], passed[name])
-    if len(found) > _MOST:
-        found = [*found[:_MOST], f"and {len(found) - _MOST} more"]
+    if len(found) > _MAX_LISTED:
+        found = [*found[:_MAX_LISTED], f"and {len(found) - _MAX_LISTED} more"]
     return "; ".join(found) or None
 
 
-def _by_name(
+def _map_names(
     names: Sequence[str], args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]
 ) -> dict[str, FlatTree]:
+    """Map argument names to arguments; positional arguments come first.
+
+    Args:
+        names: names of the positional parameters; further arguments are named ``args[2]``.
+        args: positional arguments.
+        kwargs: keyword arguments.
+    """
     named = [names[i] if i < len(names) else f"args[{i}]" for i in range(len(args))]
     return {**dict(zip(named, args, strict=True)), **kwargs}
 
 
 def _differences(name: str, expected: FlatTree, given: FlatTree) -> list[str]:
-    """Describe how one argument differs in structure, or else in the types of its leaves."""
+    """Describe how one argument differs in structure, or in the types of its leaves.
+
+    Args:
+        name: name of the argument.
+        expected: types of its leaves.
+        given: the argument that was passed.
+
+    Returns:
+        one description for each difference.
+    """
     if expected.tree != given.tree:
         return [
             f"the argument {name} has the structure {describe_structure(given.tree)}, expected "
             f"{describe_structure(expected.tree)}"
         ]
     found = []
-    for number, (wanted, leaf) in enumerate(zip(expected.leaves, given.leaves, strict=True)):
-        aval = type_of(leaf)
+    for index, (wanted, leaf) in enumerate(zip(expected.leaves, given.leaves, strict=True)):
+        aval = get_type(leaf)
         if (aval.shape, aval.dtype) != (wanted.shape, wanted.dtype):
             found.append(
-                f"the argument {_leaf_text(name, given, number)} is {_type_in_words(leaf)}, "
-                f"expected {_type_in_words(wanted)}"
+                f"the argument {_format_leaf_name(name, given, index)} is {_format_type(leaf)}, "
+                f"expected {_format_type(wanted)}"
             )
     return found
 
 
-def _leaf_text(name: str, flat: FlatTree, number: int) -> str:
-    return name + jax.tree_util.keystr(flat.paths[number])
+def _format_leaf_name(name: str, flat: FlatTree, index: int) -> str:
+    return name + jax.tree_util.keystr(flat.paths[index])
 
 
-def type_of(leaf: Any) -> Any:
-    """Return what has the shape and the dtype of an array, or of the type of one.
+def get_type(leaf: Any) -> Any:
+    """Return the type of an array; return types unchanged.
+
+    Args:
+        leaf: an array, a scalar, or a type (``ShapeDtypeStruct``, ``ArgInfo``, ``ShapedArray``).
+
+    Returns:
+        an object with `shape` and `dtype`.
 
     Raises:
-        TypeError: for any other value.
-        OverflowError: for an integer that no type of JAX's holds.
+        TypeError: if `leaf` is none of these.
+        OverflowError: if `leaf` is an integer that does not fit in any JAX type.
     """
     is_type = isinstance(leaf, jax.ShapeDtypeStruct | jax.stages.ArgInfo | jax.core.ShapedArray)
     return leaf if is_type else jax.typeof(leaf)
 
 
-def _type_in_words(leaf: Any) -> str:
-    """Return dtype and shape, and the Python type of a number that JAX types weakly."""
-    aval = type_of(leaf)
+def _format_type(leaf: Any) -> str:
+    """Format an array type as ``float64[3]``; add the Python type of a Python scalar."""
+    aval = get_type(leaf)
     text = f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
     if isinstance(leaf, bool | int | float | complex) and not hasattr(leaf, "dtype"):
         return f"{text} (a Python {type(leaf).__name__})"

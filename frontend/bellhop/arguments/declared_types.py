@@ -1,4 +1,4 @@
-"""What a callback returns, from an annotation, a type, an example or a pytree of them."""
+"""Declared result types of callbacks: annotations, types, examples and pytrees."""
 
 import functools
 import inspect
@@ -25,25 +25,28 @@ _DTYPES_BY_TYPE |= {dtype.type: dtype for dtype in DTYPES}
 
 
 class ResultTypeError(TypeError):
-    """A declared result type says too little, or nothing."""
+    """A declared result type is missing, or does not determine shapes and dtypes."""
 
 
 class _Infer:
-    """Asks ``pure_callback`` to find the result type by a call with zeros."""
+    """Sentinel for the result type of `pure_callback`: infer it by a call with zeros."""
 
     def __repr__(self) -> str:
         return "bellhop.infer"
 
 
-#: Given to ``pure_callback`` as ``result_type``: the type is that of a call with zeros.
+#: Passed to ``pure_callback`` as ``result_type``: infer the type by a call with zeros.
 infer = _Infer()
 
 
 def annotated_result_type(function: Callable[..., Any]) -> Any:
     """Return the return annotation of a function, or ``MISSING``.
 
+    Args:
+        function: any callable; a string annotation is evaluated in its module.
+
     Raises:
-        ResultTypeError: where the annotation is a string that means nothing.
+        ResultTypeError: if a string annotation cannot be evaluated.
     """
     try:
         annotation = inspect.signature(function).return_annotation
@@ -51,17 +54,19 @@ def annotated_result_type(function: Callable[..., Any]) -> Any:
         return MISSING
     if not isinstance(annotation, str):
         return annotation
-    # Only this one: the annotations of the arguments may mean nothing at run time.
+    # Evaluate the return annotation only: annotations of arguments may name types that do not exist
+    # at run time.
     try:
         return eval(annotation, _globals(function))
     except Exception as error:
         raise ResultTypeError(
-            f"{_where(function)} declares the result type '{annotation}', which cannot be "
-            f"evaluated ({error}). Pass the type: pure_callback(fn, result_type)."
+            f"{_describe_callback(function)} declares the result type '{annotation}', which cannot "
+            f"be evaluated ({error}). Pass the type: pure_callback(fn, result_type)."
         ) from error
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the global variables of the module that defines a callable."""
     while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__globals__") and not hasattr(function, "__func__"):
@@ -69,27 +74,31 @@ def _globals(function: Callable[..., Any]) -> dict[str, Any]:
     return getattr(inspect.unwrap(function), "__globals__", {})
 
 
-def _where(function: Callable[..., Any]) -> str:
+def _describe_callback(function: Callable[..., Any]) -> str:
     return f"callback '{function_name(function)}' ({definition_site(function)})"
 
 
 def result_avals(
     function: Callable[..., Any], declared: Any, *, narrows: bool = False
 ) -> tuple[tuple[ShapedArray, ...], Any]:
-    """Return the abstract values of the result leaves and the tree that they form.
+    """Convert a declared result type to abstract values and a tree structure.
 
     Args:
-        function: the callback, which errors name.
-        declared: a Python scalar type, a dtype, anything with a shape and a dtype, or a
-            pytree of these; ``tuple[float, int]``, and a ``typing.NamedTuple`` whose fields have
-            such types, are pytrees as well.
-        narrows: whether 64-bit types mean 32-bit ones where JAX has them off, and are no error.
+        function: the callback, for errors.
+        declared: a Python scalar type, a dtype, an object with `shape` and `dtype`, or a pytree of
+            these; ``tuple[float, int]`` and classes derived from ``typing.NamedTuple`` with typed
+            fields count as pytrees.
+        narrows: whether 64-bit types are narrowed to 32 bits if JAX's 64-bit types are off;
+            otherwise they raise an error.
+
+    Returns:
+        the abstract values of the leaves, and the ``PyTreeDef``.
 
     Raises:
-        ResultTypeError: where nothing is declared, a leaf does not say shape and dtype, or is of
-            a type that JAX has not.
+        ResultTypeError: if the type is missing, a leaf lacks shape or dtype, or JAX does not
+            support its dtype.
     """
-    where = _where(function)
+    where = _describe_callback(function)
     if declared is MISSING:
         raise ResultTypeError(
             f"{where} declares no result type. Annotate it, `def "
@@ -98,9 +107,9 @@ def result_avals(
         )
     if declared is infer:
         raise ResultTypeError(
-            f"{where} has bellhop.infer in the place of its result type, and only pure_callback "
-            "infers one: the function is called with zeros for it, while the program is traced, "
-            "and others have side effects or write into what they are given. Declare the type."
+            f"{where} has the result type bellhop.infer, supported by pure_callback only: "
+            "inference calls the function with zeros while the program is traced, and other "
+            "callbacks have side effects or write into their arguments. Declare the type."
         )
     if shape := _find_shape(declared):
         raise ResultTypeError(
@@ -113,7 +122,7 @@ def result_avals(
 
 
 def _find_shape(declared: Any) -> Any:
-    """Return a tuple or list of Python numbers in a pytree, which looks like a shape; or None."""
+    """Find a tuple or list of Python numbers in a pytree, which looks like a shape."""
     is_shape = lambda node: (
         type(node) in (tuple, list) and len(node) > 0 and all(map(_is_number, node))
     )
@@ -121,22 +130,30 @@ def _find_shape(declared: Any) -> Any:
 
 
 def _unpack_generics(declared: Any) -> Any:
-    """Return a pytree of what is declared, in which the types of tuples are tuples of types."""
+    """Replace tuple types in a declared pytree by tuples of types.
+
+    Args:
+        declared: a pytree of types.
+
+    Returns:
+        the pytree, in which ``tuple[int, float]`` is ``(int, float)``.
+    """
     leaves, tree = jax.tree.flatten(declared)
     unpacked = list(map(_unpack_generic, leaves))
-    # Its constructor may take nothing but arrays.
+    # Do not rebuild an unchanged pytree: constructors of registered classes may accept arrays only.
     is_same = all(map(operator.is_, leaves, unpacked))
     return declared if is_same else jax.tree.unflatten(tree, unpacked)
 
 
 def _unpack_generic(leaf: object) -> Any:
+    """Convert ``Annotated``, ``tuple[...]`` and NamedTuple classes to pytrees."""
     origin = typing.get_origin(leaf)
     if origin is typing.Annotated:
         return _unpack_generics(typing.get_args(leaf)[0])
     if origin is tuple and Ellipsis not in typing.get_args(leaf):
         return tuple(_unpack_generics(item) for item in typing.get_args(leaf))
     if isinstance(leaf, type) and issubclass(leaf, tuple):
-        # Of a typing.NamedTuple, the fields have types.
+        # Fields of a typing.NamedTuple have types.
         names, types = getattr(leaf, "_fields", ()), typing.get_type_hints(leaf)
         if names and types.keys() >= set(names):
             return leaf(*(_unpack_generics(types[name]) for name in names))
@@ -144,9 +161,19 @@ def _unpack_generic(leaf: object) -> Any:
 
 
 def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
+    """Return the abstract value of one leaf of a declared result type.
+
+    Args:
+        leaf: a type, a dtype, an array or a `ShapeDtypeStruct`.
+        where: the callback and its line, for errors.
+        narrows: whether 64-bit types become 32-bit types if JAX's 64-bit types are off.
+
+    Raises:
+        ResultTypeError: if `leaf` does not determine shape and dtype.
+    """
     dtype = _dtype(leaf)
     if dtype is not None and dtype in DTYPES:
-        # Python's own types are as wide as JAX's are.
+        # Python's scalar types mean JAX's default width.
         says_width = leaf not in _PYTHON_SCALARS if isinstance(leaf, type) else not _is_number(leaf)
         if says_width and not narrows and jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise ResultTypeError(
@@ -158,16 +185,16 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
         return array_type(where, shape, jax.dtypes.canonicalize_dtype(dtype))
     if any(type_ is np.ndarray or type_ is jax.Array for type_ in (leaf, typing.get_origin(leaf))):
         raise ResultTypeError(
-            f"{where} declares that it returns {leaf}, which says nothing of shape and dtype. "
+            f"{where} declares that it returns {leaf}, which has no shape and dtype. "
             "Declare jax.ShapeDtypeStruct(shape, dtype), or an example array."
         )
     if isinstance(leaf, jax.Array | jax.ShapeDtypeStruct) and jax.dtypes.issubdtype(
         dtype, jax.dtypes.extended
     ):
         raise ResultTypeError(
-            f"{where} declares the result type {leaf!r}, and callbacks return no random keys. "
-            "Return the words of the key, as jax.random.key_data gives them, and make a key of "
-            "them by jax.random.wrap_key_data."
+            f"{where} declares the result type {leaf!r}, and callbacks cannot return random keys. "
+            "Return the key data, jax.random.key_data(key), and convert them by "
+            "jax.random.wrap_key_data."
         )
     raise ResultTypeError(
         f"{where} declares the result type {leaf!r}, which is not a type of arrays. Declare a "
@@ -177,35 +204,35 @@ def _leaf_aval(leaf: Any, where: str, narrows: bool) -> ShapedArray:
 
 
 def array_type(where: str, shape: Sequence[Any], dtype: DTypeLike) -> ShapedArray:
-    """Return the type of an array that is declared, or computed of such.
+    """Check a declared shape and return the abstract value of such arrays.
 
-    The compiler ends the process at an array that it cannot address.
+    XLA aborts the process for arrays that exceed the address space, so this raises an error first.
 
     Args:
-        where: the callback and its line.
-        shape: of the array.
-        dtype: of its numbers.
+        where: the callback and its line, for errors.
+        shape: declared shape; sizes may be symbolic.
+        dtype: the array's dtype.
 
     Raises:
-        ResultTypeError: for a shape that no array has.
+        ResultTypeError: for sizes that are negative, not integers, or too large.
     """
     sizes = [size for size in shape if not is_symbolic_dim(size)]
     text = f"{np.dtype(dtype).name}[{','.join(map(str, shape))}]"
     if not all(hasattr(size, "__index__") for size in sizes):
         raise ResultTypeError(
             f"{where} declares the result type {text}, expected sizes that are integers, since "
-            "shapes are fixed when the program is compiled. Declare the shape that it returns."
+            "shapes are fixed when the program is compiled. Declare the shape of the result."
         )
     if any(size < 0 for size in sizes):
         raise ResultTypeError(
-            f"{where} declares the result type {text}, and no array has a negative size. Declare "
-            "the shape that it returns, which is known when the program is compiled."
+            f"{where} declares the result type {text}, expected sizes of at least 0. Declare "
+            "the shape of the returned array."
         )
-    # The compiler multiplies the others even where a size is 0.
+    # XLA multiplies the sizes of the remaining axes even if one size is 0.
     if math.prod(max(int(size), 1) for size in sizes) * np.dtype(dtype).itemsize >= 2**63:
         raise ResultTypeError(
-            f"{where} declares the result type {text}, which has more bytes than memory has "
-            "addresses. Declare a smaller shape."
+            f"{where} declares the result type {text}, which exceeds the address space (2**63 "
+            "bytes). Declare a smaller shape."
         )
     return ShapedArray(tuple(shape), dtype)
 
@@ -215,12 +242,12 @@ def _is_number(leaf: object) -> bool:
 
 
 def _dtype(leaf: Any) -> Any:
-    """Return the dtype that a declared leaf means, or None."""
+    """Return the dtype of a declared leaf, or None if it has none."""
     if isinstance(leaf, np.dtype):
         return leaf
     if isinstance(leaf, type) and leaf in _DTYPES_BY_TYPE:
         return _DTYPES_BY_TYPE[leaf]
     if _is_number(leaf):
         return np.result_type(leaf)
-    # Arrays, descriptions of them, and jax.numpy's scalar types.
+    # Arrays, ``ShapeDtypeStruct`` and jax.numpy's scalar types have an attribute `dtype`.
     return getattr(leaf, "dtype", None)

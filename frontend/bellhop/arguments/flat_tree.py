@@ -1,8 +1,8 @@
-"""Pytrees that are taken apart, and put together again of arrays and tracers alone.
+"""Flattened pytrees, which rebuild user classes from arrays and tracers only.
 
-A class of the user's is put together by its constructor, which may take nothing but arrays: it
-converts what it is given, or computes with it.  So types of arrays, zeros that stand for tangents,
-and whatever else is no array stays as ``FlatTree`` has it: leaves, beside the structure.
+The constructor of a registered class may accept arrays only: it may convert its arguments, or
+compute with them. So leaves that are not arrays (types, symbolic zeros) stay in a `FlatTree`: a
+sequence of leaves with a structure.
 """
 
 from collections import defaultdict
@@ -18,7 +18,12 @@ from bellhop.base.types import PyTree
 
 @dataclass(frozen=True)
 class _Structure:
-    """A structure, and what JAX calls its leaves."""
+    """A tree structure with the key path of each leaf.
+
+    Attributes:
+        tree: the `PyTreeDef`; equality considers it only.
+        paths: key path of each leaf.
+    """
 
     tree: Any
     paths: tuple[Any, ...]
@@ -31,7 +36,7 @@ class _Structure:
 
 
 class _Path:
-    """The place of a leaf in a structure, which is one key here."""
+    """Key path of a leaf, used as a single pytree key."""
 
     def __init__(self, path: tuple[Any, ...]) -> None:
         self._path = path
@@ -41,10 +46,14 @@ class _Path:
 
 
 class FlatTree:
-    """The leaves of a pytree, or what stands for them, and its structure; itself a pytree.
+    """The leaves and the structure of a pytree; itself a pytree.
+
+    Args:
+        structure: the structure.
+        leaves: one object in place of each leaf, not necessarily an array.
 
     Attributes:
-        leaves: what stands in the place of each leaf.
+        leaves: the leaves.
     """
 
     def __init__(self, structure: _Structure, leaves: Sequence[Any]) -> None:
@@ -53,32 +62,32 @@ class FlatTree:
 
     @classmethod
     def flatten(cls, tree: PyTree) -> "FlatTree":
-        """Return a pytree taken apart."""
+        """Flatten a pytree."""
         found, structure = jax.tree_util.tree_flatten_with_path(tree)
         paths = tuple(path for path, _ in found)
         return cls(_Structure(structure, paths), [leaf for _, leaf in found])
 
     def replace_leaves(self, leaves: Sequence[Any]) -> "FlatTree":
-        """Return other leaves in this structure."""
+        """Return a `FlatTree` with the same structure and new leaves."""
         return FlatTree(self._structure, leaves)
 
     @classmethod
     def from_structure(cls, tree: PyTree, leaves: Sequence[Any]) -> "FlatTree":
-        """Return leaves in a structure, whose places have no names."""
+        """Build from a `PyTreeDef` and leaves; the leaves have empty key paths."""
         return cls(_Structure(tree, ((),) * tree.num_leaves), leaves)
 
     @property
     def tree(self) -> Any:
-        """The structure."""
+        """The structure as `PyTreeDef`."""
         return self._structure.tree
 
     @property
     def paths(self) -> tuple[Any, ...]:
-        """What JAX calls the places of the leaves."""
+        """Key path of each leaf."""
         return self._structure.paths
 
     def unflatten(self) -> Any:
-        """Return the pytree, of leaves that are arrays or tracers."""
+        """Rebuild the pytree; the leaves must be arrays or tracers."""
         return jax.tree.unflatten(self.tree, self.leaves)
 
     def _with_keys(self) -> tuple[Any, _Structure]:
@@ -92,13 +101,13 @@ jax.tree_util.register_pytree_with_keys(
 
 
 def describe_structure(tree: Any) -> str:
-    """Describe a pytree structure in the syntax of Python, as in ``(array, {'a': array})``.
+    """Describe a pytree structure in Python syntax, as in ``(array, {'a': array})``.
 
     Args:
-        tree: ``PyTreeDef``; a ``FlatTree`` in it is described as the pytree that it holds.
+        tree: ``PyTreeDef``; a nested ``FlatTree`` is described as the pytree that it holds.
 
     Returns:
-        the text, in which a node of a registered class is ``Class(array, array)``.
+        the description; a node of a registered class is ``Class(array, array)``.
     """
     data = tree.node_data()
     if data is None:
@@ -124,56 +133,76 @@ def describe_structure(tree: Any) -> str:
 
 
 def flatten_call(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Return arguments, each taken apart where it was not."""
+    """Flatten each argument of a call that is not a `FlatTree` already.
+
+    Args:
+        args: positional arguments.
+        kwargs: keyword arguments.
+
+    Returns:
+        the arguments as `FlatTree` objects.
+    """
     flat = lambda value: value if isinstance(value, FlatTree) else FlatTree.flatten(value)
     return tuple(map(flat, args)), {name: flat(value) for name, value in kwargs.items()}
 
 
 def unflatten_call(args: Sequence[FlatTree], kwargs: dict[str, FlatTree]) -> tuple[Any, Any]:
-    """Return what ``flatten_call`` took apart, of leaves that are arrays or tracers."""
+    """Rebuild arguments from `flatten_call`; their leaves must be arrays or tracers."""
     return tuple(arg.unflatten() for arg in args), {
         name: value.unflatten() for name, value in kwargs.items()
     }
 
 
 def split_leaves(
-    tree: PyTree, is_given: Callable[[Any], bool]
+    tree: PyTree, is_selected: Callable[[Any], bool]
 ) -> tuple[tuple[int, ...], list[Any], Callable[[Sequence[Any]], Any]]:
-    """Take some leaves out of a pytree, whose others stay as they are.
+    """Split the selected leaves from a pytree.
 
     Args:
         tree: the pytree.
-        is_given: tells of a leaf whether it is taken out.
+        is_selected: predicate on leaves.
 
     Returns:
-        their places, these leaves, and a function that puts others in their place.
+        the indices of the selected leaves, these leaves, and a function that rebuilds the pytree
+        with new values for the selected leaves.
     """
     leaves, structure = jax.tree.flatten(tree)
-    places = tuple(place for place, leaf in enumerate(leaves) if is_given(leaf))
+    indices = tuple(index for index, leaf in enumerate(leaves) if is_selected(leaf))
 
-    def filled(given: Sequence[Any]) -> Any:
-        at = dict(zip(places, given, strict=True))
-        return structure.unflatten([at.get(place, leaf) for place, leaf in enumerate(leaves)])
+    def replace_selected(replacements: Sequence[Any]) -> Any:
+        replacement_at = dict(zip(indices, replacements, strict=True))
+        return structure.unflatten(
+            [replacement_at.get(index, leaf) for index, leaf in enumerate(leaves)]
+        )
 
-    return places, [leaves[place] for place in places], filled
+    return indices, [leaves[index] for index in indices], replace_selected
 
 
 def unflatten_deep(tree: PyTree) -> Any:
-    """Return a pytree with what was taken apart in it put together again."""
+    """Rebuild every `FlatTree` in a pytree, nested ones included."""
     is_flat = lambda node: isinstance(node, FlatTree)
 
-    def restored(node: Any) -> Any:
+    def rebuild(node: Any) -> Any:
         if not is_flat(node):
             return node
         return node.replace_leaves(list(map(unflatten_deep, node.leaves))).unflatten()
 
-    return jax.tree.map(restored, tree, is_leaf=is_flat)
+    return jax.tree.map(rebuild, tree, is_leaf=is_flat)
 
 
 def make_flat_jaxpr(
     function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> tuple[ClosedJaxpr, FlatTree]:
-    """Return the jaxpr of a function, and the types of its result."""
+    """Trace a function; return its jaxpr and the types of its result.
+
+    Args:
+        function: function to trace.
+        *args: example arguments or `ShapeDtypeStruct` objects.
+        **kwargs: keyword arguments.
+
+    Returns:
+        the closed jaxpr, and a `FlatTree` of the result's types.
+    """
     flat = lambda *args, **kwargs: FlatTree.flatten(function(*args, **kwargs))
     closed, types = jax.make_jaxpr(flat, return_shape=True)(*args, **kwargs)
     return closed, types

@@ -1,4 +1,4 @@
-"""Arguments and results of compiled functions: declared types, and errors that name a part."""
+"""Argument and result checks of compiled functions; errors name the faulty leaf."""
 
 import functools
 import inspect
@@ -27,10 +27,15 @@ _CALLBACK_OPTIONS = ("asynchronous", "ordered", "partitioned", "result_type", "v
 
 
 class DeclaredSignature:
-    """The types that a function's annotations declare for its arguments.
+    """Argument types that a function's annotations declare.
+
+    Args:
+        name: name of the function.
+        signature: its signature.
+        args: types of the leaves of each argument.
 
     Attributes:
-        args: shapes and dtypes of the leaves of each argument.
+        args: types of the leaves of each argument.
     """
 
     def __init__(self, name: str, signature: inspect.Signature, args: tuple[FlatTree, ...]) -> None:
@@ -44,23 +49,33 @@ class DeclaredSignature:
         return describe_leaves(self._leaves)
 
     def matches(self, types: Any) -> bool:
-        """Tell whether the types of arguments are those that are declared."""
+        """Return whether argument types equal the declared types.
+
+        Args:
+            types: ``(args, kwargs)`` of `FlatTree` objects with types as leaves.
+        """
         return jax.tree.flatten(types) == jax.tree.flatten((self.args, {}))
 
     def promote(self, args: Args, kwargs: Kwargs) -> Any:
-        """Return all arguments, by position, in the declared types.
+        """Convert arguments to the declared types; order all arguments by position.
 
-        Returns None where some do not promote to them.
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+
+        Returns:
+            the converted positional arguments; None if JAX's type promotion does not lead to the
+            declared types.
 
         Raises:
-            TypeError: where their number or a name is wrong.
+            TypeError: if the number of arguments or a name is wrong.
         """
         if kwargs or len(args) < len(self.args):
             try:
                 bound = self._signature.bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(
-                    f"{self._name}() cannot be called so: {error}. It takes ({self})."
+                    f"{self._name}(): the arguments do not match: {error}. It takes ({self})."
                 ) from None
             bound.apply_defaults()
             args = bound.args
@@ -69,7 +84,7 @@ class DeclaredSignature:
             return None
         promoted = []
         for leaf, declared in zip(leaves, self._leaves, strict=True):
-            if not _is_of_type(leaf, declared.dtype):
+            if not _has_dtype(leaf, declared.dtype):
                 if not _can_promote(leaf, declared.dtype):
                     return None
                 convert = jnp.asarray if isinstance(leaf, jax.Array) else np.asarray
@@ -81,21 +96,27 @@ class DeclaredSignature:
 
     @functools.cached_property
     def leaves(self) -> tuple[Any, ...] | None:
-        """What arguments have to be that are one array each: dtype, shape, type of scalars, and
-        Python's types of which ``promote`` makes such a scalar; None where one is a pytree.
+        """Fast-path checks for arguments that are single arrays, or None.
+
+        Each entry has dtype, shape, NumPy scalar type, and the Python scalar types that `promote`
+        converts. None if an argument is a pytree.
         """
         if self._trees != [jax.tree.structure(0)] * len(self._trees):
             return None
-        return tuple((of.dtype, of.shape, of.dtype.type, _scalars(of)) for of in self._leaves)
+        return tuple(
+            (leaf.dtype, leaf.shape, leaf.dtype.type, _promotable_scalars(leaf))
+            for leaf in self._leaves
+        )
 
 
-def _is_of_type(leaf: object, dtype: DTypeLike) -> bool:
+def _has_dtype(leaf: object, dtype: DTypeLike) -> bool:
     if isinstance(leaf, jax.Array) and leaf.weak_type:
         return False
     return isinstance(leaf, jax.Array | np.ndarray | np.generic) and leaf.dtype == dtype
 
 
-def _scalars(declared: Any) -> tuple[type[Any], ...]:
+def _promotable_scalars(declared: Any) -> tuple[type[Any], ...]:
+    """Return the Python scalar types that promote to a declared scalar type."""
     if declared.shape or declared.dtype.kind not in "biufc":
         return ()
     return tuple(
@@ -104,7 +125,14 @@ def _scalars(declared: Any) -> tuple[type[Any], ...]:
 
 
 def _can_promote(leaf: object, dtype: DTypeLike) -> bool:
-    # What is no value is told where calls are checked; JAX takes some of it for a dtype.
+    """Return whether JAX's type promotion converts a value to a dtype.
+
+    Args:
+        leaf: an array or a scalar; other values return False.
+        dtype: the declared dtype.
+    """
+    # `check_arrays` reports values that are not arrays; `jnp.result_type` would accept some as
+    # dtypes.
     if isinstance(leaf, str | type | np.dtype):
         return False
     try:
@@ -115,16 +143,18 @@ def _can_promote(leaf: object, dtype: DTypeLike) -> bool:
 
 
 def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None:
-    """Return what annotations declare, or None where they do not declare every argument.
+    """Return the argument types that annotations declare.
 
-    A function without arguments declares them all.
+    Returns:
+        None unless every argument has an annotation with shape and dtype; a function without
+        parameters declares all its arguments.
     """
     try:
         signature = inspect.signature(function)
-        # What takes nothing declares everything, whatever else its annotations say.
+        # A function without parameters is fully declared, even if its return annotation is invalid.
         hints = typing.get_type_hints(function) if signature.parameters else {}
     except Exception:
-        # Annotations are anything, and need not mean anything.
+        # Annotations can be arbitrary objects and need not be types.
         return None
     args = []
     for parameter in signature.parameters.values():
@@ -140,27 +170,27 @@ def declared_signature(function: Callable[..., Any]) -> DeclaredSignature | None
 
 
 def check_call(
-    called: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
+    where: str, function: Callable[..., Any], count: int, names: Collection[str], advice: str = ""
 ) -> None:
-    """Refuse a call of a function that it would refuse when it is called.
+    """Raise an error if a function's signature does not accept a call's arguments.
 
     Args:
-        called: what is called, and from where.
-        function: what is called; what does not say what it takes may take anything.
-        count: of the arguments with a position.
-        names: of the others.
-        advice: what else to say.
+        where: function and call site, for the error.
+        function: callable; callables without a signature accept all arguments.
+        count: number of positional arguments.
+        names: names of the keyword arguments.
+        advice: further sentences for the error.
 
     Raises:
-        TypeError: as Python's says, and what the function takes.
+        TypeError: with Python's message and the function's signature.
     """
     if isinstance(function, FunctionType):
-        # To ask ``inspect`` takes a fifth of the time that it takes to trace a callback.
+        # ``inspect.signature`` takes a fifth of the time to trace a callback.
         code = function.__code__
         if code.co_argcount == count and code.co_kwonlyargcount == 0 and not names:
             return
         if hasattr(function, "__signature__"):
-            # It is for readers, and a wrapper's may be that of the function inside.
+            # ``__signature__`` is documentation: it may describe the wrapped function.
             return
     try:
         signature = inspect.signature(function, follow_wrapped=False)
@@ -170,7 +200,7 @@ def check_call(
         signature.bind(*[None] * count, **dict.fromkeys(names))
     except TypeError as error:
         raise TypeError(
-            f"{called} cannot be called so: {error}. It takes {signature}.{advice}"
+            f"{where}: the arguments do not match: {error}. It takes {signature}.{advice}"
             f"{''.join(suggest_name(name, _CALLBACK_OPTIONS) for name in sorted(names))}"
         ) from None
 
@@ -178,18 +208,18 @@ def check_call(
 def check_arrays(
     where: str, names: Sequence[str], args: Args, kwargs: Kwargs, *, are_values: bool = False
 ) -> None:
-    """Refuse arguments that are no arrays.
+    """Raise an error for arguments that JAX does not accept as arrays.
 
     Args:
         where: the compiled function and its line.
-        names: of the arguments with a position.
-        args: these arguments.
-        kwargs: arguments by name.
-        are_values: whether types of arrays are refused too, which ``lower`` takes.
+        names: names of the positional parameters.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        are_values: whether to also reject `ShapeDtypeStruct`, which only ``lower`` accepts.
 
     Raises:
-        TypeError: naming the argument, or its part.
-        OverflowError: likewise, for an integer that no type of JAX's holds.
+        TypeError: naming the argument and the leaf.
+        OverflowError: for an integer that does not fit in any JAX type.
     """
     check_dictionary_keys(where, names, args, kwargs)
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
@@ -210,33 +240,33 @@ def check_arrays(
             ) from None
         if not isinstance(type_, jax.core.ShapedArray):
             raise TypeError(
-                f"{where}: the argument {_leaf_name(names, path)} is a {type_}, which is memory of "
-                "JAX's that another program changes in place. Pass its value, ref[...], and return "
-                "the new one."
+                f"{where}: the argument {_leaf_name(names, path)} is a {type_}, a mutable "
+                "reference, which is not supported. Pass its value, ref[...], and return the new "
+                "value."
             )
 
 
 def check_not_deleted(
     where: str, names: Sequence[str], args: Args, kwargs: Kwargs, failed: Exception
 ) -> None:
-    """Refuse arguments whose memory is gone, where a run has failed.
+    """Raise a clear error if an execution failed due to a deleted argument.
 
     Args:
         where: the compiled function and its line.
-        names: of the arguments with a position.
-        args: these arguments.
-        kwargs: arguments by name.
-        failed: how the run failed.
+        names: names of the positional parameters.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        failed: exception of the execution.
 
     Raises:
-        RuntimeError: naming the argument, or its part.
+        RuntimeError: naming the first deleted argument and leaf.
     """
     for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         if _is_deleted(leaf):
             raise RuntimeError(
                 f"{where}: the argument {_leaf_name(names, path)} is an array that was deleted, or "
-                "that a call was given to overwrite (donate_argnums). Pass what that call "
-                "returned, or donate a copy, x.copy()."
+                "donated to a call (donate_argnums). Pass the result of that call, or donate a "
+                "copy, x.copy()."
             ) from failed
 
 
@@ -247,15 +277,18 @@ def _is_deleted(leaf: object) -> bool:
 
 
 def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
-    """Return the leaves of what a traced function returned, as arrays, and its structure.
+    """Convert the result of a traced function to arrays, and return its structure.
 
     Args:
         where: the compiled function and its line.
         result: a pytree.
 
+    Returns:
+        the leaves as arrays, and the ``PyTreeDef``.
+
     Raises:
-        TypeError: naming the part that is no array.
-        OverflowError: likewise, for an integer that no type of JAX's holds.
+        TypeError: naming the leaf that is not an array.
+        OverflowError: for an integer that does not fit in any JAX type.
     """
     check_no_measurements(where, result)
     paths, structure = jax.tree_util.tree_flatten_with_path(result)
@@ -279,62 +312,74 @@ def flatten_result(where: str, result: PyTree) -> tuple[list[Any], Any]:
 
 def _as_array(leaf: object) -> Any:
     if isinstance(leaf, np.ndarray | np.generic):
-        jax.typeof(leaf)  # Refuses a dtype that JAX does not have.
+        jax.typeof(leaf)  # Raises for dtypes that JAX does not have.
     return leaf if hasattr(leaf, "dtype") else as_array(leaf)
 
 
 def as_array(value: object) -> Any:
-    """Return an array, of what JAX makes one of.
+    """Convert a number or array to a JAX array; reject strings.
 
     Raises:
-        TypeError: for anything else.
+        TypeError: for values that JAX does not accept.
     """
     if isinstance(value, str | bytes):
-        # JAX asks NumPy, for which some texts are names of types, and others numbers.
-        raise TypeError(f"{value!r} is text, and JAX has arrays of numbers only")
+        # NumPy would parse some strings as dtypes or numbers.
+        raise TypeError(f"{value!r} is a string, expected an array or a number")
     return jnp.asarray(value)
 
 
 def uncalled_loop_hint(value: object) -> str:
-    """Return what else to say of what is no array: that a loop, or another function, is called."""
-    return "; if it is to be called, call it: f() in place of f" if callable(value) else ""
+    """Return advice for a result that is a function: call it, as a loop for example."""
+    return "; call a function to return its result, f() in place of f" if callable(value) else ""
 
 
-def _integer_overflow_error(named: str, leaf: object, advice: str, error: Exception) -> Exception:
-    """Return the error for an integer that no type of JAX's holds; other errors are as they are."""
+def _integer_overflow_error(where: str, leaf: object, advice: str, error: Exception) -> Exception:
+    """Return the error for an integer that does not fit in JAX's integer types.
+
+    Args:
+        where: function and argument, for the error.
+        leaf: the value.
+        advice: imperative verb of the remedy, ``Pass`` or ``Return``.
+        error: exception of the conversion, returned if `leaf` is not an integer.
+    """
     if not isinstance(leaf, int):
         return error
     bits = jax.dtypes.canonicalize_dtype(int).itemsize * 8
-    unsigned = ", or numpy.uint64 of it where that holds it" if bits == 64 else ""
+    unsigned = ", or numpy.uint64(x) if it fits" if bits == 64 else ""
     return OverflowError(
-        f"{named} is {format_value(leaf)}, which does not fit in {bits} bits. {advice} a "
+        f"{where} is {format_value(leaf)}, which does not fit in {bits} bits. {advice} a "
         f"float{unsigned}."
     )
 
 
 def make_leaf_signature(names: Sequence[str], args: Args, kwargs: Kwargs) -> inspect.Signature:
-    """Return the signature of a function of the leaves of arguments, each with a name of its own.
+    """Return a signature with one unique parameter name for each argument leaf.
 
     Args:
-        names: of the arguments with a position.
-        args: these arguments.
-        kwargs: arguments by name.
+        names: names of the positional parameters.
+        args: positional arguments.
+        kwargs: keyword arguments.
     """
-    taken: dict[str, None] = {}
+    used: dict[str, None] = {}
     for path, _ in jax.tree_util.tree_leaves_with_path((args, kwargs)):
         text = _leaf_name(names, path)
         name = stem = "_".join(re.findall(r"\w+", text))
         for number in itertools.count(1):
-            if name not in taken:
+            if name not in used:
                 break
             name = f"{stem}_{number}"
-        taken[name] = None
+        used[name] = None
     kind = inspect.Parameter.POSITIONAL_ONLY
-    return inspect.Signature([inspect.Parameter(name, kind) for name in taken])
+    return inspect.Signature([inspect.Parameter(name, kind) for name in used])
 
 
 def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
-    """Return what the user calls a leaf of ``(args, kwargs)``: ``x``, ``x['a'][0]``."""
+    """Return the user's expression for an argument leaf, such as ``x['a'][0]``.
+
+    Args:
+        names: names of the positional parameters.
+        path: JAX's key path of the leaf.
+    """
     part, where, *inner = path
     if part.idx == 1:
         name = str(where.key)
@@ -344,7 +389,14 @@ def _leaf_name(names: Sequence[str], path: tuple[Any, ...]) -> str:
 
 
 def array_types(arguments: Any) -> Any:
-    """Return the shapes and dtypes of arrays, in the structure of what is a ``FlatTree``."""
+    """Replace arrays by their types, keeping the structure.
+
+    Args:
+        arguments: pytree of arrays, possibly with `FlatTree` nodes.
+
+    Returns:
+        the pytree with `ShapeDtypeStruct` leaves.
+    """
 
     def to_struct(leaf: object) -> jax.ShapeDtypeStruct:
         aval = jax.typeof(leaf)
@@ -354,36 +406,37 @@ def array_types(arguments: Any) -> Any:
 
 
 def describe_leaves(leaves: Iterable[Any]) -> str:
-    """Describe array arguments by dtype and shape."""
+    """Format the dtypes and shapes of arrays, as in ``float64[3], int64[]``."""
     return ", ".join(f"{jnp.result_type(x)}[{','.join(map(str, jnp.shape(x)))}]" for x in leaves)
 
 
 def _describe_non_array(value: object) -> str:
-    """Return what a value is that JAX does not take for an array, after an "is"."""
+    """Describe a value that is not an array, to follow "is" in an error."""
     if isinstance(value, np.ndarray | np.generic):
         return f"an array of dtype {value.dtype}, which JAX does not have"
-    return f"of type {type(value).__name__}, which is no array"
+    return f"of type {type(value).__name__}, which is not an array"
 
 
 def _advice(value: object) -> str:
-    """Return what to do with an argument that is no array."""
+    """Return the remedy for an argument that is not an array."""
     framework = type(value).__module__.partition(".")[0]
     if framework == "torch":
-        return "Call it from PyTorch by bellhop.to_torch of it."
+        return "Convert the function for PyTorch by bellhop.to_torch."
     if framework == "autograd":
-        return "It is of PennyLane's autograd, give it by position; or use bellhop.grad."
+        return "Pass arrays of PennyLane's autograd by position, or use bellhop.grad."
     if isinstance(value, np.ndarray):
-        # Not hashable, and so never static.
-        return _conversion(value.dtype)
+        # NumPy arrays are not hashable, so they cannot be static.
+        return _dtype_advice(value.dtype)
     if hasattr(value, "__array__"):
-        # Of a table, for example.
-        return "Make it one: numpy.asarray of it."
+        # For example, a column of a table.
+        return "Convert it to an array by numpy.asarray."
     return "Make it static (static_argnums, static_argnames) if it is part of the program."
 
 
-def _conversion(dtype: np.dtype) -> str:
+def _dtype_advice(dtype: np.dtype) -> str:
+    """Return the remedy for a NumPy dtype that JAX does not have."""
     if dtype.names is not None:
         return "Pass a dictionary of its fields, {name: x[name] for name in x.dtype.names}."
     if not dtype.isnative:
         return "Convert it, x.astype(x.dtype.newbyteorder('='))."
-    return "Convert it to a type of numbers of at most 64 bits, as x.astype(float)."
+    return "Convert it to a dtype of at most 64 bits, as x.astype(float)."

@@ -1,4 +1,4 @@
-"""Static arguments of compiled functions: those whose values are part of the program."""
+"""Static arguments: arguments whose values are part of the program."""
 
 import inspect
 import operator
@@ -18,11 +18,11 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 @dataclass(frozen=True)
 class Donated:
-    """The arguments whose memory a program may take for its results.
+    """Arguments whose memory a program may reuse for its results.
 
     Attributes:
-        positions: of positional arguments, among the arguments that are not static.
-        names: of keyword arguments.
+        positions: positions of positional arguments, static arguments not counted.
+        names: names of keyword arguments.
     """
 
     positions: tuple[int, ...] = ()
@@ -36,22 +36,22 @@ class Donated:
 
 
 class StaticArguments:
-    """Which arguments of a function are part of its program.
-
-    Args:
-        function: the user's function.
-        argnums: their positions; negative ones count from the end.
-        argnames: their names.
+    """The static arguments of a function, by position and by name.
 
     An argument that has a position and a name is static however it is passed.
 
+    Args:
+        function: the user's function.
+        argnums: their positions; negative positions count from the end.
+        argnames: their names.
+
     Attributes:
-        argnums: all positions, of names too, from 0 on.
-        argnames: all names, of positions too.
+        argnums: all positions, including positions of `argnames`; at least 0.
+        argnames: all names, including names of `argnums`.
 
     Raises:
-        TypeError: for what is no position or no name.
-        ValueError: for a position or name that the function has not.
+        TypeError: if a position is not an integer or a name is not a string.
+        ValueError: for a position or name that the function does not have.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class StaticArguments:
 
     @property
     def argnums(self) -> tuple[int, ...]:
-        """All positions, of names too, from 0 on."""
+        """Positions of all static arguments, in increasing order."""
         return tuple(sorted(self._positions))
 
     @property
     def argnames(self) -> tuple[str, ...]:
-        """All names, of positions too."""
+        """Names of all static arguments, sorted."""
         return tuple(sorted(self._names))
 
-    def donated(self, argnums: Any, argnames: Any) -> Donated:
-        """Return the arguments that ``donate_argnums`` and ``donate_argnames`` choose.
+    def select_donated(self, argnums: Any, argnames: Any) -> Donated:
+        """Return the arguments that ``donate_argnums`` and ``donate_argnames`` select.
 
-        As for ``jax.jit``, each of the options chooses its arguments by position and by keyword
-        where the other one is None.
+        As in ``jax.jit``, an option selects its arguments both by position and by keyword if the
+        other option is None.
 
         Args:
             argnums: positions among all arguments, static ones included; or None.
@@ -95,33 +95,56 @@ class StaticArguments:
             ValueError: for a static argument, a position below 0 or given twice, or an argument
                 that the function does not have.
         """
-        chosen = self._chosen_positions("donate_argnums", argnums)
-        chosen_names = self._chosen_names("donate_argnames", argnames)
+        chosen = self._check_donated_positions("donate_argnums", argnums)
+        chosen_names = self._check_donated_names("donate_argnames", argnames)
         by_keyword = {
             parameter.name: position
             for position, parameter in enumerate(_parameters(self._function))
             if parameter.kind is POSITIONAL[1]
         }
         if argnames is None:
-            chosen_names = tuple(name for name, place in by_keyword.items() if place in chosen)
+            chosen_names = tuple(
+                name for name, position in by_keyword.items() if position in chosen
+            )
         elif argnums is None:
             chosen = tuple(by_keyword[name] for name in chosen_names if name in by_keyword)
-        # The program does not have the static arguments.
-        before = lambda place: sum(static < place for static in self._positions)
-        return Donated(tuple(place - before(place) for place in chosen), chosen_names)
+        # The program has no parameters for static arguments.
+        count_static_before = lambda position: sum(static < position for static in self._positions)
+        return Donated(
+            tuple(position - count_static_before(position) for position in chosen), chosen_names
+        )
 
-    def _chosen_names(self, option: str, given: Any) -> tuple[str, ...]:
+    def _check_donated_names(self, option: str, given: Any) -> tuple[str, ...]:
+        """Parse and check names of donated arguments.
+
+        Args:
+            option: name of the option, for errors.
+            given: the option's value.
+
+        Raises:
+            ValueError: for static arguments and unknown names.
+        """
         chosen = parse_names(option, given)
         self._check_names(option, chosen)
         for name in chosen:
             if name in self._names:
                 raise ValueError(
                     f"qjit of {self._where}: {option} has '{name}', which is static. Name "
-                    "arguments of the program."
+                    "dynamic arguments."
                 )
         return chosen
 
-    def _chosen_positions(self, option: str, given: Any) -> tuple[int, ...]:
+    def _check_donated_positions(self, option: str, given: Any) -> tuple[int, ...]:
+        """Parse and check positions of donated arguments.
+
+        Args:
+            option: name of the option, for errors.
+            given: the option's value.
+
+        Raises:
+            ValueError: for static arguments, repeated or negative positions, and positions that the
+                function does not have.
+        """
         chosen = parse_positions(option, given)
         if not chosen:
             return ()
@@ -132,7 +155,7 @@ class StaticArguments:
             if position in self._positions or position < 0:
                 raise ValueError(
                     f"qjit of {self._where}: {option} has {position}, which is static or below 0. "
-                    "Name arguments of the program, from 0 on."
+                    "Name dynamic arguments, from 0 on."
                 )
             if position >= count and not is_open:
                 raise ValueError(self._too_many_error(option, position, count))
@@ -144,11 +167,16 @@ class StaticArguments:
         return chosen
 
     def dynamic_names(self) -> list[str]:
-        """Return the names of the arguments with a position that are not static."""
+        """Return the names of the positional parameters that are not static."""
         positional = [p.name for p in _parameters(self._function) if p.kind in POSITIONAL]
         return [name for i, name in enumerate(positional) if i not in self._positions]
 
     def _complete_names(self, parameters: list[inspect.Parameter]) -> None:
+        """Add names of static positions, and positions of static names; check both.
+
+        Raises:
+            ValueError: for positions and names that the function does not have.
+        """
         positional = [p for p in parameters if p.kind in POSITIONAL]
         kinds = {p.kind for p in parameters}
         for position in sorted(self._positions):
@@ -162,6 +190,7 @@ class StaticArguments:
         self._positions |= {i for i, p in enumerate(positional) if p.name in self._names}
 
     def _check_names(self, option: str, chosen: Iterable[str]) -> None:
+        """Raise an error for names that are not parameters."""
         parameters = _parameters(self._function)
         known = [p.name for p in parameters if p.kind not in _VARIADIC]
         if any(p.kind is _VARIADIC[1] for p in parameters):
@@ -169,18 +198,25 @@ class StaticArguments:
         for name in chosen:
             if name not in known:
                 raise ValueError(
-                    f"qjit of {self._where}: {option} has '{name}', and the arguments "
-                    f"of the function are {', '.join(known) or 'none'}."
+                    f"qjit of {self._where}: {option} has '{name}', expected "
+                    f"names of parameters: {', '.join(known) or 'there are none'}."
                 )
 
     def _too_many_error(self, option: str, position: int, count: int) -> str:
         return (
             f"qjit of {self._where}: {option} has {position}, and the function has {count} "
-            "arguments with a position."
+            "positional parameters."
         )
 
     def split(self, args: Args, kwargs: Kwargs) -> tuple["Static", Any, Any]:
-        """Return the static arguments, and the others.
+        """Split the arguments of a call into static and dynamic arguments.
+
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+
+        Returns:
+            the static arguments, and the remaining positional and keyword arguments.
 
         Raises:
             ValueError: for a static argument that is not hashable.
@@ -194,23 +230,32 @@ class StaticArguments:
         return Static(static), args, kwargs
 
     def _check_hashable(self, key: int | str, value: object) -> None:
+        """Raise an error if a static argument is not hashable.
+
+        Args:
+            key: position or name of the argument.
+            value: the argument.
+        """
         try:
             hash(value)
         except TypeError as error:
             which = f"{key}" if isinstance(key, int) else f"'{key}'"
             raise ValueError(
                 f"qjit of {self._where}: the static argument {which} is of type "
-                f"{type(value).__name__}, which cannot be hashed ({error}). The program is looked "
-                "up by it: pass a tuple in place of a list or an array, or give its class a "
-                "__hash__."
+                f"{type(value).__name__}, which cannot be hashed ({error}). Pass a "
+                "tuple in place of a list or an array, or define __hash__."
             ) from error
 
 
 def parse_positions(option: str, given: Any) -> tuple[int, ...]:
-    """Return the positions of arguments that an option of qjit names.
+    """Convert an option of argument positions to a tuple of integers.
+
+    Args:
+        option: name of the option, for errors.
+        given: None, an integer or an iterable of integers.
 
     Raises:
-        TypeError: for what is none.
+        TypeError: for any other value.
     """
     try:
         if given is None:
@@ -220,16 +265,20 @@ def parse_positions(option: str, given: Any) -> tuple[int, ...]:
         return tuple(map(operator.index, given))
     except TypeError as error:
         raise TypeError(
-            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), and is "
+            f"qjit: {option} takes positions of arguments, as 1 or (0, 2), got "
             f"{format_value(given)}."
         ) from error
 
 
 def parse_names(option: str, given: Any) -> tuple[str, ...]:
-    """Return the names of arguments that an option of qjit names.
+    """Convert an option of argument names to a tuple of strings.
+
+    Args:
+        option: name of the option, for errors.
+        given: None, a string or an iterable of strings.
 
     Raises:
-        TypeError: for what is none.
+        TypeError: for any other value.
     """
     given = () if given is None else given
     listed = (given,) if isinstance(given, str) else given
@@ -238,16 +287,18 @@ def parse_names(option: str, given: Any) -> tuple[str, ...]:
         if all(isinstance(name, str) for name in listed):
             return listed
     raise TypeError(
-        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), and is "
-        f"{format_value(given)}."
+        f"qjit: {option} takes names of arguments, as 'n' or ('n', 'm'), got {format_value(given)}."
     )
 
 
 class Static:
-    """Static arguments of one call; equal ones run the same program.
+    """Static arguments of one call, as a hashable key of programs.
 
-    Hashes are compared as they were at the call, so that an object which changes, and its hash
-    with it, is another argument.
+    Hashes are computed once, at the call, so an object that is mutated later is a different
+    argument.
+
+    Args:
+        values: arguments by position or name.
     """
 
     __slots__ = ("_hash", "_key", "_values")
@@ -267,7 +318,15 @@ class Static:
         return isinstance(other, Static) and self._key == other._key
 
     def merge(self, args: Args, kwargs: Kwargs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Put the static arguments back between the others."""
+        """Insert the static arguments between the dynamic arguments.
+
+        Args:
+            args: dynamic positional arguments.
+            kwargs: dynamic keyword arguments.
+
+        Returns:
+            all positional and all keyword arguments.
+        """
         rest = iter(args)
         positions = {key for key in self._values if isinstance(key, int)}
         merged = tuple(
@@ -279,14 +338,15 @@ class Static:
 
 
 NO_STATIC = Static({})
-# To JAX they are structure of the arguments, so it tells programs apart by them.
+# `Static` is a pytree node without leaves, so JAX compiles a program for each value.
 jax.tree_util.register_pytree_node(Static, lambda static: ((), static), lambda static, _: static)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return a function's parameters; ``*args, **kwargs`` if it has no signature."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
-        # Some functions written in C do not say.
+        # Some built-in functions have no signature.
         unknown = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
         return [unknown, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]

@@ -1,1 +1,1 @@
-"""Python control flow as part of compiled programs, on the machinery of diastatic-malt."""
+"""Conversion of Python control flow to compiled control flow, by diastatic-malt."""

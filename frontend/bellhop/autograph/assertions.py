@@ -1,4 +1,4 @@
-"""Assertions on values that the program computes: they are checked when it runs."""
+"""``assert`` on traced values, which is checked when the program runs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,12 @@ from bellhop.observers.assertion import assert_statement
 
 
 def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
-    """Check a condition: now, or where the program computes it when that runs."""
+    """Check a condition during tracing, or, if it is traced, when the program runs.
+
+    Args:
+        test: the condition.
+        message: returns the error message.
+    """
     if is_traced(test):
         assert_statement(test, *([] if message is None else [str(message())]))
     elif not test:
@@ -24,7 +29,10 @@ def transform(node: Any, context: Any) -> Any:
 
 
 class _Assertions(converter.Base):  # type: ignore[misc]
+    """Rewrites ``assert`` statements to calls of `assert_`."""
+
     def visit_Assert(self, node: Any) -> Any:
+        """Rewrite an ``assert`` statement."""
         node = self.generic_visit(node)
         if node.msg is None:
             return templates.replace("ag__.assert_(test)", test=node.test)

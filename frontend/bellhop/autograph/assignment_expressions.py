@@ -1,11 +1,12 @@
-"""``:=``: one in the condition of a ``while`` stands in the body, where analysis looks for it.
+"""Rewriting of assignment expressions (``:=``) in the conditions of ``while``.
 
     while (n := f(n)) > 1:       while True:
         ...                          if not (n := f(n)) > 1:
                                          break
                                      ...
 
-In what becomes a function of its own it would assign a variable of that, and is refused.
+AutoGraph turns the operands of ``and``, ``or`` and conditional expressions into functions, where
+``:=`` would assign a local variable, so there it raises an error.
 """
 
 import ast
@@ -17,12 +18,15 @@ from bellhop.errors import AutoGraphError
 
 
 def transform(node: ast.AST) -> Any:
-    """Rewrite the assignment expressions of a function, before anything else is asked of it."""
+    """Rewrite the assignment expressions of a function, before all other steps."""
     return _AssignmentExpressions().visit(node)
 
 
 class _AssignmentExpressions(ast.NodeTransformer):
+    """Moves ``:=`` out of loop conditions; raises an error for unsupported places."""
+
     def visit_While(self, node: ast.While) -> Any:
+        """Replace the condition of a loop by ``True`` and a ``break`` in the body."""
         self.generic_visit(node)
         if _find_first(node.test) is None:
             return node
@@ -51,6 +55,13 @@ def _find_first(node: ast.AST) -> ast.NamedExpr | None:
 
 
 def _check_absent(part: ast.AST, node: ast.AST, label: str) -> NoReturn | None:
+    """Raise an error if an expression contains ``:=``.
+
+    Args:
+        part: the expression.
+        node: the expression around it, for its location.
+        label: name of the construct, for the error.
+    """
     found = _find_first(part)
     if found is None:
         return None

@@ -1,13 +1,12 @@
-"""Assignments that converted functions may make: to elements, and to several targets at once.
+"""Rewriting of assignments to array elements and to several targets.
 
-    x[i, j] = y          x = ag__.set_at(x, ((i, j),), y)
-    x[i][j] += y         x = ag__.update_at(x, (i, j), "add", y)
+    x[i, j] = y          x = ag__.set_element(x, ((i, j),), y)
+    x[i][j] += y         x = ag__.update_element(x, (i, j), "add", y)
     x = y = z            value = z; x = value; y = value
-    x[i], y = z          item, y = z; x = ag__.set_at(x, (i,), item)
+    x[i], y = z          item, y = z; x = ag__.set_element(x, (i,), item)
 
-Where the array or container belongs to an enclosing function or is global, an assignment to the
-name would make a variable of this function of it: it is changed in place, which arrays of the
-program do not allow.
+An assignment to a name of an enclosing function or a global would create a local variable, so such
+containers are changed in place, and arrays of the program raise an error.
 """
 
 import ast
@@ -34,33 +33,55 @@ _UPDATES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def set_at(target: object, path: Sequence[Any], value: object) -> Any:
-    """Assign to an element of an element of ...; return the target, or the array in its place."""
+def set_element(target: object, path: Sequence[Any], value: object) -> Any:
+    """Assign to a nested element; return the container, or the array that replaces it.
+
+    Args:
+        target: the container or array.
+        path: indices, outermost first.
+        value: the new element.
+    """
     return _change_element(target, path, lambda container, key: _set_item(container, key, value))
 
 
-def update_at(target: object, path: Sequence[Any], update: str, value: object) -> Any:
-    """Change an element in place, by an operator that Python's ``ast`` names."""
+def update_element(target: object, path: Sequence[Any], update: str, value: object) -> Any:
+    """Update a nested element by an operator, as ``x[i] += y``.
+
+    Args:
+        target: the container or array.
+        path: indices, outermost first.
+        update: the operator's class name in ``ast``, in lower case.
+        value: the operand.
+
+    Returns:
+        the container, or the array that replaces it.
+    """
     return _change_element(
         target, path, lambda container, key: _update_item(container, key, update, value)
     )
 
 
-def unchanged(name: str, before: Any, after: Any) -> None:
-    """Check that what an enclosing function owns was changed in place.
+def check_same_object(name: str, before: Any, after: Any) -> None:
+    """Raise an error if an assignment replaced an enclosing function's variable.
+
+    Args:
+        name: name of the variable.
+        before: its value before the assignment.
+        after: its value after the assignment.
 
     Raises:
-        AutoGraphError: for an array of the program, which cannot be.
+        AutoGraphError: if they differ, as for arrays of the program.
     """
     if after is not before:
         raise AutoGraphError(
-            f"the assignment to an element of '{name}' at {user_site()} makes another array of it, "
+            f"the assignment to an element of '{name}' at {user_site()} creates a new array, "
             "and the variable belongs to an enclosing function. Pass the array as an argument, "
             "and return it."
         )
 
 
 def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any], Any]) -> Any:
+    """Apply a change to a nested element; return the container or its replacement."""
     key, *rest = path
     if not rest:
         return change(target, key)
@@ -70,6 +91,7 @@ def _change_element(target: Any, path: Sequence[Any], change: Callable[[Any, Any
 
 
 def _set_item(target: Any, key: Any, value: Any) -> Any:
+    """Set an element of a container in place, or of an array functionally."""
     if _is_program_array(target, key, value):
         return jnp.asarray(target).at[key].set(value)
     target[key] = value
@@ -77,12 +99,13 @@ def _set_item(target: Any, key: Any, value: Any) -> Any:
 
 
 def _update_item(target: Any, key: Any, update: str, value: Any) -> Any:
+    """Update an element of a container in place, or of an array functionally."""
     in_place, python = _UPDATES[update]
     if not _is_program_array(target, key, value):
         target[key] = python(target[key], value)
         return target
-    place = jnp.asarray(target).at[key]
-    return place.add(-value) if update == "sub" else getattr(place, in_place)(value)
+    element = jnp.asarray(target).at[key]
+    return element.add(-value) if update == "sub" else getattr(element, in_place)(value)
 
 
 def _is_program_array(target: object, key: object, value: object) -> bool:
@@ -97,17 +120,21 @@ def transform(node: Any, context: Any) -> Any:
 
 
 class _Assignments(converter.Base):  # type: ignore[misc]
+    """Rewrites assignments to elements and to several targets."""
+
     def __init__(self, context: Any) -> None:
         super().__init__(context)
         self._owned: list[set[str]] = []
 
     def visit_FunctionDef(self, node: Any) -> Any:
+        """Collect the local names of a function and rewrite its body."""
         self._owned.append(_owned_names(node))
         node = self.generic_visit(node)
         self._owned.pop()
         return node
 
     def visit_Assign(self, node: Any) -> Any:
+        """Split an assignment to several targets, and rewrite each."""
         node = self.generic_visit(node)
         if len(node.targets) == 1:
             return self._assign(node.targets[0], node.value) or node
@@ -121,42 +148,49 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def visit_AugAssign(self, node: Any) -> Any:
+        """Rewrite ``x[i] += y`` and similar statements."""
         node = self.generic_visit(node)
         update = type(node.op).__name__.lower()
         if update not in _UPDATES or not isinstance(node.target, ast.Subscript):
             return node
         base, path = _split_path(node.target)
         call = templates.replace_as_expression(
-            f"ag__.update_at(base, path, '{update}', value)", base=base, path=path, value=node.value
+            f"ag__.update_element(base, path, '{update}', value)",
+            base=base,
+            path=path,
+            value=node.value,
         )
         return self._store(base, call)
 
     def _assign(self, target: object, value: object) -> Any:
+        """Return the statements for an assignment, or None to keep it."""
         if isinstance(target, ast.Tuple | ast.List):
             return self._assign_to_several(target, value)
         if not isinstance(target, ast.Subscript):
             return None
         base, path = _split_path(target)
         call = templates.replace_as_expression(
-            "ag__.set_at(base, path, value)", base=base, path=path, value=value
+            "ag__.set_element(base, path, value)", base=base, path=path, value=value
         )
         return self._store(base, call)
 
     def _assign_to_several(self, target: object, value: Any) -> Any:
+        """Rewrite an unpacking assignment whose targets include elements."""
         items: list[tuple[Any, Any]] = []
 
-        def named(part: Any) -> Any:
+        def replace_element(part: Any) -> Any:
+            """Replace an element among the targets by a new name."""
             if isinstance(part, ast.Subscript):
                 name = self.ctx.namer.new_symbol("item", ())
                 items.append((part, ast.Name(id=name, ctx=ast.Load())))
                 return ast.Name(id=name, ctx=ast.Store())
             if isinstance(part, ast.Tuple | ast.List):
-                return type(part)(elts=list(map(named, part.elts)), ctx=part.ctx)
+                return type(part)(elts=list(map(replace_element, part.elts)), ctx=part.ctx)
             if isinstance(part, ast.Starred):
-                return ast.Starred(value=named(part.value), ctx=part.ctx)
+                return ast.Starred(value=replace_element(part.value), ctx=part.ctx)
             return part
 
-        targets = [named(target)]
+        targets = [replace_element(target)]
         if not items:
             return None
         statements = [ast.Assign(targets=targets, value=value, type_comment=None)]
@@ -165,10 +199,11 @@ class _Assignments(converter.Base):  # type: ignore[misc]
         return statements
 
     def _store(self, base: Any, changed: Any) -> Any:
+        """Return the statement that stores a changed container in its variable."""
         if isinstance(base, ast.Name) and base.id not in self._owned[-1]:
             name = ast.Constant(value=base.id, kind=None)
             return templates.replace(
-                "ag__.unchanged(name, base, changed)", name=name, base=base, changed=changed
+                "ag__.check_same_object(name, base, changed)", name=name, base=base, changed=changed
             )
         if isinstance(base, ast.Name | ast.Attribute):
             return templates.replace("base = changed", base=base, changed=changed)
@@ -176,7 +211,7 @@ class _Assignments(converter.Base):  # type: ignore[misc]
 
 
 def _split_path(target: object) -> tuple[Any, Any]:
-    """Return what is indexed, and a tuple of the indices."""
+    """Split ``x[i][j]`` into ``x`` and a tuple of the indices."""
     keys: list[Any] = []
     while isinstance(target, ast.Subscript):
         keys.insert(0, _index_expression(target.slice))
@@ -185,7 +220,7 @@ def _split_path(target: object) -> tuple[Any, Any]:
 
 
 def _index_expression(index: Any) -> Any:
-    """Return an index as an expression that stands alone."""
+    """Convert an index to an expression that is valid outside of brackets."""
     if isinstance(index, ast.Tuple):
         return ast.Tuple(elts=[_index_expression(part) for part in index.elts], ctx=ast.Load())
     if not isinstance(index, ast.Slice):
@@ -196,7 +231,7 @@ def _index_expression(index: Any) -> Any:
 
 
 def _owned_names(function: Any) -> set[str]:
-    """Return the names that an assignment in a function may bind without making a new variable."""
+    """Return the local, global and nonlocal names of a function definition."""
     names: set[str] = set()
     arguments = function.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):

@@ -1,4 +1,4 @@
-"""Conditional expressions, also those that stand in another: ``a if p else (b if q else c)``."""
+"""Rewriting of conditional expressions, also nested conditional expressions."""
 
 import ast
 from typing import Any
@@ -7,8 +7,11 @@ from malt.converters.conditional_expressions import ConditionalExpressionTransfo
 
 
 class _NestedConditionals(ConditionalExpressionTransformer):  # type: ignore[misc]
+    """Rewrites conditional expressions, innermost first."""
+
     def visit_IfExp(self, node: Any) -> Any:
-        # The text of the condition is made of it, so it comes last.
+        """Rewrite a conditional expression after its branches."""
+        # The rewriting stores the source of the condition, so the condition is rewritten last.
         for part in ("body", "orelse"):
             setattr(node, part, self.visit(getattr(node, part)))
         call = super().visit_IfExp(node)

@@ -1,7 +1,7 @@
-"""Python's containers that a converted statement changes in place.
+"""Checks of Python containers that a converted statement mutates.
 
-A converted statement is traced as a function of its own, so a tracer that it puts into a list has
-leaked.  That is an error, and the container gets its former contents back.
+A converted statement is traced as a separate function, so a tracer that it stores in a list leaks.
+This raises an error, and the container's contents are restored.
 """
 
 import contextlib
@@ -19,21 +19,22 @@ _KINDS = (list, dict, set)
 
 @contextlib.contextmanager
 def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]:
-    """Trace a statement, and refuse that it leaves computed values in containers around it.
+    """Trace a statement in a ``with`` block; forbid tracers in outer containers.
 
     Args:
-        label: the statement, for errors.
-        bodies: its parts, which know by name the containers that they use.
+        label: name of the statement, for errors.
+        bodies: functions of its parts, whose closures have the containers.
 
     Raises:
-        AutoGraphError: naming the container, which is as it was before.
+        AutoGraphError: naming a container that holds a tracer afterwards; its contents are
+            restored.
     """
-    known = {name: value for body in bodies for name, value in _closure_containers(body)}
-    before = {name: (value, value.copy()) for name, value in known.items()}
+    containers = {name: value for body in bodies for name, value in _closure_containers(body)}
+    before = {name: (value, value.copy()) for name, value in containers.items()}
     try:
         yield
     except BaseException:
-        # Python may run the statement again.
+        # Python may run the statement instead.
         for value, copy in before.values():
             _restore(value, copy)
         raise
@@ -41,14 +42,15 @@ def check_not_mutated(label: str, *bodies: Callable[..., Any]) -> Iterator[None]
         if _differ(value, copy) and any(map(is_traced, jax.tree.leaves(_elements(value)))):
             _restore(value, copy)
             raise AutoGraphError(
-                f"the {label} at {user_site()} leaves values that the program computes in "
-                f"'{name}', a {type(value).__name__} of Python's, which is changed once, when the "
-                "program is traced. Put them into an array that is made before, as "
-                f"{name} = jnp.zeros(n), by {name}[i] = value."
+                f"the {label} at {user_site()} leaves traced values in "
+                f"'{name}', a Python {type(value).__name__}, which would change only while the "
+                "program is traced. Create an array before the statement, "
+                f"{name} = jnp.zeros(n), and assign {name}[i] = value."
             )
 
 
 def _closure_containers(body: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the containers in a function's closure."""
     for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # A variable without a value.
             if type(cell.cell_contents) in _KINDS:
@@ -59,10 +61,10 @@ def _elements(container: Any) -> list[Any]:
     return list(container.values() if isinstance(container, dict) else container)
 
 
-def _differ(one: Any, other: Any) -> bool:
-    if len(one) != len(other):
+def _differ(container: Any, copy: Any) -> bool:
+    if len(container) != len(copy):
         return True
-    pairs = zip(_elements(one), _elements(other), strict=True)
+    pairs = zip(_elements(container), _elements(copy), strict=True)
     return any(new is not old for new, old in pairs)
 
 

@@ -1,4 +1,4 @@
-"""Calls in converted functions: what is called is converted too, where it is the user's."""
+"""Calls in converted functions, which convert the called user functions too."""
 
 import copy
 import functools
@@ -17,7 +17,7 @@ from bellhop.base.source import definition_site, function_name, make_call_from_s
 from bellhop.control_flow.progress import progress, track_progress
 from bellhop.tracing.state import current_options, override_trace_state, trace_state
 
-# Packages that are not converted, the standard library among them.
+# Packages that are not converted, including the standard library.
 _LIBRARIES = {
     *("autograd", "bellhop", "bellhop_mlir", "bellhop_runtime", "catalyst", "flax", "jax"),
     *("jaxlib", "malt", "matplotlib", "ml_dtypes", "numpy", "optax", "pandas", "pennylane"),
@@ -25,7 +25,7 @@ _LIBRARIES = {
     *sys.stdlib_module_names,
 }
 
-# Among them those that trace the functions which they are given.
+# Packages whose functions trace the functions in their arguments.
 _TRACING = ("bellhop", "jax", "pennylane")
 
 # And of those what runs functions outside the program.
@@ -43,14 +43,19 @@ _SCOPED = {
     locals: py_builtins.locals_in_original_context,
 }
 
-# Python's own functions that call what they are given.
+# Built-in functions that call their arguments.
 _CALLING: tuple[Any, ...] = (map, filter, functools.reduce)
 
 
 def with_autograph_modules(
     modules: Sequence[str], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return ``function``, run with more modules that are converted."""
+    """Wrap a function to run with more modules that autograph converts.
+
+    Args:
+        modules: names of the modules.
+        function: the function.
+    """
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -63,7 +68,15 @@ def with_autograph_modules(
 def converted_call(
     function: Any, args: tuple[Any, ...], kwargs: Any, scope: Any = None, options: Any = None
 ) -> Any:
-    """Call a function from converted code; AutoGraph defines the interface."""
+    """Call a function from converted code; AutoGraph defines the interface.
+
+    Args:
+        function: the function.
+        args: positional arguments.
+        kwargs: keyword arguments, or None.
+        scope: AutoGraph's scope of the caller, for ``eval``, ``super``, ``globals`` and ``locals``.
+        options: AutoGraph's options.
+    """
     kwargs = kwargs or {}
     if not is_disabled():
         if function is range and not kwargs:
@@ -79,14 +92,18 @@ def converted_call(
     return call_converted(function, args, kwargs)
 
 
-# What rewrites functions, each once.
+# Rewrites functions, each once.
 transformer = Transformer(converted_call)
 
 
 def call_converted(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a function, converted where it is the user's."""
+    """Call a function; convert it first if it is a user's function.
+
+    Functions inside of partials and QNodes, and function arguments of tracing functions, are
+    converted too.
+    """
     if any(function is calling for calling in _CALLING) and not is_disabled():
         return function(*map(_convert_argument, args), **kwargs)
     if is_disabled():
@@ -97,12 +114,12 @@ def call_converted(
         keywords = {**function.keywords, **kwargs}
         return call_converted(function.func, (*function.args, *args), keywords)
     if _is_qnode(function):
-        return with_converted_function(function, converted_or_same)(*args, **kwargs)
+        return with_converted_function(function, convert_or_same)(*args, **kwargs)
     if inspect.isfunction(function) or inspect.ismethod(function):
         if is_user_function(function):
-            return converted_or_same(function)(*args, **kwargs)
+            return convert_or_same(function)(*args, **kwargs)
     elif is_user_function(type(function).__call__):
-        return converted_or_same(type(function).__call__)(function, *args, **kwargs)
+        return convert_or_same(type(function).__call__)(function, *args, **kwargs)
     if _is_tracing_function(function):
         args, kwargs = (
             tuple(map(_convert_argument, args)),
@@ -112,7 +129,7 @@ def call_converted(
 
 
 def with_converted_function(fn: Any, converted: Callable[[Any], Any]) -> Any:
-    """Return a function converted, or a QNode with its quantum function converted."""
+    """Apply a conversion to a function, or to the quantum function of a QNode."""
     if not _is_qnode(fn):
         return converted(fn)
     qnode = copy.copy(fn)
@@ -126,16 +143,16 @@ def _is_qnode(value: object) -> bool:
 
 
 def _convert_argument(value: Any) -> Any:
-    """Return an argument of a function that traces, converted where it is a user's function."""
+    """Convert an argument of a tracing function if it is a user's function."""
     if _is_qnode(value):
-        return with_converted_function(value, converted_or_same)
+        return with_converted_function(value, convert_or_same)
     if (inspect.isfunction(value) or inspect.ismethod(value)) and is_user_function(value):
-        return converted_or_same(value)
+        return convert_or_same(value)
     return value
 
 
-def converted_or_same(function: Callable[..., Any]) -> Any:
-    """Return a function converted; itself, with a warning, where that cannot be."""
+def convert_or_same(function: Callable[..., Any]) -> Any:
+    """Convert a user's function; return it unchanged, with a warning, on failure."""
     if not is_user_function(function):
         return function
     try:
@@ -147,18 +164,21 @@ def converted_or_same(function: Callable[..., Any]) -> Any:
 
 
 def is_user_function(function: Callable[..., Any]) -> bool:
-    """Tell whether a function is Python that was written to be part of the program."""
+    """Return whether a function is Python code that autograph should convert.
+
+    Library functions, generators, coroutines and converted functions are not.
+    """
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType) or hasattr(function, "ag_unconverted"):
         return False
     if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return False
-    # Functions inside a converted one are rewritten with it.
+    # Inner functions are rewritten together with the outer function.
     if hasattr(function, "autograph_info__") or "__autograph_generated_file" in code.co_filename:
         return False
     if code.co_filename == "<string>":
         return False
-    # The code of a wrapper is its library's, whatever functools.wraps made of its name.
+    # The module of a wrapper's code, since functools.wraps copies the user's module name.
     module = getattr(function, "__globals__", {}).get("__name__", "")
     if any(_is_within(module, name) for name in (*trace_state().modules, *_included_modules())):
         return True
@@ -171,6 +191,7 @@ def _is_within(module: str, name: Any) -> bool:
 
 
 def _is_tracing_function(function: Callable[..., Any]) -> bool:
+    """Return whether a library function traces the functions in its arguments."""
     plain = function if hasattr(function, "__globals__") else type(function).__call__
     module = getattr(plain, "__globals__", {}).get("__name__") or getattr(
         function, "__module__", None
@@ -181,6 +202,6 @@ def _is_tracing_function(function: Callable[..., Any]) -> bool:
 
 
 def _included_modules() -> Sequence[str]:
-    """Return the modules that the program being traced asks to convert."""
+    """Return the modules in the option ``autograph_include`` of the traced program."""
     options = current_options()
     return () if options is None else tuple(options.autograph_include)

@@ -1,4 +1,4 @@
-"""``if``, conditional expressions and logical operators of converted functions."""
+"""Compiled ``if``, conditional expressions and logical operators."""
 
 import sys
 import threading
@@ -33,7 +33,7 @@ from bellhop.errors import AutoGraphError
 
 Body = Callable[[], None]
 
-# The last negation and what was negated: a condition that is `not x` says what x is.
+# The last negation and its operand: in the branches of `if not x`, the value of x is known.
 _last = threading.local()
 
 
@@ -46,7 +46,16 @@ def if_stmt(
     names: Sequence[str],
     _: int,
 ) -> None:
-    """Run the branch of an ``if``; AutoGraph defines the interface."""
+    """Run an ``if`` statement; AutoGraph defines the interface.
+
+    Args:
+        pred: the condition.
+        body: the first branch.
+        orelse: the second branch.
+        get_state: returns the variables that the branches assign.
+        set_state: sets these variables.
+        names: names of these variables.
+    """
     if not is_traced(pred) or is_disabled():
         (body if pred else orelse)()
         return
@@ -67,11 +76,11 @@ def if_stmt(
 
 
 class FunctionResult(NamedTuple):
-    """What a function returns, without the values that the program computes.
+    """The result of a function without its traced values.
 
     Attributes:
-        leaves: shapes and types, or the values of what is known.
-        tree: their structure, of which measurements are a part.
+        leaves: types of arrays, or the values of other leaves.
+        tree: structure of the leaves, which includes measurements.
     """
 
     leaves: list[Any]
@@ -79,17 +88,17 @@ class FunctionResult(NamedTuple):
 
     @classmethod
     def from_value(cls, value: object) -> "FunctionResult":
-        """Return what is known of a pytree."""
+        """Build from a result, replacing arrays by their types."""
         leaves, tree = jax.tree.flatten(value)
         return cls(list(map(_leaf_shape, leaves)), tree)
 
     def with_zeros(self) -> Any:
-        """Return it with zeros where values are not known."""
+        """Return the result with zeros in place of arrays."""
         return _rebuild(self.tree, list(map(_leaf_zeros, self.leaves)))
 
 
 def _rebuild(tree: PyTree, leaves: list[Any]) -> Any:
-    """Return a pytree; measurements in it are no new ones of the circuit."""
+    """Unflatten a pytree, without queueing its measurements in the circuit."""
     if "pennylane" not in sys.modules:
         return jax.tree.unflatten(tree, leaves)
     from pennylane import QueuingManager
@@ -112,7 +121,12 @@ def _leaf_zeros(leaf: object) -> Any:
 
 @dataclass(eq=False)
 class KnownResult(Exception):
-    """The function returns here, and what is traced next must know what."""
+    """Signal to trace again: a branch returns a result that the other trace must know.
+
+    Attributes:
+        position: index of the result variable.
+        value: the result.
+    """
 
     position: int
     value: FunctionResult
@@ -120,7 +134,12 @@ class KnownResult(Exception):
 
 @dataclass(eq=False)
 class _DifferingResults(Exception):
-    """The function measures something else in the second branch, and each must know what."""
+    """Signal to trace again: the branches return different measurements.
+
+    Attributes:
+        position: index of the result variable.
+        sides: the result of each branch.
+    """
 
     position: int
     sides: list[FunctionResult]
@@ -128,19 +147,28 @@ class _DifferingResults(Exception):
 
 @dataclass(eq=False)
 class _UnsetVariables(Exception):
-    """What the branches give variables cannot be chosen from, so neither must return it."""
+    """Signal to trace again: variables have incompatible values after the branches.
+
+    Attributes:
+        errors: error message by index of the variable.
+    """
 
     errors: dict[int, str]
 
 
 class _IfStatement:
-    """An ``if`` whose condition the program computes.
+    """An ``if`` with a traced condition.
+
+    Args:
+        pred: the condition.
+        variables: variables that the branches assign.
+        bodies: both branches.
 
     Attributes:
-        results: for branches that do not return from the function what the other one returns,
-            by the position of that variable.
-        sides: what each branch measures for the result, where that differs, by position.
-        unset: what is wrong with variables that it cannot choose, by position.
+        results: for branches that do not return from the function, the result of the other branch,
+            by index of the result variable.
+        sides: measurements of each branch if they differ, by index of the result variable.
+        unset: error messages of variables with incompatible values, by index of the variable.
     """
 
     def __init__(self, pred: Any, variables: Variables, bodies: Sequence[Body]) -> None:
@@ -155,37 +183,51 @@ class _IfStatement:
         self._negated = negated if negation is pred else None
 
     def run(self) -> State:
-        """Return the variables after it."""
+        """Compile the conditional; return the variables after it."""
         states: list[State] = []
 
-        def branch(number: int) -> Callable[[], Any]:
+        def branch(index: int) -> Callable[[], Any]:
+            """Return the function of one branch, for `cond`."""
+
             def run() -> Any:
-                # A circuit traces both branches anew where one has a loop of unknown length.
-                del states[number:]
-                after = self._variables.run(self._refine_variables(number), self._bodies[number])
+                """Run the branch; return the arrays of its variables."""
+                # A circuit traces both branches a second time if one has a loop with a dynamic trip
+                # count.
+                del states[index:]
+                after = self._variables.run(self._refine_variables(index), self._bodies[index])
                 states.append(self._complete_result(after, states))
-                if number == 1:
+                if index == 1:
                     self._check(*states)
-                # Its variables have what it measured; what is unset afterwards is lost.
-                values = states[number]
-                if (known := _find_measurements()) is not None:
-                    known.mark_returned([x for at, x in enumerate(values) if at not in self.unset])
-                return [self._leaves(number, *item) for item in enumerate(values)]
+                # Mark measurements in the remaining variables as returned.
+                values = states[index]
+                if (measurements := _find_measurements()) is not None:
+                    measurements.mark_returned(
+                        [x for at, x in enumerate(values) if at not in self.unset]
+                    )
+                return [self._leaves(index, *item) for item in enumerate(values)]
 
             return run
 
         self._variables.set(self._before)
         results = cond(self._pred, branch(0), branch(1))()
-        one, other = states
+        first_state, second_state = states
         if results is None:
-            results = [None] * len(one)
-        after = tuple(map(self._merge_variable, range(len(one)), one, other, results))
-        if (known := _find_measurements()) is not None:
-            known.replace_measurements([one, other], after)
+            results = [None] * len(first_state)
+        after = tuple(
+            map(self._merge_variable, range(len(first_state)), first_state, second_state, results)
+        )
+        if (measurements := _find_measurements()) is not None:
+            measurements.replace_measurements([first_state, second_state], after)
         return after
 
     def _leaves(self, index: int, position: int, value: object) -> list[Any] | None:
-        """Return the arrays of a variable after a branch, as both branches return them."""
+        """Return the arrays of a variable after a branch, in the form of both branches.
+
+        Args:
+            index: index of the branch.
+            position: index of the variable.
+            value: the variable's value.
+        """
         if position in self.unset or not is_array_like(value):
             return None
         if position not in self.sides:
@@ -195,10 +237,17 @@ class _IfStatement:
         return jax.tree.leaves(values)
 
     def _merge_variable(self, position: int, a: Any, b: Any, leaves: Any) -> Any:
-        """Return a variable after it, from those after the branches and what was chosen."""
+        """Return a variable's value after the statement.
+
+        Args:
+            position: index of the variable.
+            a: its value after the first branch.
+            b: its value after the second branch.
+            leaves: arrays that the conditional selected.
+        """
         if position in self.unset:
             return Unset(self._variables.names[position], self.unset[position])
-        # What both branches agree on is known without the program.
+        # A value that both branches share is static.
         if not is_array_like(a) or _is_known(a, b):
             return a
         if position not in self.sides:
@@ -207,9 +256,10 @@ class _IfStatement:
         return _find_measurements().select_measurements(self._pred, *sides)
 
     def _refine_variables(self, index: int) -> State:
-        """Return the variables as a branch finds them, with what its condition says of them."""
+        """Return the variables at the start of a branch, with the known condition."""
 
         def value(variable: Any) -> Any:
+            """Return a variable, or the known value of the condition."""
             if variable is self._pred:
                 return index == 0
             if self._negated is not None and variable is self._negated:
@@ -219,23 +269,23 @@ class _IfStatement:
         return tuple(map(value, self._before))
 
     def _complete_result(self, after: State, states: list[State]) -> State:
-        """Put zeros for the result of the function where this branch does not return.
+        """Fill in zeros for the function's result if this branch does not return.
 
-        Nobody reads them: what comes next stands in a conditional on having returned.
+        The zeros are never read: later statements run only if the function has not returned.
         """
         completed = list(after)
         for position, value in enumerate(after):
             if not self._is_never_read(value, after):
                 continue
-            other = self.results.get(position)
+            result = self.results.get(position)
             if states and is_array_like(states[0][position]):
-                other = FunctionResult.from_value(states[0][position])
-            if other is not None:
-                completed[position] = other.with_zeros()
+                result = FunctionResult.from_value(states[0][position])
+            if result is not None:
+                completed[position] = result.with_zeros()
         return tuple(completed)
 
     def _is_never_read(self, value: object, after: State) -> bool:
-        """Tell whether a variable has no value after a branch, and nobody will ask for it."""
+        """Return whether a variable without a value is never read after a branch."""
         if isinstance(value, UndefinedReturnValue):
             return True
         return is_undefined(value) and any(
@@ -244,12 +294,16 @@ class _IfStatement:
         )
 
     def _check(self, one: State, other: State) -> None:
-        """Check that the program can choose between the values after each branch.
+        """Check that the program can select between the values after each branch.
+
+        Args:
+            one: variables after the first branch.
+            other: variables after the second branch.
 
         Raises:
-            AutoGraphError: where it cannot, of a variable that has to have a value.
-            KnownResult, _DifferingResults, _UnsetVariables: where it can when it is traced again
-            with this.
+            AutoGraphError: if it cannot, for a variable that needs a value.
+            KnownResult, _DifferingResults, _UnsetVariables: to trace the statement again with this
+                information.
         """
         unset = {}
         names = self._variables.names
@@ -269,7 +323,14 @@ class _IfStatement:
             raise _UnsetVariables(unset)
 
     def _find_problem(self, position: int, label: str, a: Any, b: Any) -> str | None:
-        """Tell why it cannot choose between two values of a variable, or None."""
+        """Return why the program cannot select between two values, or None.
+
+        Args:
+            position: index of the variable.
+            label: description of the variable.
+            a: value after the first branch.
+            b: value after the second branch.
+        """
         if is_undefined(a) != is_undefined(b):
             return (
                 f"only one branch gives {label} a value. Give it one before, or in both branches."
@@ -279,7 +340,7 @@ class _IfStatement:
         if not (is_array_like(a) and is_array_like(b)):
             return (
                 f"{label} is of type {type(a).__name__} after one branch and of {type(b).__name__} "
-                "after the other. A compiled conditional chooses between arrays and numbers only."
+                "after the other. Compiled conditionals support arrays and numbers only."
             )
         structures = jax.tree.structure(a), jax.tree.structure(b)
         if structures[0] == structures[1] or position in self.sides:
@@ -302,7 +363,7 @@ class _IfStatement:
 
 
 def _is_known(one: object, other: object) -> bool:
-    """Tell whether two values are the same, and known when the program is traced."""
+    """Return whether two values are the same static value."""
     return is_same(one, other) or (
         jax.tree.structure(one) == jax.tree.structure(other)
         and all(map(is_same, jax.tree.leaves(one), jax.tree.leaves(other)))
@@ -310,7 +371,7 @@ def _is_known(one: object, other: object) -> bool:
 
 
 def _find_measurements() -> Any:
-    """Return what knows measurements in values; None where there are none."""
+    """Return the module that handles measurements in values; None without PennyLane."""
     if "pennylane" not in sys.modules:
         return None
     from bellhop.circuits.front import returned_measurements
@@ -319,14 +380,14 @@ def _find_measurements() -> Any:
 
 
 def if_exp(pred: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], _: str) -> Any:
-    """Return the value of a conditional expression."""
+    """Evaluate a conditional expression; AutoGraph defines the interface."""
     if not is_traced(pred) or is_disabled():
         return if_true() if pred else if_false()
     return cond(pred, if_true, if_false)()
 
 
 def _has_number_operands(first: Any, second: Any) -> bool:
-    """Tell whether ``and`` and ``or`` have one of the operands for a result, not a bool."""
+    """Return whether ``and`` and ``or`` of two scalars return an operand, not a bool."""
     return isinstance(first, jax.core.Tracer) and all(
         isinstance(value, jax.Array | np.generic | bool | int | float | complex)
         and not jnp.shape(value)
@@ -335,7 +396,7 @@ def _has_number_operands(first: Any, second: Any) -> bool:
 
 
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Return ``a and b``; both are evaluated where the program computes the first."""
+    """Evaluate ``a and b``; if ``a`` is traced, both operands are evaluated."""
     first = a()
     if not is_traced(first):
         return first and b()
@@ -348,7 +409,7 @@ def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """Return ``a or b``; both are evaluated where the program computes the first."""
+    """Evaluate ``a or b``; if ``a`` is traced, both operands are evaluated."""
     first = a()
     if not is_traced(first):
         return first or b()
@@ -361,7 +422,7 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 def not_(a: Any) -> Any:
-    """Return ``not a``."""
+    """Evaluate ``not a``."""
     if not is_traced(a):
         return not a
     result = jnp.logical_not(a) if isinstance(a, jax.core.Tracer) else ~a

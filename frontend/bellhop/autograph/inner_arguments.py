@@ -1,10 +1,10 @@
-"""Arguments of a nested function are not variables of the function around it.
+"""Keep arguments of nested functions from becoming variables of the outer block.
 
-Replaced: ``ActivityAnalyzer.visit_arg`` of malt, which takes the name of such an argument for one
-that the enclosing block binds, where it looks for annotations.  A conditional or a loop with a
-lambda in it then has a variable of that name, which hides one of an enclosing function.
+Replaced: ``ActivityAnalyzer.visit_arg`` of malt, which treats the name of such an argument as bound
+by the enclosing block when it analyses annotations.  A conditional or a loop that contains a lambda
+then has a variable of that name, which hides a variable of an enclosing function.
 Versions: diastatic-malt 2.15.
-Upstream: ``visit_arg`` binds nothing where only annotations are tracked.
+Upstream: ``visit_arg`` should bind nothing if only annotations are tracked.
 Installed: when autograph first converts a function.
 Test: ``test_converted_programs.py``.
 """
@@ -16,9 +16,9 @@ from malt.pyct.static_analysis.activity import ActivityAnalyzer
 from bellhop._patching import original, patch
 
 
-@patch("the arguments of nested functions in malt", "they hide no variable of autograph's")
+@patch("the arguments of nested functions in malt", "they must not hide outer variables")
 def keep_arguments_inside() -> None:
-    """Let the analysis bind an argument in its function alone."""
+    """Make malt's analysis bind an argument only in its own function."""
     visit_arg = original(ActivityAnalyzer, "visit_arg")
 
     def visit_declared_arg(analyzer: Any, node: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``for`` and ``while`` of converted functions."""
+"""Compiled ``for`` and ``while`` statements."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,14 @@ Test = Callable[[], Any]
 
 
 class TracedRange:
-    """A ``range`` with bounds that the program computes."""
+    """A ``range`` with traced bounds.
+
+    Args:
+        *bounds: arguments as for ``range``.
+
+    Attributes:
+        bounds: start, stop and step.
+    """
 
     def __init__(self, *bounds: Any) -> None:
         if len(bounds) > 3:
@@ -53,19 +60,24 @@ class TracedRange:
 
     def __iter__(self) -> Iterator[Any]:
         raise AutoGraphError(
-            f"a range ({user_site()}) whose length the program computes can only be looped over by "
+            f"a range ({user_site()}) of dynamic length can only be used in "
             "a compiled for statement."
         )
 
 
 def range_(*bounds: Any) -> Any:
-    """Return ``range``, also of bounds that the program computes."""
+    """Return a ``range``, or a `TracedRange` for traced bounds."""
     return TracedRange(*bounds) if any(map(is_traced, bounds)) else range(*bounds)
 
 
 @dataclass
 class TracedEnumerate:
-    """An ``enumerate`` that knows what it enumerates."""
+    """An ``enumerate`` that keeps its iterable.
+
+    Attributes:
+        iterable: the iterable.
+        start: first index.
+    """
 
     iterable: Any
     start: Any = 0
@@ -76,12 +88,12 @@ class TracedEnumerate:
 
 @dataclass
 class _Elements:
-    """What a loop goes over.
+    """The elements of a loop.
 
     Attributes:
-        length: the number of elements, which the program may compute.
-        element: returns one by its number.
-        progress: the description of the loop's bar, if it has one.
+        length: number of elements, possibly traced.
+        element: returns the element with an index.
+        progress: description of the loop's progress bar, or None.
     """
 
     length: Any
@@ -94,7 +106,7 @@ class _Elements:
 
 
 def _find_elements(target: Any) -> _Elements | None:
-    """Return the elements of what a compiled loop can go over, or None."""
+    """Return the elements of an iterable that a compiled loop supports, or None."""
     if isinstance(target, TracedEnumerate):
         inner = _find_elements(target.iterable)
         if inner is None:
@@ -133,15 +145,25 @@ def for_stmt(
 ) -> None:
     """Run a ``for`` statement; AutoGraph defines the interface.
 
-    Ranges, arrays and what becomes an array are compiled as loops; over anything else Python
-    loops, as it also does where the body cannot be compiled.
+    Loops over ranges, arrays and sequences that convert to arrays are compiled; Python runs loops
+    over other iterables, and loops whose body cannot be compiled.
+
+    Args:
+        target: the iterable.
+        extra_test: returns whether to continue, for loops with ``break`` or ``return``; or None.
+        body: the body, a function of an element.
+        get_state: returns the variables that the body assigns.
+        set_state: sets these variables.
+        names: names of these variables.
     """
     variables = Variables(names, get_state, set_state)
     elements = None if is_disabled() else _find_elements(target)
     if elements is None:
         if not is_disabled():
             kind = type(target).__name__
-            check_not_strict("the for loop", f"it goes over a {kind}, which is no range or array")
+            check_not_strict(
+                "the for loop", f"it iterates over a {kind}, expected a range or array"
+            )
         _run_python_for(target, extra_test, body)
         return
     before = variables.get()
@@ -161,16 +183,17 @@ def for_stmt(
 
 
 def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
+    """Run a ``for`` statement in Python."""
     for element in target:
         if extra_test is not None:
-            goes_on = extra_test()
-            if is_traced(goes_on):
+            should_continue = extra_test()
+            if is_traced(should_continue):
                 raise AutoGraphError(
-                    f"the for loop at {user_site()} is left by break or return under a condition "
-                    f"that the program computes, and what it goes over, {type(target).__name__}, "
-                    "cannot be compiled as a loop. Loop over a range or an array."
+                    f"the for loop at {user_site()} has a break or return under a traced condition "
+                    f"but iterates over a {type(target).__name__}, which is not supported "
+                    "in a compiled loop. Loop over a range or an array."
                 )
-            if not goes_on:
+            if not should_continue:
                 return
         body(element)
 
@@ -178,16 +201,18 @@ def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) 
 def _compile_for(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
+    """Compile a ``for`` statement; return the variables after it."""
     before, first = variables.get(), 0
     if elements.is_static and elements.length == 0:
         return before
     if any(map(is_undefined, before)) and elements.is_static and elements.length > 0:
-        # The first iteration gives them values, of types that the others keep.
+        # Run the first iteration outside of the loop: it defines the variables and their types.
         before, first = variables.run(before, body, elements.element(0)), 1
     before = _define_variables("for loop", variables, before)
     carried = CarriedVariables(variables, before)
 
     def iterate(i: Any, leaves: Sequence[Any]) -> list[Any]:
+        """Run the body; return the carried arrays after it."""
         after = variables.run(carried.values(leaves), body, elements.element(i))
         _find_result(before, after)
         return carried.find_arrays(after)
@@ -200,11 +225,15 @@ def _compile_for(
     if extra_test is None or elements.is_static:
 
         def guarded(i: Any, *leaves: Any) -> Any:
+            """Run the body, unless a break or return ended the loop before."""
             if extra_test is None:
                 return unwrap_carry(tuple(iterate(i, leaves)))
-            holds = is_unfinished(leaves)
-            # Of a known length, the loop has a derivative; what comes after a break is passed by.
-            result = cond(holds, lambda: tuple(iterate(i, leaves)), lambda: tuple(leaves))()
+            should_continue = is_unfinished(leaves)
+            # A loop with a static trip count has a derivative; iterations after a break are
+            # skipped.
+            result = cond(
+                should_continue, lambda: tuple(iterate(i, leaves)), lambda: tuple(leaves)
+            )()
             return unwrap_carry(tuple(result or ()))
 
         loop_over = for_loop(first, elements.length, progress=elements.progress)
@@ -231,7 +260,15 @@ def while_stmt(
     names: Sequence[str],
     _: dict[str, Any],
 ) -> None:
-    """Run a ``while`` statement; AutoGraph defines the interface."""
+    """Run a ``while`` statement; AutoGraph defines the interface.
+
+    Args:
+        test: returns the condition.
+        body: the body.
+        get_state: returns the variables that the body assigns.
+        set_state: sets these variables.
+        names: names of these variables.
+    """
     variables = Variables(names, get_state, set_state)
     if is_disabled():
         _run_python_while(test, body)
@@ -241,7 +278,7 @@ def while_stmt(
     variables.set(before)
     is_number = is_traced(first) or isinstance(first, bool | int | float | np.generic | jax.Array)
     if not is_number:
-        # The truth of a list, say, is Python's to tell.
+        # Only Python evaluates the truth of other objects, such as lists.
         _run_python_while(test, body)
         return
     try:
@@ -264,6 +301,7 @@ def _run_python_while(test: Test, body: Body) -> None:
 
 
 def _compile_while(test: Test, body: Body, variables: Variables) -> State:
+    """Compile a ``while`` statement; return the variables after it."""
     before = _define_variables("while loop", variables, variables.get())
     carried = CarriedVariables(variables, before)
 
@@ -281,27 +319,32 @@ def _compile_while(test: Test, body: Body, variables: Variables) -> State:
 
 
 def _find_result(before: State, after: State) -> None:
+    """Raise `KnownResult` if the function returned an array in an iteration."""
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
         if isinstance(old, UndefinedReturnValue) and new is not old and is_array_like(new):
             raise KnownResult(position, FunctionResult.from_value(new))
 
 
-def _compile_with_result(variables: Variables, compiled: Callable[[], State]) -> State:
-    """Compile a loop; where the function returns in it, begin with zeros for the result.
+def _compile_with_result(variables: Variables, compile_loop: Callable[[], State]) -> State:
+    """Compile a loop; if the function returns in it, start with zeros for the result.
 
-    Nobody reads them: what reads it stands in a conditional on having returned.
+    The zeros are never read: later statements run only if the function has not returned.
+
+    Args:
+        variables: variables that the loop assigns.
+        compile_loop: compiles the loop; returns the variables after it.
     """
     before = variables.get()
     while True:
         variables.set(before)
         try:
-            return compiled()
+            return compile_loop()
         except KnownResult as result:
             before = _replace_item(before, result.position, result.value.with_zeros())
 
 
 def _finish_endless_loop(test: Test, variables: Variables, after: State) -> State:
-    """Return the variables after a loop that ends by a return alone: the function has returned."""
+    """Mark the function as returned after a loop that ends only by a return."""
     for position, name in enumerate(variables.names):
         if is_return_flag(name) and is_traced(after[position]):
             variables.set(_replace_item(after, position, False))
@@ -315,26 +358,34 @@ def _replace_item(state: State, position: int, value: object) -> State:
 
 
 def _define_variables(label: str, variables: Variables, values: State) -> State:
-    """Return the values of variables before a loop: what has none has none in it nor after it."""
+    """Replace missing values of variables before a loop by `Unset`.
 
-    def value(name: str, value: object) -> Any:
-        if not is_undefined(value) or isinstance(value, UndefinedReturnValue):
-            return value
+    Args:
+        label: name of the statement, for errors.
+        variables: variables that the loop assigns.
+        values: their values before the loop.
+
+    Raises:
+        AutoGraphError: for a missing value that the loop must carry.
+    """
+
+    def define(name: str, define: object) -> Any:
+        """Return the value, or `Unset` with the error for its use."""
+        if not is_undefined(define) or isinstance(define, UndefinedReturnValue):
+            return define
         error = (
-            f"{describe_variable(name, value)} has no value before the {label} at {user_site()}, "
-            f"whose "
-            "length the program computes, so that it might have none after it. Give it one before "
-            "the loop."
+            f"{describe_variable(name, define)} has no value before the {label} at {user_site()}, "
+            "which has a dynamic trip count and may run zero times. Assign a value before it."
         )
         if not can_be_unset(name):
             raise AutoGraphError(error)
         return Unset(name, error)
 
-    return tuple(map(value, variables.names, values))
+    return tuple(map(define, variables.names, values))
 
 
 def _as_sequence(result: PyTree, count: int) -> Sequence[Any]:
-    """Return what a loop, or a conditional, returned as a sequence."""
+    """Convert the result of a loop or conditional to a sequence of values."""
     if count == 0:
         return ()
     return (result,) if count == 1 else result

@@ -1,11 +1,11 @@
-"""``match`` of values: a chain of ``if``, which the other steps convert.
+"""Rewriting of ``match`` statements on values to chains of ``if``.
 
     match x:                 value = x
         case 1 | 2: ...      if value == 1 or value == 2: ...
         case _ if y < 0:     elif y < 0: ...
         case _: ...          else: ...
 
-Patterns that look into an object have no such form, and are refused.
+Patterns that inspect the structure of an object are not supported.
 """
 
 import ast
@@ -18,15 +18,18 @@ from bellhop.errors import AutoGraphError
 
 
 def transform(node: ast.AST) -> Any:
-    """Rewrite the match statements of a function, before anything else is asked of it."""
+    """Rewrite the match statements of a function, before all other steps."""
     return _Matches().visit(node)
 
 
 class _Matches(ast.NodeTransformer):
+    """Rewrites ``match`` statements."""
+
     def __init__(self) -> None:
         self._number = 0
 
     def visit_Match(self, node: ast.Match) -> Any:
+        """Rewrite a ``match`` statement to an assignment and a chain of ``if``."""
         self.generic_visit(node)
         self._number += 1
         name = f"matched_{self._number}"
@@ -47,7 +50,16 @@ class _Matches(ast.NodeTransformer):
 
 
 def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node: ast.Match) -> Any:
-    """Return the condition of a pattern, or None where it always holds."""
+    """Return the condition of a pattern, or None if the pattern always matches.
+
+    Args:
+        pattern: the pattern.
+        value: returns an expression of the matched value.
+        node: the statement, for errors.
+
+    Raises:
+        AutoGraphError: for an unsupported pattern.
+    """
     match pattern:
         case ast.MatchValue(value=constant):
             return ast.Compare(left=value(), ops=[ast.Eq()], comparators=[constant])
@@ -62,8 +74,8 @@ def _pattern_condition(pattern: ast.pattern, value: Callable[[], ast.expr], node
     origin = anno.getanno(node, anno.Basic.ORIGIN, default=None)
     site = f"{origin.loc.filename}:{origin.loc.lineno}" if origin is not None else "of it"
     raise AutoGraphError(
-        f"the match statement ({site}) has the pattern {ast.unparse(pattern)}, and only numbers, "
-        "strings, None, alternatives of these and _ are converted. Write it as if and elif, or "
+        f"the match statement ({site}) has the pattern {ast.unparse(pattern)}, expected numbers, "
+        "strings, None, alternatives of these or _. Write it as if and elif, or "
         "put it in a function under bellhop.disable_autograph."
     )
 

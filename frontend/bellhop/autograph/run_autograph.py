@@ -1,4 +1,4 @@
-"""run_autograph: a function whose Python control flow becomes the program's."""
+"""`run_autograph`: conversion of a function's Python control flow."""
 
 import functools
 import inspect
@@ -19,23 +19,23 @@ from bellhop.tracing.state import override_trace_state
 
 
 def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
-    """Convert the Python control flow of a function, and of what it calls.
+    """Convert the Python control flow of a function and of the functions it calls.
 
-    ``if``, ``for`` and ``while`` on values that the program computes become the program's own,
-    with ``break``, ``continue`` and early ``return``; so do conditional expressions, ``and``,
-    ``or``, ``not``, ``assert`` and assignments to elements of arrays.  ``for`` over a range or an
-    array is a loop of the program in any case.  What libraries define is not converted.
+    ``if``, ``for`` and ``while`` on traced values are compiled, including ``break``, ``continue``
+    and early ``return``; so are conditional expressions, ``and``, ``or``, ``not``, ``assert`` and
+    assignments to array elements. ``for`` over a range or an array is always compiled. Library
+    functions are not converted. The interface is the same as in Catalyst.
 
     Args:
         fn: a function, a method, or a QNode.
-        modules: names of modules to convert although a library defines them.
+        modules: names of library modules to convert too.
 
     Returns:
         the converted function, or a QNode of it.
 
     Raises:
-        AutoGraphError: where the source cannot be had or is not understood; names the function.
-        TypeError: where ``fn`` is no function, or ``modules`` has what is no module's name.
+        AutoGraphError: if the source is not available or not supported; names the function.
+        TypeError: if ``fn`` is not callable, or ``modules`` are not names of modules.
 
     Example:
         >>> import bellhop, jax
@@ -45,14 +45,13 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
         ...     return x**3
         >>> jax.jit(bellhop.run_autograph(f))(2.0)
         Array(8., dtype=float64)
-
-    The interface is that of Catalyst's ``run_autograph``.
     """
     if not callable(fn):
         raise TypeError(f"run_autograph takes a function, got {fn!r} of type {type(fn).__name__}.")
     check_modules(f"run_autograph of '{function_name(fn)}'", modules)
 
-    def converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    def convert(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Convert a user's function, or wrap another callable."""
         try:
             run = (
                 transformer.convert(function)
@@ -66,13 +65,13 @@ def run_autograph(fn: Callable[..., Any], *modules: str) -> Any:
             ) from error
         return with_autograph_modules(modules, run) if modules else run
 
-    return with_converted_function(fn, converted)
+    return with_converted_function(fn, convert)
 
 
 def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls what is no function of the user's, such as a gradient."""
+    """Wrap a callable that is not a user's function, such as a gradient."""
     if inspect.isfunction(fn) and fn.__code__.co_filename == "<string>":
-        raise AutoGraphError("its source cannot be had")
+        raise AutoGraphError("its source is not available")
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -84,14 +83,14 @@ def _wrap_call(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def autograph_source(fn: Callable[..., Any]) -> str:
-    """Return the source that a function was converted to.
+    """Return the source code that autograph generated for a function.
 
     Args:
-        fn: the function, converted or not, a QNode or a qjit function.  One that a converted
-            function calls is itself converted when it is first called.
+        fn: the function, converted or not, a QNode or a qjit function. Functions that a converted
+            function calls are converted at their first call.
 
     Raises:
-        AutoGraphError: where it was not converted.
+        AutoGraphError: if the function was not converted.
 
     Example:
         >>> import bellhop
@@ -112,6 +111,6 @@ def autograph_source(fn: Callable[..., Any]) -> str:
     if source is None:
         raise AutoGraphError(
             f"{fn!r} was not converted by autograph. Compile it with qjit(autograph=True), and "
-            "call it, or what calls it, once."
+            "call it, or its caller, once."
         )
     return source

@@ -1,4 +1,4 @@
-"""What users switch: strictness, silence, and whether anything is converted at all."""
+"""User settings of autograph: strict mode, warnings and `disable_autograph`."""
 
 import contextlib
 import sys
@@ -9,7 +9,9 @@ from bellhop.tracing.state import disable_conversion, trace_state
 
 
 class DisableAutograph(contextlib.ContextDecorator):
-    """Runs Python's control flow as Python does: ``disable_autograph``.
+    """Leave Python control flow unconverted: the class of ``disable_autograph``.
+
+    A context manager and decorator, with the same interface as in Catalyst.
 
     Example:
         >>> import bellhop
@@ -23,8 +25,6 @@ class DisableAutograph(contextlib.ContextDecorator):
         ...     return x * scale() + y
         >>> f(1.0)
         Array(3., dtype=float64, weak_type=True)
-
-    The interface is that of Catalyst's ``disable_autograph``.
     """
 
     def __enter__(self) -> None:
@@ -38,12 +38,17 @@ disable_autograph = DisableAutograph()
 
 
 def is_disabled() -> bool:
-    """Tell whether control flow is to be Python's."""
+    """Return whether conversion is disabled here."""
     return trace_state().disabled > 0
 
 
 def check_not_strict(label: str, why: str, cause: BaseException | None = None) -> None:
-    """Refuse what is to run as Python, where users want to be strict.
+    """Raise an error in strict mode if a statement is not converted.
+
+    Args:
+        label: the statement or function.
+        why: reason.
+        cause: exception that prevents the conversion.
 
     Raises:
         AutoGraphError: in strict mode, naming the line.
@@ -51,12 +56,16 @@ def check_not_strict(label: str, why: str, cause: BaseException | None = None) -
     if sys.modules["bellhop"].autograph_strict_conversion:
         raise AutoGraphError(
             f"{label} ({user_site()}) is not converted, and conversion is strict: {why}. Put it "
-            "under bellhop.disable_autograph where Python is to run it."
+            "under bellhop.disable_autograph to run it in Python."
         ) from cause
 
 
 def fall_back(label: str, error: BaseException) -> None:
-    """Say that something runs as Python, or refuse it where users want to be strict.
+    """Warn that Python runs a statement; raise an error in strict mode.
+
+    Args:
+        label: the statement or function.
+        error: exception that prevents the conversion.
 
     Raises:
         AutoGraphError: in strict mode, naming the line.

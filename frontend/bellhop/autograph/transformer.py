@@ -1,7 +1,7 @@
-"""Converting functions: control flow becomes calls of ours, calls convert what they call.
+"""Conversion of functions: rewrite control flow and calls to calls of Bellhop.
 
-The source is rewritten by diastatic-malt, the library that AutoGraph of TensorFlow lives on in;
-what the rewritten code calls is ``bellhop.autograph``.
+diastatic-malt, the successor of TensorFlow's AutoGraph, rewrites the source; the rewritten code
+calls functions of ``bellhop.autograph``.
 """
 
 import functools
@@ -51,7 +51,7 @@ _OPTIONS = converter.ConversionOptions(
     optional_features=converter.Feature.BUILTIN_FUNCTIONS,
 )
 
-# Each leaves what the next understands.
+# The order matters: each step produces input for the next.
 _STEPS = (
     functions,
     directives,
@@ -70,24 +70,28 @@ _STEPS = (
 
 
 class _Scope(FunctionScope):
-    """The body of a converted function."""
+    """Scope of a converted function's body."""
 
     def ret(self, value: object, did_return: Any) -> Any:
-        """Return what the function returns.
+        """Return the function's result; AutoGraph defines the interface.
+
+        Args:
+            value: the result.
+            did_return: whether the function has returned.
 
         Raises:
-            AutoGraphError: where that depends on a condition that the program computes.
+            AutoGraphError: if `did_return` is traced, so that some path returns no value.
         """
         if is_traced(did_return) and not is_undefined(value):
             raise AutoGraphError(
-                f"the function at {user_site()} returns a value under a condition that the program "
-                "computes, and none otherwise. Return a value on every path."
+                f"the function at {user_site()} returns a value only under a traced "
+                "condition. Return a value on every path."
             )
         return super().ret(value, did_return)
 
 
 class Transformer(PyToPy):
-    """Rewrites functions; each is rewritten once.
+    """Rewrites functions, each once.
 
     Args:
         converted_call: calls a function from rewritten code.
@@ -100,7 +104,7 @@ class Transformer(PyToPy):
         self._converted_call = converted_call
 
     def get_extra_locals(self) -> dict[str, Any]:
-        """Return what rewritten code finds under ``ag__``."""
+        """Return the module ``ag__`` of rewritten code, with Bellhop's functions."""
         if self._extra_locals is None:
             extra = super().get_extra_locals()
             extra["ag__"].__dict__.update(
@@ -113,19 +117,23 @@ class Transformer(PyToPy):
                 if_stmt=if_statements.if_stmt,
                 not_=if_statements.not_,
                 or_=if_statements.or_,
-                set_at=assignments.set_at,
-                unchanged=assignments.unchanged,
-                update_at=assignments.update_at,
+                set_element=assignments.set_element,
+                check_same_object=assignments.check_same_object,
+                update_element=assignments.update_element,
                 while_stmt=loops.while_stmt,
             )
             self._extra_locals = extra
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
-        """Rewrite a function: assignments to elements too, but nothing else of lists.
+        """Rewrite the syntax tree of a function.
 
-        What AutoGraph makes of ``append`` takes a list of an enclosing function for a variable
-        of this one.
+        AutoGraph's step for lists is left out: it would turn a list of an enclosing function into a
+        local variable.
+
+        Args:
+            node: the syntax tree.
+            ctx: AutoGraph's context.
         """
         keep_arguments_inside()
         unsupported_features_checker.verify(node)
@@ -137,14 +145,14 @@ class Transformer(PyToPy):
         return node
 
     def source(self, function: Callable[..., Any]) -> str | None:
-        """Return what a function was rewritten to, or None where it was not."""
+        """Return the rewritten source of a function; None if it was not rewritten."""
         if not self._cache.has(function, _OPTIONS):
             return None
         converted, *_ = self.transform_function(function, converter.ProgramContext(_OPTIONS))
         return inspect.getsource(converted)
 
     def convert(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a Python function, or method, rewritten."""
+        """Rewrite a Python function or method."""
         if hasattr(function, "ag_unconverted"):
             return function
         bound = getattr(function, "__self__", None)
@@ -152,18 +160,20 @@ class Transformer(PyToPy):
         converted, module, lines = self.transform_function(
             plain, converter.ProgramContext(_OPTIONS)
         )
-        # Python has one `Load` for all trees, on which malt leaves the line of another function.
+        # All trees share one `Load` node, on which malt may have recorded another function's line;
+        # filter by file.
         register_generated_file(
             module.__file__,
             {
-                at.lineno: (origin.loc.filename, origin.loc.lineno)
-                for at, origin in lines.items()
-                if at.filename == module.__file__
+                generated.lineno: (origin.loc.filename, origin.loc.lineno)
+                for generated, origin in lines.items()
+                if generated.filename == module.__file__
             },
         )
 
         @functools.wraps(plain)
         def run(*args: Any, **kwargs: Any) -> Any:
+            """Run the converted function; add the user's location to exceptions."""
             try:
                 return converted(*args, **kwargs)
             except Exception as error:
@@ -175,7 +185,7 @@ class Transformer(PyToPy):
 
 
 def _add_location(error: Exception, function: Callable[..., Any]) -> None:
-    """Say where in the user's code it happened, which the traceback cannot: once an error."""
+    """Add a note with the user's location to an exception, once."""
     if not getattr(error, "_bellhop_is_located", False):
         traceback, site = error.__traceback__, None
         while traceback is not None:

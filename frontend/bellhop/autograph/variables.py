@@ -1,4 +1,4 @@
-"""The variables that a converted statement changes, as values of the program."""
+"""Variables that converted statements assign."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables that a statement changes, by the functions that AutoGraph makes for them.
+    """The variables that a statement assigns, with AutoGraph's accessors.
 
     Attributes:
-        names: of the variables.
+        names: names of the variables.
         get: returns their values.
-        set: sets them.
+        set: sets their values.
     """
 
     names: Sequence[str]
@@ -33,21 +33,21 @@ class Variables:
     set: Callable[[State], None]
 
     def run(self, values: State, body: Callable[..., Any], *args: Any) -> State:
-        """Run a body from these values on; return the values after it."""
+        """Set the variables, run a body and return the variables after it."""
         self.set(values)
         body(*args)
         return self.get()
 
 
 class Unset(Undefined):  # type: ignore[misc]
-    """A variable that a statement leaves with no value that a program can have.
+    """A variable without a value that a program could have.
 
-    Only who reads it gets the error: analysis takes more variables for read afterwards than are,
-    those of inner functions among them.
+    The error is raised only if the variable is read, since AutoGraph's analysis overestimates which
+    variables are read later.
 
     Args:
-        name: of the variable.
-        error: what is wrong with it, and what to do.
+        name: name of the variable.
+        error: message of the error.
     """
 
     __slots__ = ("_error",)
@@ -57,7 +57,7 @@ class Unset(Undefined):  # type: ignore[misc]
         self._error = error
 
     def read(self) -> Any:
-        """Refuse: rewritten code calls this for what it is to read.
+        """Raise the error; rewritten code calls this before it reads a variable.
 
         Raises:
             AutoGraphError: always.
@@ -66,49 +66,57 @@ class Unset(Undefined):  # type: ignore[misc]
 
 
 def can_be_unset(name: str) -> bool:
-    """Tell whether rewritten code asks a variable before it reads it.
+    """Return whether rewritten code checks a variable before it reads it.
 
-    It does not ask elements and attributes, nor what it keeps for itself.
+    It does not check elements, attributes and its own internal variables.
     """
     return name.isidentifier() and not name.startswith("retval_")
 
 
 def is_undefined(value: object) -> bool:
-    """Tell whether a variable has no value."""
+    """Return whether a variable has no value."""
     return isinstance(value, Undefined | UndefinedReturnValue)
 
 
 def describe_variable(name: str, value: object) -> str:
-    """Return what users know a variable by."""
+    """Describe a variable for errors."""
     is_result = isinstance(value, UndefinedReturnValue) or name.startswith("retval_")
     return "the result of the function" if is_result else f"'{name}'"
 
 
 def is_return_flag(name: str) -> bool:
-    """Tell whether a variable says that the function has returned."""
+    """Return whether a variable records that the function has returned."""
     return name.startswith("do_return")
 
 
 def is_array_like(value: object) -> bool:
-    """Tell whether a value is a pytree of arrays and numbers, which a program can carry."""
+    """Return whether a value is a pytree of arrays and numbers."""
     leaves = jax.tree.leaves(value)
     return all(isinstance(leaf, (jax.Array, np.ndarray, *_NUMBERS)) for leaf in leaves)
 
 
 def is_same(one: object, other: object) -> bool:
-    """Tell whether two values are the same object, or equal numbers that are known now."""
+    """Return whether two values are the same object or equal static numbers."""
     if one is other:
         return True
     return isinstance(one, _NUMBERS) and type(one) is type(other) and bool(one == other)
 
 
 def is_traced(value: object) -> bool:
-    """Tell whether a value is computed by the program, so that Python cannot decide by it."""
+    """Return whether a value is a tracer or outcome, on which Python cannot branch."""
     return isinstance(value, jax.core.Tracer) or type(value).__name__ == "MeasurementValue"
 
 
 class CarriedVariables:
-    """What a loop carries of its variables: arrays; other values stay as they are."""
+    """Loop-carried arrays among a loop's variables; other variables are invariant.
+
+    Args:
+        variables: variables that the loop assigns.
+        values: their values before the loop.
+
+    Attributes:
+        leaves: the carried arrays.
+    """
 
     def __init__(self, variables: Variables, values: State) -> None:
         self._variables = variables
@@ -121,7 +129,7 @@ class CarriedVariables:
         return [v if is_array else None for v, is_array in zip(values, self._is_array, strict=True)]
 
     def values(self, leaves: Sequence[Any]) -> State:
-        """Return the values of all variables, with these arrays among them."""
+        """Return the values of all variables, given the carried arrays."""
         arrays = jax.tree.unflatten(self._tree, leaves)
         return tuple(
             new if is_array else old
@@ -129,10 +137,10 @@ class CarriedVariables:
         )
 
     def find_arrays(self, values: State) -> list[Any]:
-        """Return the arrays among the values after an iteration.
+        """Return the carried arrays among the variables after an iteration.
 
         Raises:
-            AutoGraphError: where a value changed that is no array, or one its structure.
+            AutoGraphError: if another variable changed, or an array's structure changed.
         """
         before = zip(self._variables.names, self._values, values, self._is_array, strict=True)
         for name, old, new, is_array in before:
@@ -141,8 +149,7 @@ class CarriedVariables:
             if not is_array and new is not old:
                 raise AutoGraphError(
                     f"the loop at {user_site()} changes {describe_variable(name, old)}, which is "
-                    f"of type "
-                    f"{type(old).__name__}. A compiled loop changes arrays and numbers only."
+                    f"of type {type(old).__name__}. Compiled loops support arrays and numbers only."
                 )
             if is_array and jax.tree.structure(new) != jax.tree.structure(old):
                 raise AutoGraphError(

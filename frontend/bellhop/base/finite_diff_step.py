@@ -1,4 +1,4 @@
-"""How far finite differences go, in numbers of each precision."""
+"""Step sizes of finite differences for each precision."""
 
 import math
 
@@ -6,21 +6,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-# The first is PennyLane's and Catalyst's.
+# PennyLane and Catalyst use the same step for float64.
 _STEPS = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 5e-4}
 
 
-def finite_diff_step(dtype: DTypeLike, inner: int = 0) -> float:
-    """Return the step of finite differences in a type of floats or complex numbers.
+def finite_diff_step(dtype: DTypeLike, depth: int = 0) -> float:
+    """Return the step of finite differences for a floating-point or complex dtype.
 
-    It is about the root of the precision: what rounding takes from the difference of two values
-    is divided by the step, and what the slope changes over the step grows with it.  Values that
-    are differences themselves are as exact as their step is long.
+    The step is about the square root of the machine epsilon, which balances the rounding error of
+    the difference against its truncation error. For nested differences the step is larger, since
+    the values are less precise.
 
     Args:
-        dtype: of the values.
-        inner: how many differences they are made of, one in another.
+        dtype: dtype of the function's values.
+        depth: number of nested finite differences in the function.
     """
     limits = jnp.finfo(dtype)
     step = _STEPS.get(np.dtype(limits.dtype), math.sqrt(limits.eps))
-    return step ** (0.5**inner)
+    return step ** (0.5**depth)

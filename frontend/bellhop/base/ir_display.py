@@ -1,4 +1,4 @@
-"""The text of a module, which notebooks show in colours."""
+"""Text of MLIR modules, with syntax highlighting in notebooks."""
 
 import functools
 from collections.abc import Callable
@@ -12,11 +12,12 @@ from bellhop_mlir.dialects.printing import print_module as printed
 
 
 class ModuleText(str):
-    """A module as text: a string, which Pygments highlights where it is there."""
+    """Text of a module: a string with HTML highlighting if Pygments is installed."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str | None:
+        """Return highlighted HTML for notebooks; None if Pygments is not installed."""
         try:
             from pygments import highlight
             from pygments.formatters import HtmlFormatter
@@ -27,19 +28,19 @@ class ModuleText(str):
 
 
 def parse(text: str | bytes) -> ir.Module:
-    """Return a module from its text or its bytecode."""
+    """Parse a module from MLIR text or bytecode."""
     with make_context(), ir.Location.unknown():
         return ir.Module.parse(text)
 
 
 class Snapshot:
-    """A module as it was when this was made.
+    """A saved copy of a module, printed on first access.
 
-    It is kept as bytecode: to write the text of 2000 gates takes as long as all passes over them,
-    and few programs are ever read.
+    The copy is stored as bytecode: printing 2000 gates takes as long as all passes over them, and
+    the text of most programs is never read.
 
     Args:
-        module: which may be changed afterwards.
+        module: the module; later changes to it do not affect the copy.
     """
 
     def __init__(self, module: ir.Module) -> None:
@@ -47,26 +48,26 @@ class Snapshot:
 
     @functools.cached_property
     def text(self) -> ModuleText:
-        """The text of the module."""
+        """MLIR text of the saved module."""
         with make_context(), ir.Location.unknown():
             return ModuleText(printed(ir.Module.parse(self._bytecode)))
 
 
 class WrittenText(NamedTuple):
-    """The text of a module that is written already.
+    """A module whose text exists already; same interface as `Snapshot`.
 
     Attributes:
-        text: the text of the module.
+        text: MLIR text of the module.
     """
 
     text: ModuleText
 
 
 class LazyText:
-    """The text of a module that is made when the text is read.
+    """A module that is built and printed when its text is read.
 
     Args:
-        make: makes the module.
+        make: builds the module.
     """
 
     def __init__(self, make: Callable[[], ir.Module]) -> None:
@@ -74,7 +75,7 @@ class LazyText:
 
     @functools.cached_property
     def text(self) -> ModuleText:
-        """The text of the module."""
+        """MLIR text of the module."""
         module = self._make()
         with module.context, ir.Location.unknown():
             return ModuleText(printed(module))
@@ -82,11 +83,13 @@ class LazyText:
 
 @functools.cache
 def _lexer() -> Any:
-    """Return a lexer of MLIR, which Pygments does not know."""
+    """Return a Pygments lexer for MLIR; Pygments has none."""
     from pygments import token
     from pygments.lexer import RegexLexer
 
     class MlirLexer(RegexLexer):
+        """Lexer for MLIR text."""
+
         name = "MLIR"
         tokens = {
             "root": [

@@ -1,14 +1,14 @@
-"""Objects that replace a function, as decorators make, are pickled as functions are.
+"""Pickling of objects that replace a function, such as decorated functions.
 
-``pickle`` names a function, and another process imports it.  What sends functions to workers
-(cloudpickle, and with it joblib, dask and ray) sends those of a script or notebook whole, which
-nobody can import.  Which of the two pickles an object, nothing tells it; but a function is named by
-the one and taken apart by the other.  So the object goes as two functions, which its attributes
-name: one tells whether they were named, the other has for its default argument what the object is
-made of.
+``pickle`` stores a module-level function by name, and the other process imports it. cloudpickle
+(used by joblib, dask and ray) stores functions of scripts and notebooks by value, since other
+processes cannot import them. An object cannot detect which of the two pickles it. But `pickle` and
+cloudpickle treat *functions* differently, so the object is pickled as two functions, which are
+attributes of it: `here`, whose identity shows if the name was resolved, and `parts`, whose
+default argument holds the object's contents.
 
-A pickle imports and calls whatever it names, of bellhop's as of anything; what comes from others
-is a file that ``bellhop.load`` reads.
+Unpickling can import and call anything, for Bellhop's objects as for all pickles. Use
+`bellhop.load` for files that are not trusted.
 """
 
 import functools
@@ -19,16 +19,16 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-# The first protocol that names attributes of objects, such as methods.
-_OF_ATTRIBUTES = 4
+# First pickle protocol that can store attributes of objects, such as methods, by name.
+_MIN_ATTRIBUTE_PROTOCOL = 4
 
 
 class _PickledFunctions(NamedTuple):
-    """Two functions that are found by the name of an object.
+    """Two functions that are found as attributes of an object's name.
 
     Attributes:
-        here: where it is itself, it is the one that it was.
-        parts: returns what the object is made of.
+        here: marker; the same function object in the process that created it.
+        parts: returns ``(constructor, args, state)`` of the object.
     """
 
     here: Callable[[], None]
@@ -39,28 +39,28 @@ _named: weakref.WeakKeyDictionary["PickledByName", _PickledFunctions] = weakref.
 
 
 class PickledByName:
-    """An object that was put in the place of a function, by a decorator for example.
+    """Base class of objects that replace a function, for example by a decorator.
 
-    Where its module and name lead to it, another process finds it there, or gets it whole.
-    Elsewhere it is made anew there, as ``__reduce__`` of its class says.
+    If the object's module and name lead to it, another process looks it up there, or receives its
+    contents. Otherwise it is pickled as its class's ``__reduce__`` defines.
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         named = self._pickled
         if named is None:
             return super().__reduce_ex__(protocol)
-        if protocol < _OF_ATTRIBUTES:
+        if protocol < _MIN_ATTRIBUTE_PROTOCOL:
             return vars(self)["__qualname__"]
-        # What it is made of may name it, and so comes after it.
-        return _begun, (type(self), named.here), named.parts
+        # The contents may refer to the object, so they are stored as its state, after the object.
+        return _find_or_allocate, (type(self), named.here), named.parts
 
     @property
     def _pickled(self) -> _PickledFunctions | None:
-        """Those of an object that its name leads to, in a process that only unpickles it too."""
+        """The object's marker functions; None if its name does not lead to it."""
         name = vars(self).get("__qualname__")
-        if name is None or _found(self.__module__, name) is not self:
+        if name is None or _look_up(self.__module__, name) is not self:
             return None
-        return _named.get(self) or _named.setdefault(self, _functions_of(self, name))
+        return _named.get(self) or _named.setdefault(self, _make_functions(self, name))
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, types.FunctionType):
@@ -73,23 +73,27 @@ class PickledByName:
                 vars(self).update(attributes)
 
     def _parts(self) -> tuple[Any, Any, Any]:
-        """Return what it is made of: what makes it, of what, and the state."""
+        """Return ``(constructor, args, state)`` as ``__reduce_ex__`` does."""
         reduced: Any = super().__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         make, args, *state = reduced
         return make, args, state[0] if state else None
 
     def _duplicate(self) -> Self:
-        """Return another one like it, which ``copy.copy`` does not: it goes by name as well."""
+        """Return a shallow copy; ``copy.copy`` would return the object itself."""
         other = object.__new__(type(self))
         vars(other).update(vars(self))
         return other
 
 
-class _Parts:
-    """What an object is made of, asked for where it is pickled."""
+class _LazyContents:
+    """Contents of an object, which are determined only when it is pickled.
+
+    Args:
+        whole: the object.
+    """
 
     def __init__(self, whole: PickledByName) -> None:
-        # It is held by what holds the functions.
+        # A weak reference, since `_named` must not keep the object alive.
         self._whole = weakref.ref(whole)
 
     def __reduce__(self) -> Any:
@@ -98,14 +102,21 @@ class _Parts:
         return tuple, (whole._parts(),)
 
 
-def _functions_of(whole: PickledByName, name: str) -> _PickledFunctions:
+def _make_functions(whole: PickledByName, name: str) -> _PickledFunctions:
+    """Return the marker functions of an object, named as its attributes.
+
+    Args:
+        whole: the object.
+        name: its qualified name.
+    """
+
     def here() -> None:
-        """Nothing."""
+        """Do nothing."""
 
-    made_of: Any = _Parts(whole)
+    contents: Any = _LazyContents(whole)
 
-    def parts(made_of: Any = made_of) -> Any:
-        return made_of
+    def parts(contents: Any = contents) -> Any:
+        return contents
 
     for function in (here, parts):
         function.__module__ = whole.__module__
@@ -113,16 +124,22 @@ def _functions_of(whole: PickledByName, name: str) -> _PickledFunctions:
     return _PickledFunctions(here, parts)
 
 
-def _begun(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
-    """Return the object that a function was named by, or a new one that is not made yet."""
+def _find_or_allocate(kind: type[PickledByName], here: Callable[[], None]) -> PickledByName:
+    """Return the object that `here` belongs to, or a new uninitialised object.
+
+    Args:
+        kind: class of a new object.
+        here: unpickled marker function.
+    """
     name = here.__qualname__.removesuffix("._pickled.here")
-    found = _found(here.__module__, name)
+    found = _look_up(here.__module__, name)
     if isinstance(found, PickledByName) and found._pickled and found._pickled.here is here:
         return found
     return object.__new__(kind)
 
 
-def _found(module: str | None, name: str) -> Any:
+def _look_up(module: str | None, name: str) -> Any:
+    """Return the object with a module and a qualified name, or None."""
     try:
         return functools.reduce(getattr, name.split("."), sys.modules.get(module or ""))
     except AttributeError:

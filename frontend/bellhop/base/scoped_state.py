@@ -1,7 +1,6 @@
-"""State that holds inside of ``with`` blocks, in one thread: that of tracing, and of lowering.
+"""Per-thread state of tracing and lowering, set inside of ``with`` blocks.
 
-state = ScopedState("bellhop_trace_state", TraceState())
-with state.changed(is_tracing=True):
+state = ScopedState("bellhop_trace_state", TraceState()) with state.override(is_tracing=True):
     state.now()      # TraceState(is_tracing=True, ...)
 state.now()          # TraceState()
 """
@@ -16,27 +15,31 @@ S = TypeVar("S")
 
 
 class ScopedState(Generic[S]):
-    """A context variable of a frozen dataclass, each attribute of which is changed by itself.
+    """A context variable with a frozen dataclass, whose fields are overridden.
 
     Attributes:
-        now: returns the state that holds.
+        now: returns the current state.
     """
 
     now: Callable[[], S]
 
     def __init__(self, name: str, outside: S) -> None:
-        """Make it.
+        """Create the context variable.
 
         Args:
-            name: of the context variable.
-            outside: the state outside of all ``with`` blocks.
+            name: name of the context variable.
+            outside: state outside of all ``with`` blocks.
         """
         self._variable = contextvars.ContextVar(name, default=outside)
         self.now = self._variable.get
 
     @contextlib.contextmanager
     def override(self, **changes: Any) -> Iterator[None]:
-        """Change attributes of the state for what runs inside."""
+        """Override fields of the state inside of a ``with`` block.
+
+        Args:
+            **changes: new values by field.
+        """
         token = self._set(changes)
         try:
             yield
@@ -44,7 +47,11 @@ class ScopedState(Generic[S]):
             self._variable.reset(token)
 
     def change(self, **changes: Any) -> None:
-        """Change attributes of the state from here on."""
+        """Set fields of the state until the enclosing `override` ends.
+
+        Args:
+            **changes: new values by field.
+        """
         self._set(changes)
 
     def _set(self, changes: dict[str, Any]) -> contextvars.Token[S]:

@@ -1,4 +1,4 @@
-"""Where in the user's code something happens, and what a function is called."""
+"""Source locations in user code, and names of callables, for messages."""
 
 import ast
 import contextlib
@@ -19,20 +19,32 @@ PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _OWN = PACKAGE + os.sep
 _JAX = os.path.dirname(jax.__file__) + os.sep
 
-# By file and line of code that autograph generated, the lines of the user's that these are from.
+# User's file and line, by file and line of AutoGraph's generated code.
 _generated: dict[str, dict[int, tuple[str, int]]] = {}
 
 
 def register_generated_file(file: str, lines: dict[int, tuple[str, int]]) -> None:
-    """Make lines of a generated file known by the lines that they are from."""
+    """Record the user's location of each line in a generated file.
+
+    Args:
+        file: name of the generated file.
+        lines: the user's file and line, by generated line.
+    """
     if lines:
         _generated[file] = lines
 
 
 def original_location(file: str, line: int) -> str | None:
-    """Return ``file:line`` that a line of generated code is from; None for other code.
+    """Map a line of AutoGraph's generated code to ``file:line`` in the user's source.
 
-    What autograph put there itself is from the line that comes before it.
+    Lines that AutoGraph inserted map to the preceding user line.
+
+    Args:
+        file: name of a file.
+        line: line in it.
+
+    Returns:
+        None if the file was not generated.
     """
     lines = _generated.get(file)
     if lines is None:
@@ -52,7 +64,10 @@ def _notebook_location(file: str, line: int) -> str | None:
 
 
 def user_site() -> str:
-    """Return ``file:line`` of the innermost frame that is neither ours nor JAX's."""
+    """Return ``file:line`` of the innermost frame in user code.
+
+    Frames of Bellhop, JAX, PennyLane and NumPy are skipped.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
@@ -63,7 +78,7 @@ def user_site() -> str:
 
 
 def callable_site(function: Callable[..., Any]) -> str:
-    """Return ``file:line`` of a callable of the user's; of a library's, where it is used now."""
+    """Return a user function's definition site, or the call site of a library's."""
     site = definition_site(function)
     has_line = site.rpartition(":")[2].isdigit()
     return site if has_line and _is_user_file(site) else user_site()
@@ -71,14 +86,13 @@ def callable_site(function: Callable[..., Any]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def make_call_from_site(site: str) -> Callable[..., Any]:
-    """Return what calls a function as the user's line does, so that all who look find that line.
+    """Return a function that makes calls which appear to come from a user's line.
 
     Args:
         site: ``file:line``.
 
     Returns:
-        a function of the function, a tuple of its arguments with a position, and a dictionary of
-        those with a name.
+        ``call(function, args, kwargs)``, whose frame has this file and line.
     """
     file, _, line = site.rpartition(":")
     tree = ast.parse("lambda function, args, kwargs: function(*args, **kwargs)", mode="eval")
@@ -88,7 +102,7 @@ def make_call_from_site(site: str) -> Callable[..., Any]:
 
 
 def error_site(error: BaseException) -> str:
-    """Return ``file:line`` of the user's innermost frame that an exception came through."""
+    """Return ``file:line`` of the innermost user frame in an exception's traceback."""
     site, traceback = "<unknown>", error.__traceback__
     while traceback is not None:
         file, line = traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
@@ -98,7 +112,7 @@ def error_site(error: BaseException) -> str:
     return site
 
 
-# Asked for each frame around each gate.
+# Called for each frame around each gate.
 @functools.lru_cache(maxsize=1024)
 def _is_user_file(file: str) -> bool:
     return not file.startswith(_library_prefixes())
@@ -106,18 +120,18 @@ def _is_user_file(file: str) -> bool:
 
 @functools.cache
 def _library_prefixes() -> tuple[str, ...]:
-    """Return what the names of files begin with that are not the user's.
+    """Return the path prefixes of library files, which are not user code.
 
-    A folder of the user's may be called as a library is.
+    Installed folders are compared, since a user's folder may have a library's name.
     """
-    # To find a package is not to import it.
+    # `find_spec` does not import the package.
     specs = map(importlib.util.find_spec, ("autoray", "malt", "numpy", "pennylane"))
     folders = (os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
     return (_OWN, _JAX, *folders, contextlib.__file__, functools.__file__)
 
 
 def warn_user(message: str) -> None:
-    """Warn at the user's line."""
+    """Issue a `UserWarning` at the user's line."""
     file, _, line = user_site().rpartition(":")
     warnings.warn_explicit(
         message, UserWarning, file or "<unknown>", int(line) if line.isdigit() else 0
@@ -125,7 +139,7 @@ def warn_user(message: str) -> None:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Return the name that a user knows a callable by."""
+    """Return a callable's name; of a partial, the wrapped function's name."""
     if isinstance(function, functools.partial | jax.tree_util.Partial):
         return function_name(function.func)
     return getattr(function, "__name__", None) or type(function).__name__
@@ -141,8 +155,8 @@ def qualified_name(function: Callable[..., Any]) -> str:
 
 
 def definition_site(function: Callable[..., Any]) -> str:
-    """Return ``file:line`` where a callable is defined, or where it is from."""
-    # Wrappers and partial functions stand around each other in either order.
+    """Return ``file:line`` of a callable's definition, or its qualified name."""
+    # Wrappers and partial functions can be nested in either order.
     function = inspect.unwrap(function)
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None)
@@ -153,17 +167,30 @@ def definition_site(function: Callable[..., Any]) -> str:
 
 
 def set_function_name(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
-    """Let JAX's errors name a function where they would name ``run``, in which it is traced."""
+    """Give `run` the name of `function`, for JAX's errors.
+
+    Args:
+        function: the user's function.
+        run: function that traces it.
+
+    Returns:
+        `run`.
+    """
     run.__name__ = function_name(function)
     run.__wrapped__ = function  # type: ignore[attr-defined]
     return run
 
 
 def name_with_site(function: Callable[..., Any]) -> str:
-    """Return how errors name a function of the user's, with its line."""
+    """Return a function's name and definition site, for errors."""
     return f"'{function_name(function)}' ({definition_site(function)})"
 
 
 def describe_derived_function(label: str, function: Callable[..., Any]) -> str:
-    """Return how errors name what is made of a function, such as a derivative."""
+    """Return a description such as ``grad of 'f' (file:line)``, for errors.
+
+    Args:
+        label: name of the transformation.
+        function: the transformed function.
+    """
     return f"{label} of {name_with_site(function)}"

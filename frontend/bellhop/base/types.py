@@ -1,4 +1,4 @@
-"""Names of the types that cross rooms.
+"""Type aliases that several packages use.
 
 The tracer of an array counts as that array, as in JAX's own annotations.
 """
@@ -13,15 +13,15 @@ from jax.interpreters.mlir import ir
 
 from bellhop_runtime import DTYPES
 
-#: A value of a program: what a primitive takes or returns.
+#: A value of a program: an operand or result of a primitive.
 Operand: TypeAlias = jax.Array
 #: The handle of a circuit's state, u32[2].
 Handle: TypeAlias = jax.Array
-#: The label of a wire, or one that the program computes.
+#: The label of a wire, or a traced wire index.
 Wire: TypeAlias = Hashable | jax.Array
-#: Arrays, numbers and other leaves in containers that JAX knows.
+#: A nested container of arrays and numbers that JAX can flatten.
 PyTree: TypeAlias = Any
-#: What a user's function is called with.
+#: The arguments of a user's function.
 Args: TypeAlias = tuple[PyTree, ...]
 Kwargs: TypeAlias = Mapping[str, PyTree]
 #: The type of a value of a program.
@@ -29,19 +29,19 @@ Aval: TypeAlias = AbstractValue
 
 
 def to_aval(type_: ir.Type) -> jax.core.ShapedArray:
-    """Return the abstract value of a tensor type."""
+    """Return the abstract value of an MLIR tensor type."""
     tensor = ir.RankedTensorType(type_)
     dtypes = {str(mlir.dtype_to_ir_type(dtype)): dtype for dtype in DTYPES}
     return jax.core.ShapedArray(tuple(tensor.shape), dtypes[str(tensor.element_type)])
 
 
 def to_structs(typed: Iterable[Any]) -> list[jax.ShapeDtypeStruct]:
-    """Return shapes and dtypes of what has such, and nothing else of them."""
+    """Return a `ShapeDtypeStruct` for each object with `shape` and `dtype`."""
     return [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in typed]
 
 
 def unwrap_key_data(value: Any) -> Any:
-    """Return the words of a key, which is what it is to a program, and another value as it is."""
+    """Return the uint32 data of a typed random key; return other values unchanged."""
     if not isinstance(value, jax.Array):
         return value
     is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)

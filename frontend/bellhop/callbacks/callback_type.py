@@ -42,14 +42,14 @@ from bellhop.callbacks.spmd_errors import split_call
 from bellhop.callbacks.vmap_method import call_each, call_with_batch
 from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.compiler.callback_target import CallbackTarget, flatten_arguments
-from bellhop.compiler.jax_callback_lowering import is_delegated, lower_by_jax
+from bellhop.compiler.jax_callback_lowering import is_delegated, lower_to_jax_callback
 from bellhop.compiler.lower_in_jax_jit import check_single_platform, lower_callback
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.mesh.custom_call_sharding import is_partitioned, lower_on_first_device
 from bellhop.mesh.manual_axes import vary_types_like
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 from bellhop.tracing.program_order import register_ordered_form
-from bellhop.tracing.repeated_calls import forget_repeated_effects
+from bellhop.tracing.repeated_calls import drop_repeated_effects
 
 
 class CallbackEffect(Effect):
@@ -177,10 +177,10 @@ class CallbackType:
     ) -> tuple[Sequence[Any], frozenset[Effect]]:
         """Return the types of the results, and the effects."""
         keep_effects_in_loops()
-        refuse_calls_in_operations()
+        forbid_calls_in_operations()
         if self.effects:
             keep_effects_under_checkpoint()
-            forget_repeated_effects()
+            drop_repeated_effects()
         if ordered_effect in self.effects:
             patch_batched_while()
         target.check_arguments(avals)
@@ -222,7 +222,7 @@ class CallbackType:
             check_single_platform(ctx.module_context, str(target))
         if target.partitioned and lowering is None and is_partitioned(ctx.module_context):
             # JAX's callback is one that XLA leaves to each device; there is no order among these.
-            lower_by_jax(ctx, target, kind, operands, None)
+            lower_to_jax_callback(ctx, target, kind, operands, None)
             ctx.set_tokens_out(ctx.tokens_in)
             return []
         delegates = lowering is None and is_delegated(ctx.module_context.platforms[0])
@@ -239,7 +239,7 @@ class CallbackType:
             return mlir.lower_fun(lambda *args: each(args), multiple_results=True)(ctx, *operands)
         is_ordered = ordered_effect in self.effects
         token = ctx.tokens_in.get(ordered_effect) if is_ordered else None
-        lower: Callable[..., Any] = lower_by_jax if delegates else lower_callback
+        lower: Callable[..., Any] = lower_to_jax_callback if delegates else lower_callback
         if lowering is not None:
             lower = functools.partial(lowering.emit_call, n_arguments=self.n_arguments)
         results, token = lower(ctx, target, kind, operands, token)

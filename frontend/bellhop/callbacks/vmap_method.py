@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from bellhop.arguments.declared_types import array_type
-from bellhop.compiler.batching import for_each
+from bellhop.compiler.batching import map_sequentially
 from bellhop.compiler.callback_target import ON_THREADS, CallbackTarget
 
 # Methods that call once for each element, and those that call once for all.
@@ -103,7 +103,7 @@ def call_each(
     if not target.loops:
         return bind(*operands, target=target)
     element = target.drop_batch_dim()
-    return for_each(
+    return map_sequentially(
         lambda *args: call_each(bind, args, element),
         operands,
         target.loops[0],

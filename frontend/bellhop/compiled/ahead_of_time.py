@@ -1,4 +1,4 @@
-"""Compiling before a call, as ``jax.jit``'s functions do: ``lower``, ``trace`` and relatives."""
+"""Compilation before a call, as ``jax.jit`` supports it: ``lower``, ``trace`` etc."""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ from bellhop.tracing.options import CompileOptions
 
 
 class AheadOfTime(Inspectable):
-    """A compiled function, as far as it is compiled without being called."""
+    """Methods of a compiled function that compile without a call."""
 
     original_function: Callable[..., Any]
     user_function: Callable[..., Any]
@@ -31,14 +31,14 @@ class AheadOfTime(Inspectable):
     _static: StaticArguments
     _declared: DeclaredSignature | None
     _duplicate: Callable[[], Any]
-    # Whether what was reported last has not run yet.
+    # Whether the last reported program has not been executed yet.
     _is_unseen = False
 
     def aot_compile(self) -> None:
-        """Compile for the types that the annotations declare, as far as ``target`` says.
+        """Compile for the argument types in the annotations, as far as ``target`` says.
 
         Raises:
-            CompileError: where the annotations do not declare every argument.
+            CompileError: if the annotations do not declare every argument.
 
         Example:
             >>> import bellhop, jax
@@ -51,7 +51,7 @@ class AheadOfTime(Inspectable):
         """
         if self._declared is None:
             raise CompileError(
-                f"{self!r} cannot be compiled before it is called: that takes an annotation of "
+                f"{self!r} cannot be compiled before a call: it needs an annotation of "
                 "shape and dtype for every argument, and no static arguments."
             )
         call = CallArgs.from_caller(NO_STATIC, self._declared.args, {})
@@ -62,11 +62,11 @@ class AheadOfTime(Inspectable):
                 self._runner.trace(call)
 
     def jit_compile(self, args: Args, **kwargs: Any) -> bool:
-        """Compile for arguments, without running.
+        """Compile for arguments without running the program.
 
         Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
+            args: positional arguments, or abstract values.
+            kwargs: keyword arguments, or abstract values.
 
         Returns:
             whether a call promotes these arguments to declared types.
@@ -86,15 +86,15 @@ class AheadOfTime(Inspectable):
         return not self._static and any(map(operator.is_not, given, taken))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """Return the program for a signature, as ``jax.jit``'s ``lower`` does.
+        """Lower the function for given arguments, like ``lower`` of ``jax.jit`` functions.
 
         Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
+            args: positional arguments, or abstract values.
+            kwargs: keyword arguments, or abstract values.
 
         Returns:
-            the module as XLA gets it, with ``as_text()`` and ``compile()``; what that returns is
-            called with arguments of these types.
+            the module that XLA compiles, with ``as_text()`` and ``compile()``; the compiled
+            function accepts arguments of these types.
 
         Example:
             >>> import bellhop
@@ -108,7 +108,8 @@ class AheadOfTime(Inspectable):
         lowered = self._runner.lower(call)
         operands = self._runner.lowered_operand_indices(call)
 
-        def pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
+        def make_pinned(executable: Any, options: dict[str, Any] | None) -> Callable[..., Any]:
+            """Return a copy of the function that always runs `executable`."""
             function = self._duplicate()
             function._runner = PinnedRunner(
                 self._runner,
@@ -122,18 +123,18 @@ class AheadOfTime(Inspectable):
             function._static = StaticArguments(self.original_function, None, None)
             return function
 
-        options = self._runner.options_of_lowered(call)
-        return Lowered(lowered, self._traced.name, pinned, options)
+        options = self._runner.get_lowered_options(call)
+        return Lowered(lowered, self._traced.name, make_pinned, options)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Return the program for a signature, as ``jax.jit``'s ``trace`` does.
+        """Trace the function for given arguments, like ``trace`` of ``jax.jit`` functions.
 
         Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
+            args: positional arguments, or abstract values.
+            kwargs: keyword arguments, or abstract values.
 
         Returns:
-            what was traced, with ``jaxpr``, ``out_info`` and ``lower()``.
+            the traced program, with ``jaxpr``, ``out_info`` and ``lower()``.
 
         Example:
             >>> import bellhop
@@ -141,23 +142,23 @@ class AheadOfTime(Inspectable):
             ()
         """
         call = self._split_static(args, kwargs)
-        of_jax = self._runner.trace(call)
-        made = self._programs.find(call)
-        assert made is not None, "it was traced"
+        jax_traced = self._runner.trace(call)
+        cached = self._programs.find(call)
+        assert cached is not None, "it was traced"
         lower = functools.partial(self.lower, *args, **kwargs)
 
         def lower_as_jit(**options: Any) -> jax.stages.Lowered:
             jit = jax.jit(self._bind_static(call.static))
             return jit.trace(*call.args, **call.kwargs).lower(**options)
 
-        return Traced(of_jax, self._traced.name, made.program.jaxpr, lower, lower_as_jit)
+        return Traced(jax_traced, self._traced.name, cached.program.jaxpr, lower, lower_as_jit)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the shapes and dtypes of the result, and run or compile nothing.
+        """Return the types of the result, without compiling or running the program.
 
         Args:
-            args: the arguments with a position, or abstract values of them.
-            kwargs: the arguments with a name.
+            args: positional arguments, or abstract values.
+            kwargs: keyword arguments, or abstract values.
 
         Example:
             >>> import bellhop, jax.numpy as jnp
@@ -168,7 +169,7 @@ class AheadOfTime(Inspectable):
         return jax.eval_shape(self._bind_static(call.static), *call.args, **call.kwargs)
 
     def _bind_static(self, static: Static) -> Callable[..., Any]:
-        """Return the function of the other arguments, which JAX traces."""
+        """Return the function with its static arguments bound."""
 
         def function(*args: Any, **kwargs: Any) -> Any:
             return self._traced.run_uncompiled(static, args, kwargs)
@@ -177,7 +178,7 @@ class AheadOfTime(Inspectable):
         return function
 
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
-        """Return a call of static arguments, and of the others as the program takes them."""
+        """Split a call into static and dynamic arguments; promote to declared types."""
         if self._static:
             return CallArgs.from_caller(*self._static.split(args, kwargs))
         if self._declared is not None:
@@ -188,7 +189,7 @@ class AheadOfTime(Inspectable):
 
     @contextlib.contextmanager
     def _report_compilation(self) -> Iterator[None]:
-        """Report what is compiled inside, where that is wanted."""
+        """Print a report of compilations in a ``with`` block, if `verbose` is set."""
         if not self.compile_options.verbose:
             yield
             return

@@ -1,6 +1,6 @@
-"""qjit functions in PennyLane's autograd: its tensors in and out, and a derivative.
+"""qjit functions of PennyLane autograd tensors, with derivatives.
 
-PennyLane's optimizers step what is such a tensor, and differentiate by boxes around it.
+PennyLane's optimizers pass such tensors, and differentiate by wrapping them in boxes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from bellhop.base.types import Args, Kwargs, Operand, PyTree
 from bellhop.compiled.flat_function import FlatFunction
 from bellhop.transformations.inline_trace import trace_inline
 
-# The type of PennyLane's tensors, and that of the boxes around them.
+# The types of PennyLane tensors and of autograd's boxes.
 AUTOGRAD_TYPES: tuple[type[Any], ...] = tensor, ArrayBox
 
 
@@ -35,18 +35,20 @@ def call_from_autograd(function: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def _call_boxed(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a qjit function that autograd differentiates."""
     static = NO_STATIC
     if function.static_arguments:
         static, args, kwargs = function.static_arguments.split(args, kwargs)
     leaves, in_tree = jax.tree.flatten((args, kwargs))
-    of_leaves = _flatten_function(function, static, in_tree)
-    results = _call(of_leaves, *leaves)
-    tree = of_leaves.latest.tree
+    flat_function = _flatten_function(function, static, in_tree)
+    results = _call(flat_function, *leaves)
+    tree = flat_function.latest.tree
     return jax.tree.unflatten(tree, [results[i] for i in range(tree.num_leaves)])
 
 
 def _flatten_function(function: Any, static: Any, in_tree: PyTreeDef) -> FlatFunction:
-    # With the function itself, so that both go together.
+    """Return a qjit function as a `FlatFunction` of its argument leaves."""
+    # Cached on the function, so that both are freed together.
     known = function.__dict__.setdefault("_in_autograd", {})
     if (static, in_tree) not in known:
         traceable = trace_inline(function.user_function)
@@ -72,19 +74,20 @@ def _is_inexact(array: Operand) -> bool:
 @primitive  # type: ignore[untyped-decorator]
 def _call(function: FlatFunction, *arrays: Operand) -> tuple[Any, ...]:
     results = map(np.array, function([np.asarray(array) for array in arrays]))
-    # A tensor that needs no derivative cannot be in a box.
+    # Tensors without derivative cannot be in a box, so integer results stay NumPy arrays.
     return tuple(_to_tensor(result) if _is_inexact(result) else result for result in results)
 
 
 def _make_vjp(argnums: Sequence[int], results: Any, args: Args, kwargs: Kwargs) -> Any:
+    """Return the pullback of `_call`; autograd defines the interface."""
     function, *arrays = args
-    active = tuple(place in argnums for place in range(1, len(args)))
+    active = tuple(position in argnums for position in range(1, len(args)))
     order = sorted(argnums)
 
     def pull(cotangents: PyTree) -> tuple[Any, ...]:
         inexact = [cotangents[i] for i in range(len(results)) if _is_inexact(results[i])]
         found = _call(function.pullback(active), *arrays, *inexact)
-        return tuple(found[order.index(place)] for place in argnums)
+        return tuple(found[order.index(position)] for position in argnums)
 
     return pull
 

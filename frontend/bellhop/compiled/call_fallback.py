@@ -1,4 +1,4 @@
-"""How a compiled function is called: what ``CompiledCall`` leaves to Python."""
+"""Calls of compiled functions that the C++ class ``CompiledCall`` hands to Python."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ from bellhop_runtime import (
 )
 
 _FLATTEN = jax.tree_util.default_registry.flatten
-# Each made once: fast calls that have other objects count as others.
+# Created once: fast calls are compared by the identity of these objects.
 _CONTEXTS = AT_TOP_LEVEL + UNCHECKED
 _UNLESS = (observers,)
 _SPECIAL_RESULTS = PendingResults, UnexecutedProgram
@@ -58,26 +58,26 @@ _SPECIAL_RESULTS = PendingResults, UnexecutedProgram
 if TYPE_CHECKING:
 
     class CompiledCall:
-        """What C++ calls programs by; of a class without types, any attribute would be right."""
+        """Base class in C++; untyped, so that type checkers do not accept any attribute."""
 
 else:
     from bellhop_runtime import CompiledCall
 
 
 class CallInterface(AheadOfTime, CompiledCall):
-    """A compiled function, as far as it is called.
+    """The call protocol of a compiled function.
 
-    ``CompiledCall`` calls the ``jax.jit`` with the handle before the arguments, where ``_fast``
-    lets it; all else is ``_call_slow_path``.
+    ``CompiledCall`` (C++) calls the ``jax.jit`` with the table handle before the arguments, if
+    ``_fast`` allows it; other calls go to ``_call_slow_path``.
     """
 
-    # What is called with these is called from PennyLane's autograd.
+    # Argument types of PennyLane autograd.
     _autograd_types: tuple[type[Any], ...] = ()
     _table: CallbackTable
     _transformed: TransformedJit
 
     def _choose_fast_calls(self) -> None:
-        """Say what a call may leave to ``CompiledCall``: to JAX's fast call, and no more."""
+        """Update `_fast`, which tells `CompiledCall` when to use JAX's fast path."""
         programs, runner = self._programs, self._runner
         declared = None if self._declared is None else self._declared.leaves
         is_fast = runner.has_fast_calls and not (
@@ -112,20 +112,21 @@ class CallInterface(AheadOfTime, CompiledCall):
             make_ready=prepare_arguments,
             table=self._table if runner.needs_call else None,
         )
-        # In one piece, as other threads call meanwhile; not anew, or they would look again.
+        # Assign once, as other threads may be calling; keep an equal object, since a new one resets
+        # caches.
         if self._fast != fast:
             self._fast = fast
 
     def _call_slow_path(
         self, begun: Any, failed: BaseException | None, args: Any, kwargs: Any
     ) -> Any:
-        """Call where JAX's fast call does not do, or was not all.
+        """Call the function if JAX's fast path is not possible, or did not finish.
 
         Args:
-            begun: what the fast call has returned, or None.
-            failed: what it has raised, or None.
-            args: arguments with a position.
-            kwargs: those with a name.
+            begun: result of the fast call, or None.
+            failed: exception of the fast call, or None.
+            args: positional arguments.
+            kwargs: keyword arguments.
         """
         if not trace_state_clean():
             return self._call_transformed(args, kwargs)
@@ -162,7 +163,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             hide_frames(error)
             raise
         finally:
-            # Or it holds this frame, which holds it.
+            # Break the reference cycle of exception and frame.
             failed = None
             end_run()
             if self._programs.print_later:
@@ -171,14 +172,14 @@ class CallInterface(AheadOfTime, CompiledCall):
                 self._finish_bars()
             self._choose_fast_calls()
         try:
-            # Outside the handler, so that XLA's account of it is not the context.
+            # Raise outside of the handler, so that XLA's error is not the context.
             raise failure
         except BaseException:
             hide_frames(failure)
             raise
 
     def _call_transformed(self, args: Args, kwargs: Kwargs) -> Any:
-        """Become part of a program, or of a transformation that is not in one."""
+        """Call the function inside of another program or an eager transformation."""
         raise_plain_jit_failures()
         if not is_transformed_eagerly() or current_circuit() is not None or is_recording():
             return trace_inline(self.user_function)(*args, **kwargs)
@@ -192,7 +193,7 @@ class CallInterface(AheadOfTime, CompiledCall):
             raise
 
     def _run_slow_path(self, call: CallArgs) -> Any:
-        """Run without the fast path: beside other runs, or with reports or a profile."""
+        """Run without the fast path: on a busy client, with reports, or with a profile."""
         if runs_under_way() > RUNS_PER_CLIENT:
             run = self._runner.run_on_spare_device
         else:
@@ -211,17 +212,18 @@ class CallInterface(AheadOfTime, CompiledCall):
         return result
 
     def _record_circuits(self, call: CallArgs) -> None:
-        """Let profiles have the circuits that are operations of a program, and cross no border."""
-        made = self._programs.find(call)
-        if made is None:
+        """Add circuits that run inside of the program, without host calls, to profiles."""
+        cached = self._programs.find(call)
+        if cached is None:
             return
-        for name, _, backend in made.program.circuits:
+        for name, _, backend in cached.program.circuits:
             record_span(f"circuit, {backend}", name, "", profile_clock(), False)
 
     def _measure_stages(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``run`` with the stages of compilation, and the run after it, measured."""
+        """Wrap `run` to compile first, and to time the stages and the execution."""
 
-        def observed(call: CallArgs) -> Any:
+        def run_measured(call: CallArgs) -> Any:
+            """Compile and run; print which backend ran each circuit the first time."""
             with self._report_compilation():
                 self._runner.compile(call)
             stopwatch = Stopwatch()
@@ -229,15 +231,15 @@ class CallInterface(AheadOfTime, CompiledCall):
                 result = jax.block_until_ready(run(call))
                 stopwatch.lap(RUN)
                 return result
-            with CircuitReport() as ran:
+            with CircuitReport() as report:
                 result = jax.block_until_ready(run(call))
                 stopwatch.lap(RUN)
             self._is_unseen = False
-            for line in ran.format_lines():
+            for line in report.format_lines():
                 print(line, file=self._log)
             return result
 
-        return observed
+        return run_measured
 
     def _finish_bars(self) -> None:
         from bellhop.progress_bars.bars import finish_bars

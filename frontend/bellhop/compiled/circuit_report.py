@@ -1,4 +1,4 @@
-"""What ran the circuits of a program, as the runtime counted it: for ``verbose``."""
+"""Report of the backends that ran a program's circuits, for ``verbose``."""
 
 from collections import defaultdict
 from typing import Self
@@ -9,7 +9,7 @@ _ENGINE = ", engine"
 
 
 class CircuitReport:
-    """Counts circuits inside a ``with`` block, those of other threads too."""
+    """Counts circuits inside of a ``with`` block, including other threads' circuits."""
 
     def __init__(self) -> None:
         self._recorder = Profile(0)
@@ -22,13 +22,13 @@ class CircuitReport:
         self._recorder.stop()
 
     def format_lines(self) -> list[str]:
-        """Return a line for each circuit that ran."""
-        ran: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        """Return one line for each circuit that ran."""
+        counts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for kind, name, _, definition, calls, *_ in self._recorder.rows():
             if not kind.startswith("circuit"):
                 continue
-            what = "with its derivative " if "derivative" in kind else ""
-            where = "in the engine" if kind.endswith(_ENGINE) else "by the plugin"
+            part = "with its derivative " if "derivative" in kind else ""
+            backend = "in the engine" if kind.endswith(_ENGINE) else "by the plugin"
             times = "once" if calls == 1 else f"{calls} times"
-            ran[name, definition].append(f"{times} {what}{where}")
-        return [f"ran {name} ({at}) {', '.join(how)}" for (name, at), how in ran.items()]
+            counts[name, definition].append(f"{times} {part}{backend}")
+        return [f"ran {name} ({site}) {', '.join(parts)}" for (name, site), parts in counts.items()]

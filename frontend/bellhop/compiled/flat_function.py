@@ -1,4 +1,4 @@
-"""Functions of flat arrays for other frameworks, whose derivatives are such functions again."""
+"""Compiled functions of flat arrays for other frameworks, and their derivatives."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,18 +11,18 @@ from bellhop.base.types import Operand
 
 
 class FlatFunction:
-    """A function of arrays, compiled; its derivatives and its mapped one are such again.
+    """A compiled function of arrays; its derivatives and `vmap` are FlatFunctions.
 
     Args:
-        function: takes arrays and returns a pytree of such.
-        name: what it is called.
-        compiler: compiles it: ``qjit``.
-        latest: see below; a new one where None.
+        function: takes arrays and returns a pytree of arrays.
+        name: name of the function.
+        compiler: compiles a function: ``qjit``.
+        latest: thread-local object for the result structure; created if None.
 
     Attributes:
-        name: what it is called.
-        latest: in ``tree``, the structure of what the last call in this thread returned, by
-            whichever of the functions that are this one with other axes mapped.
+        name: name of the function.
+        latest: its attribute ``tree`` is the structure of the last result in this thread, shared
+            with the mapped variants.
     """
 
     def __init__(
@@ -46,7 +46,11 @@ class FlatFunction:
         return results
 
     def pullback(self, active: tuple[bool, ...]) -> "FlatFunction":
-        """Return the function of arguments and cotangents that returns active cotangents."""
+        """Return the VJP: a function of arguments and cotangents.
+
+        Args:
+            active: for each argument, whether to return its cotangent.
+        """
 
         def pull(*leaves: Operand) -> list[Any]:
             args, cotangents = leaves[: len(active)], leaves[len(active) :]
@@ -57,7 +61,11 @@ class FlatFunction:
         return self._derive("vjp", active, pull)
 
     def pushforward(self, active: tuple[bool, ...]) -> "FlatFunction":
-        """Return the function of arguments and active tangents that returns tangents."""
+        """Return the JVP: a function of arguments and tangents of active arguments.
+
+        Args:
+            active: for each argument, whether it has a tangent.
+        """
 
         def push(*leaves: Operand) -> list[Any]:
             args, tangents = leaves[: len(active)], leaves[len(active) :]
@@ -67,17 +75,25 @@ class FlatFunction:
         return self._derive("jvp", active, push)
 
     def vmap(self, axes: tuple[int | None, ...], size: int) -> "FlatFunction":
-        """Return the function of arguments with mapped axes; its results have theirs first."""
+        """Return the batched function; results have the batch axis first.
+
+        Args:
+            axes: batch axis of each argument, or None.
+            size: number of elements.
+        """
         each = jax.vmap(self._function, in_axes=axes, axis_size=size)
         return self._derive("vmap", (axes, size), lambda *leaves: each(*leaves), self.latest)
 
     def _restrict_to_active(self, args: Sequence[Any], active: tuple[bool, ...]) -> tuple[Any, ...]:
-        """Return the function of active arguments that returns inexact results, and these."""
+        """Return the function of active arguments with inexact results, and its arguments."""
 
-        def active_function(*moving: Any) -> list[Any]:
-            found = iter(moving)
-            both = [next(found) if yes else arg for arg, yes in zip(args, active, strict=True)]
-            results = map(jnp.asarray, jax.tree.leaves(self._function(*both)))
+        def active_function(*active_args: Any) -> list[Any]:
+            """Call the function with fixed inactive arguments; return inexact results."""
+            remaining = iter(active_args)
+            all_args = [
+                next(remaining) if yes else arg for arg, yes in zip(args, active, strict=True)
+            ]
+            results = map(jnp.asarray, jax.tree.leaves(self._function(*all_args)))
             return [result for result in results if jnp.issubdtype(result.dtype, jnp.inexact)]
 
         return active_function, *(arg for arg, yes in zip(args, active, strict=True) if yes)
@@ -85,7 +101,8 @@ class FlatFunction:
     def _derive(
         self, kind: str, key: object, function: Callable[..., Any], latest: Any = None
     ) -> "FlatFunction":
-        # Always the same one, which is compiled once.
+        """Return a cached derived function, so that it is compiled once."""
+        # Cached, so that it is compiled once.
         if (kind, key) not in self._derived:
             self._derived[kind, key] = FlatFunction(
                 function, f"{kind}_{self.name}", self._compiler, latest

@@ -1,4 +1,4 @@
-"""What a compiled function shows of its programs."""
+"""Attributes of a compiled function that show its programs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from bellhop.tracing.catalyst_compat import missing_attribute_error
 
 
 class Inspectable:
-    """The stages of the newest program of a function."""
+    """Compilation stages of a function's newest program."""
 
     _programs: ProgramCache
     _runner: Runner
@@ -26,22 +26,22 @@ class Inspectable:
 
     @property
     def mlir(self) -> str:
-        """The newest program in the callback and quantum dialects."""
+        """MLIR text of the newest program, in the callback and quantum dialects."""
         return self._program().mlir
 
     @property
     def mlir_module(self) -> Any:
-        """The newest program as a module of MLIR."""
+        """The newest program as an MLIR module object."""
         return parse(self._program().mlir)
 
     @property
     def mlir_opt(self) -> str:
-        """The newest program after the optimising passes."""
+        """MLIR text of the newest program after the optimising passes."""
         return self._program().mlir_opt
 
     @property
     def compiled_function(self) -> jax.stages.Compiled | None:
-        """JAX's executable of the newest program; None where nothing is compiled yet."""
+        """JAX's executable of the newest program; None if nothing is compiled."""
         if not self._programs.entries:
             return None
         call = CallArgs.from_caller(*self._newest_entry().signature)
@@ -50,7 +50,7 @@ class Inspectable:
 
     @property
     def out_treedef(self) -> Any:
-        """The structure of the newest program's result."""
+        """Structure of the newest program's result."""
         return self._newest_entry().out_tree
 
     if not TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Inspectable:
         return self._newest_entry().program
 
     def _newest_entry(self) -> CachedProgram:
+        """Return the newest program; raise an error if nothing is compiled."""
         if not self._programs.entries:
             raise NotCompiledError(
                 f"{self!r} has not been compiled: call it first, since its program depends on "

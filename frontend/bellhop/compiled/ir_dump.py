@@ -1,4 +1,4 @@
-"""The directory that the stages of a compilation are written to."""
+"""Directory with the compilation stages of a program."""
 
 import itertools
 from pathlib import Path
@@ -11,9 +11,9 @@ _MILESTONES = (LOWERED, OPTIMIZATION[-1].name, CONVERSION[-1].name)
 
 
 def make_workspace(name: str) -> Path:
-    """Make and return a directory in the current one, named for a program.
+    """Create a directory for a program in the current directory.
 
-    A number is appended where there is one of that name.
+    A number is appended if the name is taken.
     """
     stem = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
     for number in itertools.count():
@@ -23,16 +23,16 @@ def make_workspace(name: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise AssertionError("the numbers do not end")
+    raise AssertionError("itertools.count does not end")
 
 
 def write_stages(workspace: Path, level: int, program: Program) -> None:
-    """Write the stages of a program.
+    """Write the stages of a program to files.
 
     Args:
         workspace: the directory.
-        level: that of ``CompileOptions.intermediate_level``.
-        program: with its stages.
+        level: level from ``CompileOptions.intermediate_level``.
+        program: the program.
     """
     (workspace / "traced.jaxpr").write_text(str(program.jaxpr))
     before = None

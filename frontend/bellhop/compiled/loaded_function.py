@@ -1,4 +1,4 @@
-"""Functions that were saved, in the process that runs them."""
+"""Functions loaded from a file."""
 
 import inspect
 import os
@@ -11,7 +11,12 @@ import jax
 from bellhop._jax.private import trace_state_clean
 from bellhop._jax.slow_dispatch import is_checking_results
 from bellhop.archive import machine_code
-from bellhop.archive.archive import SavedFunction, SavedProgram, read_programs, reading
+from bellhop.archive.archive import (
+    SavedFunction,
+    SavedProgram,
+    name_file_errors,
+    read_programs,
+)
 from bellhop.arguments.signature import array_types
 from bellhop.arguments.static_arguments import NO_STATIC, Static
 from bellhop.base.ir_display import parse
@@ -28,10 +33,16 @@ from bellhop_mlir.pipelines import OPTIMIZATION
 
 
 class LoadedFunction(QJIT[Any, Any]):
-    """A function of which there are programs only: it cannot be traced.
+    """A function that consists of saved programs only, so it cannot be traced.
 
-    It runs as it did before it was saved, and has ``mlir_opt``, ``compiled_function`` and
-    ``save``; it cannot be differentiated, batched, or become part of another program.
+    It behaves as before saving, and has ``mlir_opt``, ``compiled_function`` and ``save``; it cannot
+    be differentiated, batched, or called in another program.
+
+    Args:
+        path: path of the file, for errors.
+        function: name, docstring and signature of the saved function.
+        programs: its programs.
+        **options: options of ``CompileOptions``.
     """
 
     def __init__(
@@ -42,14 +53,15 @@ class LoadedFunction(QJIT[Any, Any]):
         self._calls = SavedCalls(where, function.signature, programs)
 
         def original_function(*_: object, **__: object) -> NoReturn:
+            """Raise an error: the function cannot be traced."""
             if is_checking_results() and not jax.config.jax_disable_jit:
-                # JAX asks for the operation that such a result came of.
+                # JAX evaluates the function eagerly to find the operation with the NaN.
                 raise FloatingPointError(
-                    f"{self!r} returned a value that is not finite, which jax.debug_nans or "
-                    "jax.debug_infs looks for. Call the function that was saved, which says where."
+                    f"{self!r} returned a value that is not finite (jax.debug_nans, "
+                    "jax.debug_infs). Call the function that was saved to find the operation."
                 )
             raise CompileError(
-                f"{self!r} was loaded from a file and cannot be traced. Call it as it is."
+                f"{self!r} was loaded from a file and cannot be traced. Call it directly."
             )
 
         original_function.__name__ = original_function.__qualname__ = function.name
@@ -63,27 +75,29 @@ class LoadedFunction(QJIT[Any, Any]):
                     inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
                 ]
             )
-        # Not before: what takes no arguments would be compiled.
+        # Set after super().__init__, which would compile a function without arguments.
         original_function.__signature__ = signature  # type: ignore[attr-defined]
         if function.declared is not None:
-            self._declared = self._calls.declared_by(function.declared, function.name)
+            self._declared = self._calls.get_declared_signature(function.declared, function.name)
             self._choose_fast_calls()
-        # Not the line above, which is what Python knows.
+        # Override the line above, where Python sees the definition.
         self._traced.site = f"loaded from {path}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program of these arguments, passed by position or keyword as the function's."""
+        """Run the program for these arguments, in any form that the signature allows."""
         if self._declared is None:
-            taken, named = self._calls.arrange(args, kwargs)
-            return super().__call__(*taken, **named)
+            arranged, named = self._calls.arrange(args, kwargs)
+            return super().__call__(*arranged, **named)
         return super().__call__(*args, **kwargs)
 
     def _split_static(self, args: Args, kwargs: Kwargs) -> CallArgs:
+        """Arrange the arguments for a saved program; promote to declared types."""
         kwargs = dict(kwargs)
         if self._declared is not None:
-            # It would be compiled to make another weak type of what a program takes as it is.
+            # If a program accepts the arguments, do not promote: a weak type would need another
+            # program.
             promoted = (
-                None if self._calls.take(args, kwargs) else self._declared.promote(args, kwargs)
+                None if self._calls.accepts(args, kwargs) else self._declared.promote(args, kwargs)
             )
             if promoted is not None:
                 return CallArgs.from_caller(NO_STATIC, promoted, {})
@@ -92,10 +106,11 @@ class LoadedFunction(QJIT[Any, Any]):
     def _call_slow_path(
         self, begun: Any, failed: BaseException | None, args: Args, kwargs: Kwargs
     ) -> Any:
+        """Call the program; raise errors for transformations and unusable files."""
         if not trace_state_clean():
             raise NotImplementedError(
-                f"{self!r} was loaded from a file: it can be called, and not differentiated, "
-                "batched or traced into another program. Save the derivative, or the whole "
+                f"{self!r} was loaded from a file: differentiation, vmap and tracing "
+                "are not supported. Save the derivative, or the whole "
                 "program, instead."
             )
         try:
@@ -105,26 +120,27 @@ class LoadedFunction(QJIT[Any, Any]):
             raise
 
     def _check_executable(self, args: Args, kwargs: Kwargs, error: Exception) -> None:
-        """Say where a run failed because XLA cannot compile what the file holds."""
+        """Raise an error that names the file if XLA cannot compile its program."""
         try:
-            # One that ran is there.
+            # A program that ran before is cached.
             self._runner.compile(self._split_static(args, kwargs))
         except (*RUN_ERRORS, CircuitError):
             raise self._unusable_file_error(error) from error
 
     def _unusable_file_error(self, error: Exception) -> CompileError:
         return CompileError(
-            f"{self!r} of {self._path} cannot run here: {error}. Save it anew with this version of "
-            "bellhop, and for the devices that are here."
+            f"{self!r} of {self._path} cannot run here: {error}. Save it again with this version "
+            "of bellhop, and for the devices of this machine."
         )
 
     def __reduce__(self) -> NoReturn:
         raise pickle.PicklingError(
-            f"{self!r} was loaded from a file and is not pickled. Give the file to the other "
+            f"{self!r} was loaded from a file and cannot be pickled. Pass the file to the other "
             "process, and call bellhop.load there."
         )
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
+        """Compile the saved program for these argument types."""
         saved = self._calls.find(args, kwargs)
         module = parse(saved.module)
         try:
@@ -138,7 +154,7 @@ class LoadedFunction(QJIT[Any, Any]):
                 after=OPTIMIZATION[-1].name,
             )
         except Exception as error:
-            # Whatever a pass stumbles on is in the file.
+            # Any exception of a pass is caused by the file.
             raise self._unusable_file_error(error) from error
         return CachedProgram(program, (static, *array_types((args, kwargs))), saved.out_tree)
 
@@ -149,13 +165,14 @@ class LoadedFunction(QJIT[Any, Any]):
         kwargs: Kwargs,
         compiler_options: dict[str, Any] | None,
     ) -> jax.stages.Compiled:
+        """Load the saved machine code, or compile the program."""
         code = self._calls.find(args, kwargs).machine_code
         if code is None:
             return super()._make_executable(lowered, args, kwargs, compiler_options)
         try:
-            return machine_code.executable(code, lowered)
+            return machine_code.load_executable(code, lowered)
         except Exception as error:
-            # Whatever a damaged file may hold.
+            # A damaged file may cause any exception.
             raise self._unusable_file_error(error) from error
 
 
@@ -166,46 +183,48 @@ def load(
     trust: bool = False,
     key: bytes | str | None = None,
 ) -> LoadedFunction:
-    """Return a function that was saved with ``QJIT.save``.
+    """Load a function that was saved with ``QJIT.save``.
 
     Nothing is traced: regions are compiled for the devices that they name, and the executable is
-    made at the first call of a signature, by XLA or from JAX's persistent cache; or it is in the
-    file, where that was saved with ``compiled=True`` and is trusted.
+    compiled at the first call of a signature, by XLA or from JAX's persistent cache; or it is read
+    from the file, if it was saved with ``compiled=True`` and is trusted.
 
-    A damaged or foreign file is an error.  A program that calls Python functions, or takes or
-    returns named tuples, runs with the ones that are given here; quantum devices are the installed
-    ones; format strings of prints show values and lead nowhere else; and a module has the
-    operations that JAX's lowerings emit, and no others.  ``trust=True`` imports whatever the file
-    names, lets it call what is registered with XLA by any name, and runs the machine code in it:
-    say it for files that you would run as a script.
+    Damaged and foreign files raise errors. A program that calls Python functions, or has named
+    tuples as arguments or results, uses the functions and classes in ``functions``; quantum devices
+    are the installed devices; format strings of prints cannot access attributes; and the module may
+    contain only operations that JAX's lowerings emit. ``trust=True`` imports the names in the file,
+    allows calls of any function registered with XLA, and runs machine code: use it for files that
+    you would run as scripts.
 
     ``key`` authenticates a file: it must be signed with the same key, by ``f.save(path, key=key)``,
-    and unchanged.  It says whom a file is from, and ``trust`` what it may do; neither implies the
-    other.  A file is a program, and XLA, which compiles it, is no security boundary: load files of
-    strangers in a process or a container of their own.
+    and unchanged. Authentication and ``trust`` are independent. A file is a program, and XLA, which
+    compiles it, is not a security boundary: load files from unknown sources in a separate process
+    or container.
 
     Args:
-        path: of the file.
-        functions: the Python functions and named tuples that it names, by ``module:qualname``.
-        trust: whether to import what is not given.
-        key: the key that the file was signed with, bytes or a string; None asks for no signature.
+        path: path of the file.
+        functions: the Python functions and named tuples that the file names, by
+            ``module:qualname``.
+        trust: whether to import names that are not in ``functions``.
+        key: key with which the file was signed, bytes or a string; None skips the check.
 
     Returns:
-        a function of the signatures that were compiled when it was saved, with the name, the
-        docstring and the Python signature of the function: arguments are passed by position or by
-        keyword as there, and annotated types are promoted to.
+        a function of the signatures that were compiled when it was saved, with the name, docstring
+        and Python signature of the saved function; arguments are passed by position or keyword, and
+        promoted to annotated types.
 
     Raises:
-        CompileError: where the file is no saved function, was made with other settings, names
-            functions that are not given, or a callback or device that is not there; and where
-            ``key`` is given and the file is not signed with it.
-        OSError: where the file cannot be read, as FileNotFoundError where there is none.
-        TypeError: where ``path`` is no path, ``key`` no key, or ``functions`` holds what cannot
-            be called.
+        CompileError: if the file is not a saved function, was saved with other settings, names
+            functions that are not in ``functions``, or a callback or device that does not exist;
+            and if ``key`` does not match its signature.
+        OSError: if the file cannot be read, such as FileNotFoundError.
+        TypeError: if ``path`` is not a path, ``key`` is not a key, or a value of ``functions`` is
+            not callable.
 
     Warns:
-        UserWarning: where machine code in a trusted file is not for this machine, and the program
-            is compiled anew.
+        UserWarning: if machine code in a trusted file does not fit this machine, so that the
+        program
+            is compiled instead.
 
     Example:
         >>> import bellhop, tempfile
@@ -219,5 +238,5 @@ def load(
         Array(3., dtype=float64)
     """
     function, programs, options = read_programs(path, functions or {}, trust=trust, key=key)
-    with reading(path):
+    with name_file_errors(path):
         return LoadedFunction(path, function, programs, **options)

@@ -1,4 +1,4 @@
-"""Where the results of a function are asked for: ``qjit(out_shardings=...)``."""
+"""The option ``qjit(out_shardings=...)``: devices of a function's results."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,43 +16,46 @@ def resolve_out_shardings(
     leaves: Sequence[Any],
     tree: jax.tree_util.PyTreeDef,
 ) -> tuple[Target | None, ...]:
-    """Return where each leaf of a result is asked for; nothing where none is.
+    """Return the requested device or sharding of each result leaf.
 
     Args:
-        function: the user's, for errors.
-        shardings: what ``out_shardings`` is.
-        leaves: of the result, or their types.
-        tree: the structure of it.
+        function: the user's function, for errors.
+        shardings: value of the option.
+        leaves: leaves of the result, or their types.
+        tree: structure of the result.
+
+    Returns:
+        a tuple with None for the host; empty if the option is None.
 
     Raises:
-        ValueError: where what is asked for does not fit the result.
+        ValueError: if the option does not match the result.
     """
     if shardings is None:
         return ()
     where = f"{describe_derived_function('qjit', function)}: out_shardings"
     is_none = lambda dev: dev is None
-    # False for the host: None may be a part of the result.
+    # False means the host here, since None may be a part of the result.
     targets = jax.tree.map(
         lambda dev: dev is not None and resolve_target(dev, where, "a pytree of them"),
         shardings,
         is_leaf=is_none,
     )
     try:
-        of_each = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
+        by_leaf = jax.tree.leaves(jax.tree.broadcast(targets, jax.tree.unflatten(tree, leaves)))
     except ValueError as error:
         raise ValueError(
             f"{where} has the structure {describe_structure(jax.tree.structure(targets))}, and the "
-            f"result {describe_structure(tree)}. Give a device for all of it, or a tree as the "
-            "result's, or the upper part of one, with None for what stays on the host."
+            f"result {describe_structure(tree)}. Pass one device, or a pytree that is a prefix of "
+            "the result's structure, with None for the host."
         ) from error
-    for target, leaf in zip(of_each, leaves, strict=True):
+    for target, leaf in zip(by_leaf, leaves, strict=True):
         if isinstance(target, jax.sharding.Sharding):
             shape = jax.numpy.shape(leaf)
             try:
                 target.shard_shape(shape)
             except (ValueError, IndexError) as error:
                 raise ValueError(
-                    f"{where}: {target} does not fit a result of shape {shape}. Give one whose "
-                    "axes the result has, of sizes that its parts divide."
+                    f"{where}: {target} does not fit a result of shape {shape}. Pass a sharding "
+                    "whose axes the result has, and whose shards divide its sizes."
                 ) from error
-    return tuple(target or None for target in of_each)
+    return tuple(target or None for target in by_leaf)

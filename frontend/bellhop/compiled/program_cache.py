@@ -1,4 +1,4 @@
-"""The programs of a compiled function: one for each signature, made as it is called."""
+"""Cache of a compiled function's programs, one for each signature."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,13 +21,13 @@ from bellhop_runtime import CallbackTable
 
 @dataclass(frozen=True)
 class CachedProgram:
-    """A program and what it was made for.
+    """A program with its signature and result structure.
 
     Attributes:
-        program: it.
-        signature: static arguments, and types of the others by position and by name, each a
+        program: the program.
+        signature: static arguments, and types of positional and keyword arguments, each a
             ``FlatTree``.
-        out_tree: the structure of the result.
+        out_tree: structure of the result.
     """
 
     program: Program
@@ -35,7 +35,7 @@ class CachedProgram:
     out_tree: Any
 
     def matches(self, static: Static, args: Args, kwargs: Kwargs) -> bool:
-        """Tell whether it was made for arguments like these."""
+        """Return whether the program was compiled for these static arguments and types."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         known, known_tree = jax.tree.flatten(self.signature[1:])
         return (static, tree) == (self.signature[0], known_tree) and all(
@@ -44,10 +44,15 @@ class CachedProgram:
         )
 
     def replace_module(self, stage: str, text: str, table: CallbackTable) -> "CachedProgram":
-        """Return the program that comes of another module in place of that of a stage.
+        """Return a program compiled from a replacement of one stage's module.
+
+        Args:
+            stage: name of the stage.
+            text: MLIR text of the replacement.
+            table: receives the callbacks.
 
         Raises:
-            CompileError: where that module cannot be parsed or compiled.
+            CompileError: if the module cannot be parsed or compiled.
         """
         program = self.program
         try:
@@ -68,25 +73,25 @@ class CachedProgram:
 
 
 class ProgramCache:
-    """The programs of one function.
+    """All programs of one function.
 
     Attributes:
-        entries: all of them, in the order in which they were made.
-        call_runtime: whether one calls the runtime, and what it does there must be waited for.
-        may_wait: whether what one calls may wait for other programs.
-        print: whether one prints.
-        print_later: whether one prints after it has returned.
-        show_progress: whether one has loops with bars.
+        entries: the programs, in the order of compilation.
+        call_runtime: whether a program calls the runtime, so that calls must wait for its start.
+        may_wait: whether a program may wait for other programs.
+        print: whether a program prints.
+        print_later: whether a program prints asynchronously.
+        show_progress: whether a program has loops with progress bars.
     """
 
     def __init__(
         self, make: Callable[[Static, Any, Any], CachedProgram], table: CallbackTable
     ) -> None:
-        """Begin without any.
+        """Start without programs.
 
         Args:
-            make: makes the program of a new signature.
-            table: that of all of them.
+            make: compiles the program of a new signature.
+            table: callback table of all programs.
         """
         self.entries: list[CachedProgram] = []
         self.call_runtime = False
@@ -96,43 +101,43 @@ class ProgramCache:
         self.show_progress = False
         self._make = make
         self._table = table
-        # A program, the stage whose module is replaced, and the text of the other one.
+        # A program, the stage to replace, and the replacement's text.
         self._replacement: tuple[CachedProgram, str, str] | None = None
 
     def compile(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
-        """Make the program of a signature, and keep it."""
+        """Compile the program of a signature and add it to the cache."""
         replaced = self._replacement
         if replaced is not None and replaced[0].matches(static, args, kwargs):
             former, stage, text = replaced
-            made = former.replace_module(stage, text, self._table)
+            cached = former.replace_module(stage, text, self._table)
         else:
-            made = self._make(static, args, kwargs)
-        self.entries.append(made)
-        # Set, and never taken back: another thread may be making another one.
-        if made.program.code.calls_runtime:
+            cached = self._make(static, args, kwargs)
+        self.entries.append(cached)
+        # Flags are only set, never reset, as other threads may be compiling.
+        if cached.program.code.calls_runtime:
             self.call_runtime = True
-        if made.program.code.may_wait:
+        if cached.program.code.may_wait:
             self.may_wait = True
-        if made.program.prints:
+        if cached.program.prints:
             self.print = True
-            # It is for a call that began without them.
+            # The current call began before the program was known to print.
             save_context()
-        if made.program.prints_later:
+        if cached.program.prints_later:
             self.print_later = True
-        if made.program.shows_progress:
+        if cached.program.shows_progress:
             self.show_progress = True
-        return made
+        return cached
 
     def find(self, call: CallArgs) -> CachedProgram | None:
-        """Return the program of a call: the newest, as one may have been compiled again."""
+        """Return the newest program for a call's signature, or None."""
         flat = call.flattened
-        found = (
-            made
-            for made in reversed(self.entries)
-            if made.matches(flat.static, flat.args, flat.kwargs)
+        matching = (
+            cached
+            for cached in reversed(self.entries)
+            if cached.matches(flat.static, flat.args, flat.kwargs)
         )
-        return next(found, None)
+        return next(matching, None)
 
     def replace_newest(self, stage: str, text: str) -> None:
-        """Make the newest program from another module when it is compiled again."""
+        """Replace a stage's module in the newest program when it is compiled again."""
         self._replacement = self.entries[-1], stage, text

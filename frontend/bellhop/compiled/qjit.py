@@ -1,4 +1,4 @@
-"""qjit: compile a hybrid function, once for each signature."""
+"""`qjit`: compilation of hybrid functions, once for each signature."""
 
 import dataclasses
 import functools
@@ -37,27 +37,27 @@ R = TypeVar("R")
 class QJIT(PickledByName, CallInterface, Generic[P, R]):
     """A function that is compiled when it is called with a new signature.
 
-    A signature is the shapes, dtypes and pytree structure of the arguments, and the values of
-    static ones; new values of the others never compile anything.  A function whose annotations
-    declare the types of all arguments is compiled for these when it is decorated, and arguments
-    are promoted to them.  Under a JAX transformation it behaves as a ``jax.jit`` function, so it
-    can be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
+    A signature consists of the shapes, dtypes and pytree structure of the arguments, and the values
+    of static arguments; new values of dynamic arguments do not recompile. A function whose
+    annotations declare the types of all arguments is compiled when it is decorated, and arguments
+    are promoted to these types. Under JAX transformations it behaves as a ``jax.jit`` function, so
+    it can be differentiated, batched, and called in ``jax.jit`` and in other qjit functions.
 
-    It is copied and pickled as a function is: a copy is the same object, and another process
-    finds it by its name.  One that has no name there, such as ``g`` in ``g = qjit(f)``, is made
-    of ``f`` again.  As any pickle it may import and call what it names; files of ``save`` do not.
+    It is copied and pickled like a function: a copy is the same object, and another process looks
+    it up by name. An object without such a name, such as ``g = qjit(f)``, is rebuilt from ``f``.
+    Like any pickle, unpickling may import and call the names in it; files from ``save`` do not.
 
     Attributes:
         original_function: the function that was decorated.
-        user_function: the function that is traced: the same, unless autograph converted it.
-        compile_options: how it is compiled.
+        user_function: the function that is traced: the original, or its conversion by autograph.
+        compile_options: its options.
         jaxpr: the traced function of the newest program.
         mlir: its module as lowered, in the callback and quantum dialects.
         mlir_module: the same as an object of MLIR.
         mlir_opt: its module after the optimising passes.
-        compiled_function: JAX's executable of it; None as long as there is no program.
+        compiled_function: JAX's executable of the newest program; None if there is none.
         out_treedef: the structure of its result.
-        workspace: the directory with its stages, where ``keep_intermediate`` asks for them.
+        workspace: directory with its stages, if ``keep_intermediate`` is set.
 
     Example:
         >>> import bellhop
@@ -103,7 +103,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             self._traced.jit_options,
         )
         self._transformed = TransformedJit(self._traced.make_transformable_jit)
-        # Static values are not known before a call, and a trace under way takes us in itself.
+        # Static arguments are unknown before a call; an active trace inlines this function.
         if not self._static and trace_state_clean():
             self._declared = declared_signature(function)
             if self._declared is not None:
@@ -113,7 +113,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
     if TYPE_CHECKING:
 
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-            """Call the function; compile it first where the signature is new."""
+            """Call the function; compile it first if the signature is new."""
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -132,7 +132,7 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
 
     @property
     def static_arguments(self) -> StaticArguments:
-        """Which arguments are part of the program; false where none is."""
+        """The static arguments; false if there are none."""
         return self._static
 
     def save(
@@ -144,20 +144,23 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
     ) -> None:
         """Write the programs compiled so far to a file, for ``bellhop.load``.
 
+        The file contains the names of the Python functions that the program calls; pass them to
+        ``load``.
+
         Args:
-            path: of the file.
-            compiled: whether XLA's machine code goes into the file too, so that a process with
-                the same versions, processor, devices and ``XLA_FLAGS`` runs it without compiling
-                anything but regions: ``load(path, trust=True)``.
-            key: signs the file, by HMAC-SHA256 over all of it, so that ``load(path, key=key)``
-                takes no other; bytes, such as ``secrets.token_bytes(32)``, or a string.
+            path: path of the file.
+            compiled: whether to include XLA's machine code, so that a process with the same
+                versions, processor, devices and ``XLA_FLAGS`` compiles only regions: ``load(path,
+                trust=True)``.
+            key: key for an HMAC-SHA256 signature of the file, which ``load(path, key=key)``
+                verifies; bytes, such as ``secrets.token_bytes(32)``, or a string.
 
         Raises:
-            CompileError: where nothing is compiled yet, for static arguments, and for callbacks
-                that another process cannot import by name; names them.
+            CompileError: if nothing is compiled yet, for static arguments, and for callbacks that
+                another process cannot import by name; names them.
 
         Warns:
-            UserWarning: where ``load`` takes the file with ``trust=True`` only; names the
+            UserWarning: if ``load`` needs ``trust=True`` for the file; names the
                 operation or the format string.
 
         Example:
@@ -168,46 +171,45 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
             >>> f.save("double.bellhop")
             >>> bellhop.load("double.bellhop")(4.0)
             Array(8., dtype=float64, weak_type=True)
-
-        The file names the Python functions that the program calls, and ``load`` asks for them.
         """
         self._newest_entry()
         if self._static:
             raise CompileError(
-                f"{self!r} has static arguments, which are not saved. Make them constants: "
+                f"{self!r} has static arguments, which cannot be saved. Make them constants: "
                 "qjit(functools.partial(f, n=3))."
             )
         programs = [
-            (made.program, made.signature[1:], made.out_tree) for made in self._programs.entries
+            (cached.program, cached.signature[1:], cached.out_tree)
+            for cached in self._programs.entries
         ]
         options = self.compile_options
         if options.compiler_options:
             raise CompileError(
-                f"{self!r} has compiler_options, which a file does not hold, since XLA options can "
+                f"{self!r} has compiler_options, which cannot be saved, since XLA options can "
                 "write files. Save a function without them: qjit(f.user_function)."
             )
-        declares = (
-            number
-            for number, made in enumerate(self._programs.entries)
-            if self._declared is not None and self._declared.matches(made.signature[1:])
+        declared_indices = (
+            index
+            for index, cached in enumerate(self._programs.entries)
+            if self._declared is not None and self._declared.matches(cached.signature[1:])
         )
         save_programs(
             path,
             self._traced.name,
-            encode_signature(self.original_function, next(declares, None)),
+            encode_signature(self.original_function, next(declared_indices, None)),
             programs,
             seed=options.seed,
             concurrent_callbacks=options.concurrent_callbacks,
             key=key,
             executables=[
-                self._runner.compile(CallArgs.from_caller(*made.signature))
-                for made in self._programs.entries
+                self._runner.compile(CallArgs.from_caller(*cached.signature))
+                for cached in self._programs.entries
                 if compiled
             ],
         )
 
     def clear_cache(self) -> None:
-        """Forget all programs; the next call of each signature compiles again.
+        """Drop all programs; the next call of each signature compiles again.
 
         Example:
             >>> import bellhop
@@ -223,14 +225,14 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         self._choose_fast_calls()
 
     def _compile(self, static: Static, args: Args, kwargs: Kwargs) -> tuple[Code, Any]:
-        """Make the program of a new signature; return it and the structure of its result."""
-        made = self._programs.compile(static, args, kwargs)
+        """Compile the program of a new signature; return it and its result structure."""
+        cached = self._programs.compile(static, args, kwargs)
         self._choose_fast_calls()
         level = self.compile_options.intermediate_level
         if level > 0:
             self.workspace = make_workspace(self._traced.name)
-            write_stages(self.workspace, level, made.program)
-        return made.program.code, made.out_tree
+            write_stages(self.workspace, level, cached.program)
+        return cached.program.code, cached.out_tree
 
     def _make_executable(
         self,
@@ -239,21 +241,22 @@ class QJIT(PickledByName, CallInterface, Generic[P, R]):
         kwargs: Kwargs,
         compiler_options: dict[str, Any] | None,
     ) -> jax.stages.Compiled:
-        """Make the executable of a program."""
+        """Compile a lowered program with XLA."""
         return lowered.compile(compiler_options)
 
     def _replace_module(self, stage: str, text: str) -> None:
-        """Compile the newest program again at its next call, from another module."""
+        """Recompile the newest program at its next call, with one stage's module replaced."""
         self._newest_entry()
         self._programs.replace_newest(stage, text)
         self._runner.clear_cache()
 
     def _make_program(self, static: Static, args: Args, kwargs: Kwargs) -> CachedProgram:
+        """Trace and optimise the program of a new signature."""
         self._traced.explain_rejected_arguments(args, kwargs)
         args, kwargs = types = array_types((args, kwargs))
         if self._declared is not None and not self._declared.matches(types):
             warn_user(
-                f"{self._traced.where} declares arguments of the types ({self._declared}), and is "
+                f"{self._traced.where} declares arguments of the types ({self._declared}), but is "
                 f"called with ({describe_leaves(jax.tree.leaves(types))}), so another program is "
                 "compiled. Change the annotations or the arguments."
             )
@@ -269,25 +272,25 @@ def qjit(
 def qjit(fn: Any = None, **options: Any) -> Any:
     """Compile a hybrid quantum-classical function.
 
-    It is compiled when it is called with a new signature.  Where annotations declare shape and
-    dtype of every argument (``float``, ``jax.ShapeDtypeStruct((3,), float)``, pytrees of these),
-    it is compiled when it is decorated.
+    It is compiled when it is called with a new signature. If annotations declare shape and dtype of
+    every argument (``float``, ``jax.ShapeDtypeStruct((3,), float)``, pytrees of these), it is
+    compiled when it is decorated. The interface is the same as in Catalyst.
 
     Args:
-        fn: the function: JAX operations, QNodes, callbacks, accelerated regions.  Its
-            arguments and results are pytrees of arrays and numbers.
-        options: those of ``CompileOptions``, by name.
+        fn: the function, which may use JAX operations, QNodes, callbacks and accelerated regions.
+            Its arguments and results are pytrees of arrays and numbers.
+        options: options of ``CompileOptions``, by name.
 
     Returns:
         a callable ``QJIT``; without ``fn``, a decorator.
 
     Raises:
-        TypeError: where ``fn`` cannot be called, or there is no such option.
-        CompileError: for an option that only Catalyst has and that would change results.
+        TypeError: if ``fn`` is not callable, or an option is unknown.
+        CompileError: for an option of Catalyst that would change results.
 
     Warns:
-        UserWarning: for an option that only Catalyst has and that changes none, and where a call
-            does not fit the declared types and another program is made.
+        UserWarning: for an option of Catalyst that changes no results, and if the arguments of a
+            call do not match the declared types, so that another program is compiled.
 
     Example:
         >>> import bellhop
@@ -296,8 +299,6 @@ def qjit(fn: Any = None, **options: Any) -> Any:
         ...     return x**n
         >>> power(2.0, n=3)
         Array(8., dtype=float64, weak_type=True)
-
-    The interface is that of Catalyst's ``qjit``.
     """
     known = compile_options(options)
 

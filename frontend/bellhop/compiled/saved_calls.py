@@ -1,4 +1,4 @@
-"""The calls that saved programs take: arguments in the order in which each was saved."""
+"""Matching of calls to saved programs, and arrangement of their arguments."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,23 @@ import jax
 from bellhop.archive.archive import SavedProgram
 from bellhop.archive.call_signatures import Shown
 from bellhop.archive.schema import Malformed
-from bellhop.arguments.argument_mismatch import describe_arguments, find_mismatch, type_of
+from bellhop.arguments.argument_mismatch import describe_arguments, find_mismatch, get_type
 from bellhop.arguments.flat_tree import FlatTree, flatten_call
 from bellhop.arguments.signature import DeclaredSignature
 from bellhop.base.types import Args
 
-# Of an argument: the name of its parameter, or its index among those of *args.
+# Key of an argument: its parameter's name, or its index in *args.
 _Key = str | int
 
 
 @dataclass(frozen=True)
 class _CallForm:
-    """How the arguments of a program were passed: keys of positional ones, names of the others."""
+    """The way in which a program's arguments are passed.
+
+    Attributes:
+        positional: keys of the positional arguments.
+        keywords: names of the keyword arguments.
+    """
 
     positional: tuple[_Key, ...]
     keywords: frozenset[str]
@@ -32,14 +37,14 @@ class _CallForm:
 
 
 class SavedCalls:
-    """Finds the program of a call, and passes its arguments as that program takes them.
+    """Finds the saved program for a call, and arranges the arguments for it.
 
     ``f(1.0, scale=2.0)``, ``f(x=1.0, scale=2.0)`` and ``f(1.0, 2.0)`` are the same call, and so is
-    ``f(1.0)`` where 2.0 is the default value of ``scale``.
+    ``f(1.0)`` if 2.0 is the default of ``scale``.
 
     Args:
         where: the function and its file, for errors.
-        signature: the function's; None where it is not known.
+        signature: signature of the function, or None.
         programs: all programs of the file.
     """
 
@@ -50,12 +55,12 @@ class SavedCalls:
         self._signature = signature
         self._programs = programs
         self._names = _positional_names(signature)
-        self._types = [_types_of(program) for program in programs]
+        self._types = [_get_argument_types(program) for program in programs]
         self._forms = [_CallForm(self._keys(len(args)), frozenset(kw)) for args, kw in self._types]
         by_keys: dict[frozenset[_Key], set[_CallForm]] = {}
         for form in self._forms:
             by_keys.setdefault(form.keys, set()).add(form)
-        # Calls with these arguments are taken as they are.
+        # Calls of these forms are passed on unchanged.
         self._known = {
             (len(form.positional), form.keywords)
             for form in self._forms
@@ -64,14 +69,17 @@ class SavedCalls:
         self._known_counts = {count for count, keywords in self._known if not keywords}
 
     def arrange(self, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
-        """Return the arguments of a call as the program for it takes them.
+        """Arrange the arguments of a call for the matching program.
 
         Args:
             args: positional arguments of the user.
             kwargs: keyword arguments of the user.
 
+        Returns:
+            the arranged arguments; unchanged if no program matches.
+
         Raises:
-            TypeError: where the function does not take such arguments.
+            TypeError: if the function's signature does not accept them.
         """
         if not kwargs and len(args) in self._known_counts:
             return args, kwargs
@@ -81,29 +89,29 @@ class SavedCalls:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(
-                f"{self._where} cannot be called so: {error}. It takes {self._signature}."
+                f"{self._where}: the arguments do not match: {error}. It takes {self._signature}."
             ) from None
-        given = self._by_key(bound)
+        by_key = self._map_by_key(bound)
         best: tuple[Args, dict[str, Any]] | None = None
         for form, types in zip(self._forms, self._types, strict=True):
-            arranged = self._arranged(form, given)
+            arranged = self._arrange_as(form, by_key)
             if arranged is None:
                 continue
-            if _is_for(types, *flatten_call(*arranged)):
+            if _types_match(types, *flatten_call(*arranged)):
                 return arranged
             best = best or arranged
         return best or (args, kwargs)
 
-    def take(self, args: Args, kwargs: dict[str, Any]) -> bool:
-        """Tell whether there is a program for arguments as they are."""
+    def accepts(self, args: Args, kwargs: dict[str, Any]) -> bool:
+        """Return whether a program accepts the arguments unchanged."""
         flat = flatten_call(args, kwargs)
-        return any(_is_for(types, *flat) for types in self._types)
+        return any(_types_match(types, *flat) for types in self._types)
 
-    def declared_by(self, number: int, name: str) -> DeclaredSignature:
-        """Return the types that the function's annotations declare.
+    def get_declared_signature(self, number: int, name: str) -> DeclaredSignature:
+        """Return the argument types that the function's annotations declare.
 
         Args:
-            number: number of the program that has these types.
+            number: index of the program with these types.
             name: name of the function, for errors.
         """
         if self._signature is None or self._types[number][1]:
@@ -111,13 +119,13 @@ class SavedCalls:
         return DeclaredSignature(name, self._signature, self._types[number][0])
 
     def find(self, args: Sequence[FlatTree], kwargs: Mapping[str, FlatTree]) -> SavedProgram:
-        """Return the program for arguments, or for types of them.
+        """Return the program for arguments or argument types.
 
         Raises:
-            TypeError: where the file has none, naming what differs.
+            TypeError: if there is none, naming the differences.
         """
         for program, types in zip(self._programs, self._types, strict=True):
-            if _is_for(types, args, kwargs):
+            if _types_match(types, args, kwargs):
                 return program
         saved = "; ".join(f"({describe_arguments(self._names, *types)})" for types in self._types)
         if len(self._programs) == 1:
@@ -126,23 +134,27 @@ class SavedCalls:
             found = f"it is called with ({describe_arguments(self._names, args, kwargs)})"
         raise TypeError(
             f"{self._where}: {found}. It was saved with programs for the arguments {saved}. Pass "
-            "such arguments, or call the function with others before f.save(path), which writes a "
-            "program for each signature."
+            "such arguments, or call the function with the new arguments before f.save(path), "
+            "which writes a program for each signature."
         )
 
     def _keys(self, count: int) -> tuple[_Key, ...]:
-        """Return the keys of so many positional arguments."""
+        """Return the keys of the first `count` positional arguments."""
         return (*self._names[:count], *range(count - len(self._names)))
 
-    def _by_key(self, bound: inspect.BoundArguments) -> dict[_Key, Any]:
+    def _map_by_key(self, bound: inspect.BoundArguments) -> dict[_Key, Any]:
+        """Return the arguments by key."""
         given: dict[_Key, Any] = dict(zip(self._keys(len(bound.args)), bound.args, strict=True))
         given.update(bound.kwargs.items())
         return given
 
-    def _arranged(
+    def _arrange_as(
         self, form: _CallForm, given: dict[_Key, Any]
     ) -> tuple[Args, dict[str, Any]] | None:
-        """Return arguments in the form of a program; None where the program has other ones."""
+        """Return arguments in the form of a program, or None if they do not match.
+
+        Missing arguments get their defaults; surplus arguments must equal their defaults.
+        """
         values = dict(given)
         assert self._signature is not None
         parameters: dict[_Key, inspect.Parameter] = dict(self._signature.parameters.items())
@@ -152,7 +164,7 @@ class SavedCalls:
                 return None
             values[key] = default
         for key in values.keys() - form.keys:
-            # The program has the default value as a constant.
+            # The program contains the default as a constant.
             if key not in parameters or not _is_equal(values[key], parameters[key].default):
                 return None
         args = tuple(values[key] for key in form.positional)
@@ -165,7 +177,8 @@ def _positional_names(signature: inspect.Signature | None) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.kind in kinds]
 
 
-def _types_of(program: SavedProgram) -> tuple[tuple[FlatTree, ...], dict[str, FlatTree]]:
+def _get_argument_types(program: SavedProgram) -> tuple[tuple[FlatTree, ...], dict[str, FlatTree]]:
+    """Return the types of a program's positional and keyword arguments."""
     leaves = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.in_avals]
     args_tree, kwargs_tree = program.in_tree.children()
     names = kwargs_tree.node_data()[1]
@@ -177,27 +190,29 @@ def _types_of(program: SavedProgram) -> tuple[tuple[FlatTree, ...], dict[str, Fl
     return tuple(flats[:count]), dict(zip(names, flats[count:], strict=True))
 
 
-def _is_for(
+def _types_match(
     types: tuple[Sequence[FlatTree], Mapping[str, FlatTree]],
     args: Sequence[FlatTree],
     kwargs: Mapping[str, FlatTree],
 ) -> bool:
+    """Return whether arguments have the types of a program."""
     wanted, wanted_tree = jax.tree.flatten(types)
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     if wanted_tree != tree:
         return False
     try:
-        avals = list(map(type_of, leaves))
+        avals = list(map(get_type, leaves))
     except (TypeError, OverflowError):
-        # Values that are not arrays are refused where they are passed to the program.
+        # Values that are not arrays raise an error later.
         return False
     return all(
-        (aval.shape, aval.dtype) == (of.shape, of.dtype)
-        for aval, of in zip(avals, wanted, strict=True)
+        (aval.shape, aval.dtype) == (expected.shape, expected.dtype)
+        for aval, expected in zip(avals, wanted, strict=True)
     )
 
 
 def _is_equal(value: object, default: object) -> bool:
+    """Return whether an argument equals a default value of a Python scalar type."""
     return (
         type(value) is type(default)
         and isinstance(value, bool | int | float | str)

@@ -1,4 +1,4 @@
-"""The stages of a compiled function: traced, lowered, and compiled for one signature."""
+"""Stages of a compiled function for one signature: traced, lowered, compiled."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,15 +18,15 @@ from bellhop.execution.runner import Runner
 
 
 class _Stage:
-    """A stage of JAX's, of which ours is a view: what is not here is JAX's.
+    """A view of a JAX stage that hides the callback table.
 
     Args:
-        of_jax: JAX's own, whose first argument is the table of callbacks.
-        function: what the user's is called.
+        jax_stage: JAX's stage, whose first argument is the table.
+        function: name of the user's function.
     """
 
-    def __init__(self, of_jax: Any, function: str) -> None:
-        self._jax_stage = of_jax
+    def __init__(self, jax_stage: Any, function: str) -> None:
+        self._jax_stage = jax_stage
         self._function = function
 
     def __getattr__(self, name: str) -> Any:
@@ -36,17 +36,17 @@ class _Stage:
 
     @property
     def args_info(self) -> Any:
-        """What JAX says of each argument, those that are not static."""
+        """JAX's information about each dynamic argument."""
         return _user_arguments_info(self._jax_stage.args_info)
 
     @property
     def in_avals(self) -> Any:
-        """The types of the arguments."""
+        """Types of the dynamic arguments."""
         return _user_arguments_info(self._jax_stage.in_avals)
 
     @property
     def in_tree(self) -> Any:
-        """The structure of the arguments."""
+        """Structure of the dynamic arguments."""
         return jax.tree.structure(self.args_info)
 
     def __repr__(self) -> str:
@@ -54,48 +54,48 @@ class _Stage:
 
 
 def _user_arguments_info(arguments: Any) -> Any:
-    """Return what is said of all arguments as the user wrote them, without the table's."""
+    """Remove the table from JAX's information about arguments."""
     (_, *args), kwargs = arguments
     return unflatten_call(args, kwargs)
 
 
 class Compiled(_Stage):
-    """A program for one signature: it runs, and compiles nothing.
+    """A compiled program for one signature, which never recompiles.
 
     Args:
-        of_jax: JAX's ``Compiled``.
-        function: what the user's is called.
+        jax_stage: JAX's ``Compiled``.
+        function: name of the user's function.
         run: calls the function by this program.
     """
 
-    def __init__(self, of_jax: Any, function: str, run: Callable[..., Any]) -> None:
-        super().__init__(of_jax, function)
+    def __init__(self, jax_stage: Any, function: str, run: Callable[..., Any]) -> None:
+        super().__init__(jax_stage, function)
         self._run = run
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program with arguments of its types, those that are not static."""
+        """Run the program with dynamic arguments of its types."""
         return self._run(*args, **kwargs)
 
 
 class Lowered(_Stage):
-    """A program for one signature, as XLA gets it.
+    """A program for one signature as a module for XLA.
 
     Args:
-        of_jax: JAX's ``Lowered``.
-        function: what the user's is called.
-        pinned: returns what calls the function by an executable, which was compiled with
-            options of its own, or with None.
-        compiler_options: XLA's options for the program; None for the defaults.
+        jax_stage: JAX's ``Lowered``.
+        function: name of the user's function.
+        pinned: takes an executable and the options of ``compile``; returns a function that calls
+            the executable.
+        compiler_options: XLA's options for the program; None for defaults.
     """
 
     def __init__(
         self,
-        of_jax: Any,
+        jax_stage: Any,
         function: str,
         pinned: Callable[[Any, Any], Callable[..., Any]],
         compiler_options: dict[str, Any] | None,
     ) -> None:
-        super().__init__(of_jax, function)
+        super().__init__(jax_stage, function)
         self._pinned = pinned
         self._compiler_options = compiler_options
 
@@ -103,24 +103,24 @@ class Lowered(_Stage):
         """Compile the program.
 
         Args:
-            compiler_options: XLA options by name, beside those of ``qjit(compiler_options=...)``,
-                as JAX's ``Lowered.compile`` takes them.
+            compiler_options: XLA options by name, in addition to ``qjit(compiler_options=...)``, as
+                in JAX's ``Lowered.compile``.
         """
         options = None if compiler_options is None else dict(compiler_options)
-        every = {**(self._compiler_options or {}), **(options or {})} or None
-        executable = run_with_failures(lambda: self._jax_stage.compile(every))
+        merged = {**(self._compiler_options or {}), **(options or {})} or None
+        executable = run_with_failures(lambda: self._jax_stage.compile(merged))
         return Compiled(executable, self._function, self._pinned(executable, options))
 
 
 class Traced(_Stage):
-    """A program for one signature, as it was traced.
+    """A traced program for one signature.
 
     Args:
-        of_jax: JAX's ``Traced``.
-        function: what the user's is called.
+        jax_stage: JAX's ``Traced``.
+        function: name of the user's function.
         jaxpr: the traced function.
         lower: returns the next stage.
-        lower_as_jit: returns that of a ``jax.jit`` of the function, with JAX's options.
+        lower_as_jit: lowers the function as a ``jax.jit``, with JAX's options.
 
     Attributes:
         jaxpr: the traced function.
@@ -128,38 +128,39 @@ class Traced(_Stage):
 
     def __init__(
         self,
-        of_jax: Any,
+        jax_stage: Any,
         function: str,
         jaxpr: Any,
         lower: Callable[[], Lowered],
         lower_as_jit: Callable[..., jax.stages.Lowered],
     ) -> None:
-        super().__init__(of_jax, function)
+        super().__init__(jax_stage, function)
         self.jaxpr = jaxpr
         self._lower = lower
         self._lower_as_jit = lower_as_jit
 
     def lower(self, **options: Any) -> Any:
-        """Lower the program.
+        """Lower the program for XLA.
 
         Args:
-            options: those of JAX's, such as ``lowering_platforms``, which ``jax.export`` gives;
-                then it is lowered as a ``jax.jit`` of the function is, and is JAX's.
+            options: options of JAX's ``lower``, such as ``lowering_platforms`` from ``jax.export``;
+                with options, the function is lowered as a plain ``jax.jit``, and JAX's stage is
+                returned.
         """
         return self._lower_as_jit(**options) if options else self._lower()
 
 
 class PinnedRunner(Runner):
-    """Runs one executable, whatever the arguments are.
+    """Runs one executable for all calls.
 
     Args:
         runner: the function's runner.
         where: the function and its line, for errors.
         names: names of the positional parameters that are not static.
-        static: the static arguments that the executable is for.
-        operands: the numbers of the arguments that it takes; None for all.
+        static: static arguments of the executable.
+        operands: indices of the arguments that it uses; None for all.
         executable: JAX's ``Compiled``.
-        compiler_options: the options of ``Lowered.compile``.
+        compiler_options: options of ``Lowered.compile``.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class PinnedRunner(Runner):
         self._where = where
         self._names = names
         self._static = static
-        self._taken = operands
+        self._operands_used = operands
         self._uncompiled = None
         self._executable = executable
         self._compile_options = compiler_options
@@ -184,11 +185,11 @@ class PinnedRunner(Runner):
     has_fast_calls = False
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run it."""
+        """Run the executable."""
         return self.run_uncached(call)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
-        """Run it, or one like it on another CPU device."""
+        """Run the executable, or a copy on another CPU device."""
         where = f"a compiled call of {self._where}"
         check_arrays(where, self._names, *call.caller_arguments, are_values=True)
         call = replace(call.flattened, static=self._static)
@@ -200,9 +201,10 @@ class PinnedRunner(Runner):
         return self._run_on_handle(run, self.given_handle, call)
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
-        return self._taken
+        return self._operands_used
 
     def _check(self, args: Args, kwargs: Kwargs) -> None:
+        """Raise an error if arguments do not have the executable's types."""
         (_, *others), named = self._executable.args_info
         mismatch = find_mismatch(self._names, (others, named), (args, kwargs))
         if mismatch is not None:
@@ -210,5 +212,5 @@ class PinnedRunner(Runner):
             raise TypeError(
                 f"a compiled call of {self._where}: {mismatch}. It was compiled for "
                 f"({describe_arguments(self._names, others, named)}): pass such arguments{static}, "
-                "or call the function itself, which compiles a program for others."
+                "or call the function itself, which compiles new programs."
             )

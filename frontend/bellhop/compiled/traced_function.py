@@ -1,4 +1,4 @@
-"""A user's function as qjit sees it: what it is called, and how a program is traced of it."""
+"""A user's function as qjit traces it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,8 +27,8 @@ from bellhop.execution.jit_options import JitOptions
 from bellhop.execution.pending_results import place_on_targets
 from bellhop.jaxprs.jaxpr_interpreter import interpret
 from bellhop.tracing.options import CompileOptions
-from bellhop.tracing.program_order import in_program_order
-from bellhop.tracing.state import ASKS_FOR_VALUE, trace_with_options
+from bellhop.tracing.program_order import order_effects
+from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_with_options
 from bellhop.transformations.inline_trace import trace_inline
 from bellhop.transformations.qjit_under_transforms import ON_HOST
 from bellhop_runtime import CallbackTable
@@ -73,34 +73,34 @@ _ADVICE_ON_TRACED_VALUES: dict[type[Exception], str] = {
 
 
 class TracedFunction:
-    """A function that programs are traced of.
+    """A user's function with its options, from which programs are traced.
 
     Attributes:
-        static: which arguments are part of the program; false where none is.
-        converted: what is traced: the function, unless autograph converted it.
-        jit_options: the options of the ``jax.jit`` that its programs are embedded into.
-        name: what it is called.
+        static: the static arguments; false if there are none.
+        converted: the function that is traced: the original, or its conversion by autograph.
+        jit_options: options of the ``jax.jit`` that contains its programs.
+        name: name of the function.
         site: ``file:line`` of its definition.
     """
 
     def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
-        """Convert the function, if the options say so.
+        """Convert the function by autograph if the option is set.
 
         Args:
-            function: the user's.
-            options: how it is compiled.
+            function: the user's function.
+            options: its options.
         """
         self._function = function
         self._options = options
         self.converted = function
         if options.autograph:
-            # Not before: it imports diastatic-malt.
+            # Imported late, since it imports diastatic-malt.
             from bellhop.autograph.run_autograph import run_autograph
 
             self.converted = run_autograph(function)
         self.static = StaticArguments(function, options.static_argnums, options.static_argnames)
         self.jit_options = JitOptions(
-            self.static.donated(options.donate_argnums, options.donate_argnames),
+            self.static.select_donated(options.donate_argnums, options.donate_argnames),
             keep_unused=options.keep_unused,
             compiler_options=options.compiler_options or {},
         )
@@ -113,12 +113,13 @@ class TracedFunction:
         return f"'{function_name(self._function)}' ({self.site})"
 
     def make_transformable_jit(self) -> Any:
-        """Return the function as a ``jax.jit`` of its own, of static and other arguments.
+        """Return a ``jax.jit`` of static and dynamic arguments, for eager transformations.
 
-        Its calls with effects are in program order, as in a program.
+        Its calls with effects are in program order, as in a qjit program.
         """
 
-        def transformed(static: Static, /, *args: Any, **kwargs: Any) -> Any:
+        def run(static: Static, /, *args: Any, **kwargs: Any) -> Any:
+            """Call the function with its effects in program order."""
             leaves, in_tree = jax.tree.flatten((args, kwargs))
             out_tree = None
 
@@ -128,23 +129,23 @@ class TracedFunction:
                 arrays, out_tree = flatten_result(f"qjit of {self.where}", result)
                 return arrays
 
-            closed = in_program_order(jax.make_jaxpr(flat_function)(*leaves))
+            closed = order_effects(jax.make_jaxpr(flat_function)(*leaves))
             return jax.tree.unflatten(out_tree, interpret(closed, {}, *leaves))
 
-        transformed.__name__ = self.name + ON_HOST
-        return jax.jit(transformed)
+        run.__name__ = self.name + ON_HOST
+        return jax.jit(run)
 
     def run_uncompiled(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Run the function itself."""
+        """Call the user's function with all arguments, tracing inline."""
         args, kwargs = static.merge(args, kwargs)
         return trace_inline(self.converted)(*args, **kwargs)
 
     def run_op_by_op(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Run one operation after another, as ``jax.disable_jit`` asks."""
+        """Run the function eagerly, as ``jax.disable_jit`` requests."""
         return self.place_result(self.run_uncompiled(static, args, kwargs))
 
     def place_result(self, result: PyTree) -> Any:
-        """Return a result with its arrays on the devices that they are asked for on."""
+        """Move the arrays of a result to the devices in `out_shardings`."""
         if self._options.out_shardings is None:
             return result
         leaves, tree = jax.tree.flatten(result)
@@ -158,24 +159,24 @@ class TracedFunction:
     def explain_rejected_arguments(
         self, args: Args, kwargs: Kwargs, *, are_values: bool = False
     ) -> None:
-        """Say what is wrong with arguments that JAX refused, where it is their type.
+        """Raise a clear error if arguments that JAX rejected are not arrays.
 
         Args:
             args: positional arguments.
             kwargs: keyword arguments.
-            are_values: whether they are arguments of a call, where types of arrays are wrong too.
+            are_values: whether types of arrays are wrong too, as in a call.
         """
         names = self.static.dynamic_names()
         check_arrays(f"qjit of {self.where}", names, args, kwargs, are_values=are_values)
 
     def check_not_deleted(self, args: Args, kwargs: Kwargs, failed: Exception) -> None:
-        """Say which argument has no memory any more, where that may be why a run failed."""
+        """Raise a clear error if an execution failed due to a deleted argument."""
         names = self.static.dynamic_names()
         check_not_deleted(f"qjit of {self.where}", names, args, kwargs, failed)
 
     def _locate_concretization(self, error: Exception) -> None:
         """Say where in the function a value is asked for that only the run knows."""
-        if isinstance(error, ASKS_FOR_VALUE) or is_traced_size_error(error):
+        if isinstance(error, CONCRETIZATION_ERRORS) or is_traced_size_error(error):
             error.add_note(
                 f"bellhop: in qjit of {self.where}, at {error_site(error)}, Python asks for a "
                 f"value that the program computes. {_advise_on_traced_value(error)} If the value "
@@ -187,27 +188,27 @@ class TracedFunction:
     def make_program(
         self, static: Static, args: Args, kwargs: Kwargs, table: CallbackTable
     ) -> CachedProgram:
-        """Trace the program of a signature, and compile it as far as XLA.
+        """Trace and optimise the program of a signature.
 
         Args:
-            static: the arguments that are part of it.
-            args: the types of others with a position, each a ``FlatTree``.
-            kwargs: the types of those with a name, likewise.
-            table: gets its callbacks.
+            static: static arguments.
+            args: types of positional arguments, each a ``FlatTree``.
+            kwargs: types of keyword arguments, each a ``FlatTree``.
+            table: receives its callbacks.
         """
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         for leaf in leaves:
             if not all(isinstance(size, int) for size in leaf.shape):
                 raise CompileError(
-                    f"qjit of {self.where} is asked for a program of {describe_leaves([leaf])}, "
-                    f"and "
-                    "programs have fixed shapes. Compile it for each size that is called, "
-                    "f.jit_compile(args), or pad to one: f.save(path) writes all of them."
+                    f"qjit of {self.where}: symbolic shapes are not supported, got "
+                    f"{describe_leaves([leaf])}. Compile it for each size, "
+                    "f.jit_compile(args), or pad to one size: f.save(path) writes all programs."
                 )
         out_tree = None
         out_targets: tuple[Target | None, ...] = ()
 
         def flat_function(*leaves: Operand) -> list[Any]:
+            """Call the user's function with flat arguments; return flat results."""
             nonlocal out_tree, out_targets
             given = unflatten_call(*jax.tree.unflatten(in_tree, leaves))
             args, kwargs = static.merge(*given)

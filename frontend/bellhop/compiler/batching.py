@@ -1,4 +1,4 @@
-"""Calls for each element of a mapped axis: in a loop of the program, or on threads."""
+"""Batching of callbacks: one call for each element, in a loop or on threads."""
 
 import functools
 import itertools
@@ -16,25 +16,39 @@ from bellhop.concurrency.workers import Workers
 from bellhop.mesh.explicit_mesh import replicate
 
 
-def batch_one_by_one(primitive: Primitive) -> None:
-    """Make ``vmap`` of a primitive with several results a loop, in order of the elements."""
-    batching.primitive_batchers[primitive] = functools.partial(call_one_by_one, primitive)
+def register_sequential_batching(primitive: Primitive) -> None:
+    """Make `vmap` of a primitive call it for each element, in order, in a loop.
+
+    Args:
+        primitive: a primitive with multiple results.
+    """
+    batching.primitive_batchers[primitive] = functools.partial(sequential_batch, primitive)
 
 
-def call_one_by_one(
+def sequential_batch(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[int]]:
-    """Call a primitive for each element of a mapped axis, in order: a batching rule."""
+    """Apply a primitive to each element of a batch axis, in order: a batching rule.
+
+    Args:
+        primitive: the primitive, with multiple results.
+        operands: the operands.
+        dims: batch axis of each operand, or None.
+        **params: parameters of the primitive.
+
+    Returns:
+        the results, and their batch axes, all 0.
+    """
     is_mapped = [dim is not None for dim in dims]
     values = [
         operand if dim is None else replicate(jnp.moveaxis(operand, dim, 0))
         for operand, dim in zip(operands, dims, strict=True)
     ]
-    results = for_each(lambda *args: primitive.bind(*args, **params), values, is_mapped)
+    results = map_sequentially(lambda *args: primitive.bind(*args, **params), values, is_mapped)
     return results, [0] * len(results)
 
 
-def for_each(
+def map_sequentially(
     function: Callable[..., Any],
     values: Sequence[Any],
     is_mapped: Sequence[bool],
@@ -42,17 +56,21 @@ def for_each(
     batch_size: int | None = None,
     unroll: bool = False,
 ) -> Any:
-    """Call a function for each element of the first axis of some of its arguments, in order.
+    """Call a function for each element of the leading axis of some arguments.
 
     Args:
-        function: takes elements of what is mapped, and the rest as it is.
+        function: called with elements of mapped arguments and with unmapped arguments.
         values: the arguments.
-        is_mapped: which of them have the axis.
-        batch_size: how many elements it is mapped over at a time, if not one by one.
-        unroll: whether there is no loop.
+        is_mapped: for each argument, whether its leading axis is mapped.
+        batch_size: number of elements to vectorize over at a time; None for one by one.
+        unroll: whether to unroll the loop.
+
+    Returns:
+        the results, with a new leading axis.
     """
 
     def call(elements: Sequence[Any]) -> Any:
+        """Call the function for one element."""
         element = iter(elements)
         return function(
             *(next(element) if yes else x for x, yes in zip(values, is_mapped, strict=True))
@@ -64,18 +82,18 @@ def for_each(
     return jax.lax.scan(lambda _, elements: ((), call(elements)), (), mapped, unroll=unroll)[1]
 
 
-# What waits takes hardly any of a processor's time, so there are more than processors.
+# Waiting threads use little processor time, so the pool may exceed the number of processors.
 _ELEMENTS = Workers(31)
 
 
 @dataclass(frozen=True, eq=False)
 class ThreadedBatchFunction:
-    """A function of batches whose elements are called on threads.
+    """A function of batches that calls a function for each element on threads.
 
     Attributes:
-        call: takes the arguments of one element, and arrays that it writes the results into.
-        loops: which arguments have each of the mapped axes, the outermost first.
-        result_avals: the types of the results, with these axes.
+        call: takes the arguments of one element, and arrays to write the results into.
+        loops: for each mapped axis, outermost first, which arguments have it.
+        result_avals: types of the results, which begin with the mapped axes.
     """
 
     call: Callable[[list[np.ndarray], list[np.ndarray]], None]
@@ -83,7 +101,7 @@ class ThreadedBatchFunction:
     result_avals: Sequence[Any]
 
     def __call__(self, *leaves: np.ndarray) -> Any:
-        """Return the results, a leaf or a tuple of leaves."""
+        """Return the results of all elements: one array or a tuple of arrays."""
         results = [np.empty(aval.shape, aval.dtype) for aval in self.result_avals]
         _ELEMENTS.call_each(self.call, list(iterate_elements(leaves, results, self.loops)))
         return results[0] if len(results) == 1 else tuple(results)
@@ -94,13 +112,19 @@ def iterate_elements(
     results: Sequence[np.ndarray],
     loops: Sequence[Sequence[bool]],
 ) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Yield the arguments and results of each element, the first of the mapped axes outermost."""
+    """Yield the arguments and the result views of each batch element.
+
+    Args:
+        operands: arrays, which begin with their mapped axes.
+        results: arrays, which begin with all mapped axes.
+        loops: for each mapped axis, outermost first, which operands have it.
+    """
     if not loops:
         yield list(operands), list(results)
         return
     is_mapped, *inner = loops
     size = next(len(x) for x, yes in zip(operands, is_mapped, strict=True) if yes)
     for i in range(size):
-        # With the ellipsis an element without axes is an array still.
+        # The ellipsis keeps a 0-d element an array.
         args = [x[i, ...] if yes else x for x, yes in zip(operands, is_mapped, strict=True)]
         yield from iterate_elements(args, [result[i, ...] for result in results], inner)

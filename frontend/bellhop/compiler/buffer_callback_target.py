@@ -1,4 +1,4 @@
-"""The Python side of a callback that writes its results into arrays that it is given."""
+"""Runtime side of callbacks that write their results into output buffers."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from bellhop.errors import DifferentiableCompileError
 
 
 class ExecutionContext:
-    """What a buffer callback that runs on the CPU is told of its run.
+    """First argument of a buffer callback that runs on the CPU.
 
-    On a GPU it gets JAX's ``jax.experimental.buffer_callback.ExecutionContext`` instead.
+    On a GPU the callback receives ``jax.experimental.buffer_callback.ExecutionContext`` instead.
     """
 
     @property
@@ -26,7 +26,7 @@ class ExecutionContext:
 
     @property
     def stream(self) -> int:
-        """The stream of the GPU: on the CPU there is none, and this raises RuntimeError."""
+        """Raise RuntimeError: only GPUs have streams."""
         raise RuntimeError(
             "a buffer_callback that runs on the CPU has no stream. Read it on a GPU only."
         )
@@ -40,8 +40,9 @@ class BufferCallbackTarget(CallbackTarget):
     """A function ``fn(context, out, *args, **kwargs)`` that writes into ``out``.
 
     Attributes:
-        command_buffer_compatible: whether a GPU may record the call once and replay it.
-        in_place: whether the arrays are the program's own memory.
+        command_buffer_compatible: whether a GPU may record the call in a command buffer and replay
+            it.
+        in_place: whether the arrays are the program's own memory, not copies.
     """
 
     command_buffer_compatible: bool = False
@@ -49,39 +50,46 @@ class BufferCallbackTarget(CallbackTarget):
 
     writes = True
 
-    # The context, and what it writes into.
+    # The context and the output buffers.
     n_first = 2
 
-    # A dataclass would make another one.
+    # Otherwise the dataclass would generate a new hash.
     __hash__ = CallbackTarget.__hash__
 
     def _leaf_function(self) -> Callable[..., Any]:
+        """Return the function of the runtime: output leaves, then argument leaves."""
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         function = self.function if self._takes_leaves and one_leaf_out else self._call_with_leaves
         return functools.partial(function, _CONTEXT)
 
     def _call_with_leaves(self, context: Any, *leaves: Operand) -> Any:
+        """Rebuild output and argument pytrees from leaves and call the user's function."""
         results = self.out_tree.num_leaves
         out = jax.tree.unflatten(self.out_tree, leaves[:results])
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves[results:])
         return self.function(context, out, *args, **kwargs)
 
     def write(self, context: Any, out: Sequence[Any], args: Sequence[Any]) -> None:
-        """Call the function with buffers of JAX's, on their device.
+        """Call the function with JAX buffers on their device.
+
+        Args:
+            context: JAX's execution context.
+            out: output buffers.
+            args: argument buffers.
 
         Raises:
-            TypeError: naming the function, where it returns something.
+            TypeError: if the function returns anything but None.
         """
         result = self._call_with_leaves(context, *out, *args)
         if result is not None:
             raise TypeError(
-                f"callback '{self.name}' returned a value of type {type(result).__name__}. Its "
-                "results are what it writes into its outputs, and it must return None."
+                f"callback '{self.name}' returned a value of type {type(result).__name__}, "
+                "expected None. Write the results into the outputs."
             )
 
     def derivative_error(self) -> DifferentiableCompileError:
-        """Return the error for a derivative that nobody defined."""
+        """Return the error for a missing derivative rule."""
         return DifferentiableCompileError(
             f"{self.name_and_site} is differentiated but has no "
-            "derivative. Give it one with jax.custom_jvp or jax.custom_vjp."
+            "derivative. Define a derivative by jax.custom_jvp or jax.custom_vjp."
         )

@@ -1,20 +1,23 @@
-"""Functions of bellhop's own that flavours of callback call, and what is asked of them."""
+"""Base class of Bellhop's own functions that programs call, such as formatters."""
 
 from typing import Any, ClassVar
 
 
 class BuiltinFunction:
-    """A function of bellhop's that programs call; it is made of strings, and files hold these.
+    """A function of Bellhop that programs call, defined by strings.
 
-    Equal ones, of the same class and strings, are equal callbacks.
+    Functions of the same class with the same strings are equal, so their callbacks are equal.
+
+    Args:
+        *arguments: the strings.
 
     Attributes:
-        prints: whether it prints.
-        is_of_circuit: whether circuits call it, of which users know no more than the QNode, its
-            first argument.
+        prints: whether the function prints.
+        is_of_circuit: whether circuits call it; then errors show only the QNode, its first
+            argument.
         is_formatter: whether its only argument is a format string.
-        bars: those of the loop that it counts, if it does.
-        arguments: what another process makes an equal one from.
+        bars: progress bars of the loop that it counts, or None.
+        arguments: strings from which another process builds an equal function.
     """
 
     prints: ClassVar[bool] = False
@@ -26,7 +29,7 @@ class BuiltinFunction:
         self.arguments = arguments
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Do what the flavour does."""
+        """Run the function; subclasses define it."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:

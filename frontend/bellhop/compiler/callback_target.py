@@ -1,4 +1,4 @@
-"""The Python side of one callback: what the runtime calls, and what it may return."""
+"""Runtime side of one callback: the function to call, and its types."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -23,37 +23,38 @@ from bellhop.concurrency.workers import StartableFunction, Workers
 from bellhop.errors import DifferentiableCompileError
 from bellhop_runtime import DTYPES, Callback
 
-# The method of vmap that calls for the elements of a mapped axis on threads.
+# `vmap_method` that calls a function for batch elements on threads.
 ON_THREADS = "sequential_threadpool"
 
 
 @dataclass(frozen=True)
 class CallbackTarget:
-    """A Python function as a program sees it.
+    """A Python function with the types and structures of its arguments and results.
 
-    Two targets are equal where they call the same function with the same structure, so
-    that equal pure calls can be merged.
+    Targets are equal if they call the same function with the same structure, so that equal pure
+    calls can be merged.
 
     Attributes:
-        flavour: what the user called to make it, e.g. ``pure_callback``; errors say it.
+        flavour: name of the public function that made it, such as ``pure_callback``, for errors.
         function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
-        in_tree: structure of ``(args, kwargs)``.
-        out_tree: structure of the result.
-        result_avals: shapes and dtypes of the leaves of the result.
+        in_tree: tree structure of ``(args, kwargs)``.
+        out_tree: tree structure of the result.
+        result_avals: types of the result leaves.
         site: ``file:line`` of the user's call.
-        missing_rule: which derivative rule the user registered too little of, if any.
-        vmap_method: how it meets a mapped axis, such as ``"sequential"``; None if it may not.
-        loops: for each mapped axis that it is called for one by one, outermost first, which
-            arguments have it; they, and all results, begin with these axes.
-        aliases: pairs of an argument and the result that is written in its memory.
-        asynchronous: whether the program leaves the call to another thread and goes on.
-        transforms: what the call has been through, for a function that takes that as its last
-            positional argument: pairs of a name and parameters.  None where it does not.
-        takes_device: whether the function is given ``device=``, the device of the call.
-        partitioned: whether each device of a program that XLA partitions calls it, with its
-            own part of the arguments.
-        circuit: the QNode that it is called in, for errors; None outside of one.
-        inferred: whether a call with zeros said what it returns, for errors.
+        missing_rule: name of the derivative rule that is missing of a pair, if any.
+        vmap_method: behaviour under ``vmap``, such as ``"sequential"``; None if it is not
+            supported.
+        loops: for each mapped axis over which calls are sequential, outermost first, which
+            arguments have it; these arguments and all results begin with these axes.
+        aliases: pairs of indices of an argument and the result that reuses its memory.
+        asynchronous: whether the call runs on another thread while the program continues.
+        transforms: for functions that take them as last positional argument: the JAX
+            transformations of the call, as pairs of a name and parameters; otherwise None.
+        takes_device: whether the function takes ``device=``, the device of the call.
+        partitioned: whether, in a program partitioned by XLA, each device calls the function with
+            its shard.
+        circuit: QNode in which the function is called, for errors; None outside of circuits.
+        inferred: whether a call with zeros determined the result type, for errors.
     """
 
     flavour: str
@@ -73,15 +74,15 @@ class CallbackTarget:
     circuit: str | None = field(default_factory=current_circuit_name, compare=False)
     inferred: bool = field(default=False, compare=False)
 
-    # Whether the function writes its results into arrays that it is given before the leaves,
-    # and whether all of these are the program's own memory.
+    # Whether the function writes its results into arrays that precede the leaves, and whether all
+    # arrays are the program's own memory.
     writes = False
     in_place = False
-    n_first = 0  # Arguments that the function gets before those of the call.
+    n_first = 0  # Number of arguments before the call's arguments.
 
     def __hash__(self) -> int:
         function = self.function
-        # A method is made anew each time that it is looked up.
+        # Bound methods are new objects at each attribute access.
         method = getattr(function, "__self__", None), getattr(function, "__func__", function)
         return hash((*map(id, method), self.flavour, self.in_tree, self.result_avals))
 
@@ -90,17 +91,17 @@ class CallbackTarget:
 
     @property
     def name(self) -> str:
-        """The name of the user's function."""
+        """Name of the user's function."""
         return function_name(self.function)
 
     @property
     def name_and_site(self) -> str:
-        """What is called, and from where, for errors."""
+        """Callback kind, function name and call site, for errors."""
         return f"{self.flavour} '{self.name}' (called from {self.site})"
 
     @property
     def description(self) -> str:
-        """What raised, in the note that the run adds to an exception."""
+        """Name of the callback in the note that is added to its exceptions."""
         own = self._builtin_function
         if own is not None and own.is_of_circuit:
             return own.arguments[0]
@@ -108,31 +109,35 @@ class CallbackTarget:
 
     @property
     def qualified_name(self) -> str:
-        """The qualified name of the user's function."""
+        """Qualified name of the user's function."""
         return qualified_name(self.function)
 
     @property
     def is_sequential(self) -> bool:
-        """Whether it is called for the elements of a mapped axis one by one."""
+        """Whether ``vmap`` calls the function for each element."""
         return self.vmap_method in ("sequential", "sequential_unrolled", ON_THREADS)
 
     @property
     def program_loops(self) -> tuple[tuple[bool, ...], ...]:
-        """Those of the mapped axes that the program loops over; the call goes over others."""
+        """Mapped axes over which the program loops; the threaded call handles all others."""
         return () if self.vmap_method == ON_THREADS else self.loops
 
     def drop_batch_dim(self) -> "CallbackTarget":
-        """Return what is called for one element of the outermost of the loops."""
+        """Return the target for one element of the outermost mapped axis."""
         avals = tuple(ShapedArray(aval.shape[1:], aval.dtype) for aval in self.result_avals)
         return replace(self, result_avals=avals, loops=self.loops[1:])
 
     @property
     def can_start(self) -> bool:
-        """Whether the runtime may start a call, and ask for its results later."""
+        """Whether the runtime may start a call and collect its results later."""
         return not (self.writes or self.takes_device or self.asynchronous)
 
     def bind(self, workers: Workers | None = None) -> Callback:
-        """Return what the runtime calls, or, with ``workers``, may start."""
+        """Return the runtime's callback object.
+
+        Args:
+            workers: thread pool; if given, the runtime may start calls on it.
+        """
         function: Callable[..., Any]
         if self.loops != self.program_loops:
             function = ThreadedBatchFunction(
@@ -159,28 +164,30 @@ class CallbackTarget:
         )
 
     def _unbatched(self) -> "CallbackTarget":
+        """Return the target for one element of all mapped axes."""
         return self.drop_batch_dim()._unbatched() if self.loops else self
 
     @property
     def _builtin_function(self) -> BuiltinFunction | None:
-        """The function, where it is bellhop's own, which may stand in others."""
+        """The function if it is Bellhop's own, possibly wrapped; else None."""
         own = getattr(self.function, "__wrapped__", self.function)
         return own if isinstance(own, BuiltinFunction) else None
 
     @property
     def prints(self) -> bool:
-        """Whether the function prints for us."""
+        """Whether the function is one of Bellhop's that prints."""
         return self._builtin_function is not None and self._builtin_function.prints
 
     @property
     def bars(self) -> Any:
-        """The bars of the loop that the function counts, if it does."""
+        """Progress bars of the loop that the function counts, or None."""
         return self.function.bars if isinstance(self.function, BuiltinFunction) else None
 
     @property
     def _definition(self) -> str:
+        """File and line of the function's definition; of its call for built-in functions."""
         site = definition_site(self.function)
-        # What is not written in Python is known by where it is called.
+        # Functions of extension modules have no definition site.
         return site if ":" in site else self.site
 
     @property
@@ -188,7 +195,7 @@ class CallbackTarget:
         return self.in_tree == jax.tree.structure(((0,) * self.in_tree.num_leaves, {}))
 
     def _leaf_function(self) -> Callable[..., Any]:
-        """Return the function of leaves: leaves in, a leaf or a tuple of leaves out."""
+        """Return the function from argument leaves to a result leaf or a tuple of leaves."""
         one_leaf_out = self.out_tree == jax.tree.structure(0)
         no_result = self.out_tree.num_leaves == 0 and self.out_tree == jax.tree.structure(None)
         is_plain = self.transforms is None and not self.takes_device
@@ -197,6 +204,14 @@ class CallbackTarget:
         return self._call_with_trees
 
     def _call_with_trees(self, *leaves: Operand) -> Any:
+        """Rebuild the arguments, call the function and flatten its result.
+
+        Args:
+            *leaves: argument leaves, followed by the device ordinal if `takes_device`.
+
+        Raises:
+            TypeError: if the result has another structure than declared.
+        """
         if self.takes_device:
             *leaves, ordinal = leaves  # type: ignore[assignment]
         args, kwargs = jax.tree.unflatten(self.in_tree, leaves)
@@ -222,25 +237,24 @@ class CallbackTarget:
         return flat[0] if len(flat) == 1 else tuple(flat)
 
     def check_arguments(self, avals: Sequence[Any]) -> None:
-        """Refuse arguments of types that have no operations in JAX, such as int1."""
+        """Raise a TypeError for argument dtypes that callbacks do not support, as int1."""
         for aval in avals:
             is_key = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
             if not is_key and aval.dtype not in DTYPES:
                 raise TypeError(
-                    f"{self.name_and_site} is given an array "
-                    f"of type {aval.dtype.name}, which callbacks do not take. Cast the argument."
+                    f"{self.name_and_site}: arrays of type "
+                    f"{aval.dtype.name} are not supported by callbacks. Cast the argument."
                 )
 
     def batching_error(self) -> NotImplementedError:
-        """Return the error for a mapped axis that nobody said how to meet."""
+        """Return the error for `vmap` of a callback without a `vmap_method`."""
         return NotImplementedError(
-            f"{self.name_and_site} is mapped by vmap, and "
-            "nothing says how it meets a mapped axis. Give it a vmap_method, for example "
-            "vmap_method='sequential', which calls it once for each element."
+            f"{self.name_and_site} is mapped by vmap but has no vmap_method. Pass one, such as "
+            "vmap_method='sequential', which calls the function once for each element."
         )
 
     def derivative_error(self) -> DifferentiableCompileError:
-        """Return the error for a derivative that nobody defined."""
+        """Return the error for a missing derivative rule."""
         what = self.name_and_site
         if self.missing_rule == "transpose":
             return DifferentiableCompileError(
@@ -251,7 +265,7 @@ class CallbackTarget:
         if self.missing_rule is not None:
             return DifferentiableCompileError(
                 f"{what} is differentiated but has no {self.missing_rule} rule. A derivative "
-                f"needs both: register the other one with @{self.name}.{self.missing_rule}."
+                f"needs both rules. Register it with @{self.name}.{self.missing_rule}."
             )
         return DifferentiableCompileError(
             f"{what} is differentiated but has no derivative rule. Register one with "
@@ -260,24 +274,23 @@ class CallbackTarget:
         )
 
     def side_effect_error(self) -> DifferentiableCompileError:
-        """Return the error for a differentiated value that meets a side effect."""
+        """Return the error for a differentiated argument of a callback with side effects."""
         return DifferentiableCompileError(
-            f"{self.name_and_site} is given a differentiated "
-            "value, and what has side effects has no derivative. Give it "
-            "jax.lax.stop_gradient(value), or use bellhop.pure_callback where the function is "
-            "pure."
+            f"{self.name_and_site} has a differentiated argument, "
+            "and callbacks with side effects have no derivative. Pass "
+            "jax.lax.stop_gradient(value), or use bellhop.pure_callback if the function is pure."
         )
 
     def tangent_error(self) -> DifferentiableCompileError:
         """Return the error for a tap of a tangent in reverse mode."""
         return DifferentiableCompileError(
-            f"{self.name_and_site} is given a tangent, which "
-            "reverse mode never computes. To see cotangents, call it in the backward pass of a "
+            f"{self.name_and_site} has a tangent argument, which "
+            "reverse mode does not compute. To see cotangents, call it in the backward pass of a "
             "jax.custom_vjp function."
         )
 
     def order_error(self) -> ValueError:
-        """Return the error for mapped calls, which have no order that the program defines."""
+        """Return the error for `vmap` of an ordered callback."""
         return ValueError(
             f"{self.name_and_site} is ordered, and the order "
             "of calls under vmap is not defined. Use ordered=False, which calls it once for "
@@ -285,19 +298,24 @@ class CallbackTarget:
         )
 
     def convert(self, value: object, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
-        """Return a result leaf, which is not exactly as declared, as an array that is.
+        """Convert a result leaf that is not exactly as declared to an array.
 
-        JAX arrays and lists of numbers are arrays in another coat and are taken; nothing
-        is cast.
+        JAX arrays, lists of numbers and equal dtypes of other width settings are accepted; other
+        dtypes are not cast.
+
+        Args:
+            value: the result leaf.
+            dtype: declared dtype.
+            shape: declared shape.
+            index: index of the leaf.
 
         Raises:
-            TypeError: naming the callback, what was declared and what was returned.
+            TypeError: naming the callback, the declared and the returned type.
         """
         observed = describe_value(value)
         if isinstance(value, np.ma.MaskedArray):
             raise TypeError(
-                f"{self._describe_returned(observed, index)}, whose mask a program has no place "
-                f"for. Return "
+                f"{self._describe_returned(observed, index)}, and masks are not supported. Return "
                 "x.filled(number), or the data and the mask as two results."
             )
         if isinstance(value, np.generic) or not isinstance(value, bool | int | float | complex):
@@ -306,12 +324,12 @@ class CallbackTarget:
             except Exception as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise TypeError(
-                    f"{self._describe_returned(observed, index)}, which is no NumPy array and "
-                    f"cannot become "
-                    f"one: {reason}. Return {_describe_type(dtype, shape)}, as declared."
+                    f"{self._describe_returned(observed, index)}, which cannot be converted "
+                    f"to a NumPy array: {reason}. Return "
+                    f"{_describe_type(dtype, shape)}, as declared."
                 ) from error
-            # Where JAX's 64-bit types are off, a 64-bit array means the 32-bit one.
-            if array.shape == shape and _canonical(array.dtype) == dtype:
+            # If JAX's 64-bit types are off, a 64-bit result is narrowed to 32 bits.
+            if array.shape == shape and _canonicalize_dtype(array.dtype) == dtype:
                 return cast_to_declared(
                     self._describe_returned(describe_value(array), index), self.site, array, dtype
                 )
@@ -331,6 +349,7 @@ class CallbackTarget:
         index: int,
         suggestion: str = "",
     ) -> TypeError:
+        """Return the error for a result of another type than declared."""
         returned, expected = self._describe_returned(observed, index), _describe_type(dtype, shape)
         if self.inferred:
             return self._inferred_mismatch(returned, expected)
@@ -340,12 +359,14 @@ class CallbackTarget:
         )
 
     def _inferred_mismatch(self, returned: str, expected: str) -> TypeError:
+        """Return the error for a result of another type than inferred."""
         return TypeError(
             f"{returned}, and for zeros, with result_type=bellhop.infer, {expected}. Declare the "
             "type, or return one type for all values."
         )
 
     def _describe_returned(self, observed: str, index: int) -> str:
+        """Describe a returned value with the callback's name, for errors."""
         which = f" as result {index}" if len(self.result_avals) > 1 else ""
         return f"{self.flavour} '{self.name}' returned {observed}{which}"
 
@@ -353,10 +374,19 @@ class CallbackTarget:
 def flatten_arguments(
     callback_name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], Any]:
-    """Return the leaves and the structure of the arguments of a callback.
+    """Flatten the arguments of a callback.
+
+    Args:
+        callback_name: name of the callback kind, for errors.
+        function: the user's function, for errors.
+        args: positional arguments.
+        kwargs: keyword arguments.
+
+    Returns:
+        the leaves and the structure of ``(args, kwargs)``.
 
     Raises:
-        TypeError: naming the callback and the argument that is no array.
+        TypeError: naming the callback and the argument that is not an array.
     """
     leaves, in_tree = jax.tree.flatten((tuple(args), kwargs))
     if not all(map(is_array_like, leaves)):
@@ -366,23 +396,22 @@ def flatten_arguments(
                 where = ("args" if part.idx == 0 else "kwargs") + jax.tree_util.keystr(tuple(rest))
                 raise TypeError(
                     f"{callback_name} '{function_name(function)}' takes arrays and numbers, and "
-                    f"{where} is {describe_value(leaf)}. Give the function what it needs of that "
-                    f"kind "
-                    "beforehand, with functools.partial or in a closure."
+                    f"{where} is {describe_value(leaf)}. Bind other arguments by "
+                    "functools.partial or in a closure."
                 )
     return leaves, in_tree
 
 
 def must_run_in_python(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Tell whether a call, outside of tracing, has arguments that JAX does not know.
+    """Return whether a call outside of tracing has arguments that JAX does not know.
 
-    Such are tensors of other frameworks, which may be differentiating the function.
+    Examples are tensors of other frameworks, which may be differentiating the function.
     """
     return trace_state_clean() and not all(map(is_array_like, jax.tree.leaves((args, kwargs))))
 
 
 def is_array_like(leaf: object) -> bool:
-    """Tell whether JAX takes a leaf for an array."""
+    """Return whether JAX accepts a leaf as an array."""
     if isinstance(leaf, np.ma.MaskedArray):
         return False
     if isinstance(leaf, jax.Array | bool | int | float | complex):
@@ -395,7 +424,7 @@ def is_array_like(leaf: object) -> bool:
 
 
 def describe_value(value: object) -> str:
-    """Describe a value by dtype and shape, or by its type."""
+    """Describe a value by dtype and shape, or by its Python type."""
     if isinstance(value, np.ma.MaskedArray):
         return f"a masked array {_describe_type(value.dtype, value.shape)}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -406,13 +435,14 @@ def describe_value(value: object) -> str:
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
-def _canonical(dtype: np.dtype) -> Any:
+def _canonicalize_dtype(dtype: np.dtype) -> Any:
     return jax.dtypes.canonicalize_dtype(dtype) if dtype in DTYPES else dtype
 
 
 def _describe_type(dtype: DTypeLike, shape: tuple[int, ...]) -> str:
-    # Types of random keys, and of other frameworks, are none of NumPy's.
+    """Format dtype and shape as ``float64[3]``."""
+    # Dtypes of random keys, and of other frameworks, are not NumPy dtypes.
     with contextlib.suppress(TypeError):
-        # The name of one in another byte order is that of the native one.
+        # `dtype.name` does not show the byte order.
         dtype = np.dtype(dtype).name if np.dtype(dtype).isnative else str(dtype)
     return f"{dtype}[{','.join(map(str, shape))}]"

@@ -1,15 +1,15 @@
-"""Programs of JAX's own operations alone, which take no pass and no module of their own.
+"""Programs that contain only JAX operations, which skip Bellhop's passes.
 
-``qjit(lambda x: 2 * x)`` has no call, circuit or region for our passes.  Such a program is lowered
-once, from its jaxpr, into the module of the ``jax.jit`` that runs it::
+``qjit(lambda x: 2 * x)`` has no callback, circuit or region.  Such a program is lowered once, from
+its jaxpr, as a part of the module of the ``jax.jit`` that runs it::
 
     func.func public @main(%table: tensor<2xui32>, %x: tensor<f64>) -> tensor<f64> {
       %0 = stablehlo.multiply %cst, %x : tensor<f64>
       return %0 : tensor<f64>
     }
 
-Other programs are lowered to a module of their own, which the passes change and ``merge`` copies.
-The text of a classical program, ``f.mlir``, is made when it is read.
+Other programs are lowered to a separate module, which the passes transform and ``merge`` copies.
+The MLIR text of a classical program, ``f.mlir``, is built on first access.
 """
 
 import weakref
@@ -25,17 +25,17 @@ from bellhop.jaxprs.equations import inner_jaxprs
 from bellhop_mlir.region_name import RegionName
 from bellhop_mlir.transforms.straight_line.outline_scalars import OutlineScalars
 
-# Calls of Python are not among JAX's public primitives.  A sharding needs the passes' checks.
-_OF_JAX = frozenset(
+# JAX's public primitives include no callbacks. Sharding constraints need the checks of the passes.
+_JAX_PRIMITIVES = frozenset(
     value for value in vars(primitives).values() if isinstance(value, Primitive)
 ) - {primitives.sharding_constraint_p}
 
-# The kernels of numbers up to which XLA compiles a long block soon enough.
+# XLA compiles a long block fast enough if it has at most this number of scalar kernels.
 _FEW_KERNELS = 4
 
 
 def is_classical(closed: ClosedJaxpr) -> bool:
-    """Return whether no pass has anything to do for a program.
+    """Return whether a program needs none of Bellhop's passes.
 
     Args:
         closed: the traced program.
@@ -43,34 +43,34 @@ def is_classical(closed: ClosedJaxpr) -> bool:
     if closed.jaxpr.effects:
         return False
     blocks: list[Jaxpr] = [closed.jaxpr]
-    known = {id(closed.jaxpr)}
+    seen = {id(closed.jaxpr)}
     while blocks:
         block = blocks.pop()
-        if not all(map(_is_of_jax, block.eqns)) or _has_long_scalar_code(block):
+        if not all(map(_is_jax_equation, block.eqns)) or _has_long_scalar_code(block):
             return False
         for eqn in block.eqns:
             for inner in inner_jaxprs(eqn):
-                if id(inner) not in known:
-                    known.add(id(inner))
+                if id(inner) not in seen:
+                    seen.add(id(inner))
                     blocks.append(inner)
     return True
 
 
-def _is_of_jax(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is JAX's own, and neither a region nor a transfer."""
+def _is_jax_equation(eqn: JaxprEqn) -> bool:
+    """Return whether an equation is a JAX operation, but not a region or a transfer."""
     primitive, params = eqn.primitive, eqn.params
     if primitive is primitives.jit_p:
         return RegionName.parse(params["name"]) is None
     if primitive is primitives.device_put_p:
         return all(device is None for device in params["devices"])
-    return primitive in _OF_JAX
+    return primitive in _JAX_PRIMITIVES
 
 
 def _has_long_scalar_code(block: Jaxpr) -> bool:
-    """Return whether the pass outline-scalars makes a block's compilation much shorter.
+    """Return whether the pass outline-scalars would speed up a block's compilation.
 
-    XLA makes a kernel of each number that is a result or is used more than once, and repeats in
-    the kernel all that the number is computed from.
+    XLA makes a kernel for each scalar that is a result or has several uses, and recomputes in each
+    kernel everything that the scalar depends on.
     """
     size = OutlineScalars().size
     if len(block.eqns) <= size:
@@ -85,16 +85,18 @@ def _has_long_scalar_code(block: Jaxpr) -> bool:
 
 
 def _is_scalar(eqn: JaxprEqn) -> bool:
-    """Return whether an equation computes a single number."""
+    """Return whether an equation computes a single scalar."""
     return all(var.aval.shape.count(1) == len(var.aval.shape) for var in eqn.outvars)
 
 
-def classical_program(closed: ClosedJaxpr, lower: Callable[[ClosedJaxpr], ir.Module]) -> Program:
-    """Return the program of a jaxpr for which ``is_classical`` is true.
+def make_classical_program(
+    closed: ClosedJaxpr, lower: Callable[[ClosedJaxpr], ir.Module]
+) -> Program:
+    """Build the program of a jaxpr for which ``is_classical`` is true.
 
     Args:
         closed: the jaxpr.
-        lower: makes the module that is shown to users.
+        lower: builds the module that users can inspect.
     """
     jaxpr = closed.jaxpr
     used = {atom for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}

@@ -1,19 +1,19 @@
-"""From a Python function to a program: traced and lowered by JAX, then optimised by our passes.
+"""Compilation of a Python function: trace, lower with JAX, run Bellhop's passes.
 
-``compile_program(lambda x: 2 * g(x), [ShapeDtypeStruct((), float)], table)``, of a QNode ``g``,
+``compile_program(lambda x: 2 * g(x), [ShapeDtypeStruct((), float)], table)`` with a QNode ``g``
 traces the jaxpr ::
 
     { lambda ; a:f64[]. let b = quantum_circuit[body=...] a    c = mul 2.0 b in (c,) }
 
-lowers it, with what ``compiler/lowering_context.py`` gathers, to a module ::
+lowers it, together with the data in ``compiler/lowering_context.py``, to a module ::
 
     %0 = "quantum.begin"(%arg0) ...
     %1:2 = call @circuit_g(%0, %arg0)      # holds "quantum.gates" and "quantum.measure"
     "quantum.end"(%1#0)
     %2 = stablehlo.multiply %cst, %1#1
 
-and returns the ``Program`` (``compiler/program.py``) that ``optimize`` makes of it: its bytecode,
-with custom calls in place of our operations.
+and returns the ``Program`` (``compiler/program.py``) from ``optimize``: its bytecode, with custom
+calls in place of Bellhop's operations.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from jax.interpreters.mlir import ir
 from bellhop._jax.jaxprs import find_leaked_values, forget_lowering
 from bellhop._jax.private import without_mesh
 from bellhop.base.source import callable_site, definition_site
-from bellhop.compiler.classical import classical_program, is_classical
+from bellhop.compiler.classical import is_classical, make_classical_program
 from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.jax_callbacks import lower_for_program
 from bellhop.compiler.lowering_context import begin_lowering
@@ -38,36 +38,38 @@ from bellhop.compiler.program import Program
 from bellhop.devices.devices import Target
 from bellhop.errors import CompileError
 from bellhop.tracing.dce import drop_unused_calls
-from bellhop.tracing.program_order import in_program_order
+from bellhop.tracing.program_order import order_effects
 from bellhop_mlir._walk import find_functions
 from bellhop_mlir.errors import PassError
 from bellhop_runtime import CallbackTable
 
-# So many objects are some ten megabytes.
-_OBJECTS = 50_000
+# Garbage collection threshold: this number of objects takes about ten megabytes.
+_GC_THRESHOLD = 50_000
 
 
 @contextlib.contextmanager
 def _reduce_garbage_collection() -> Iterator[None]:
-    """Let Python look for garbage less often.
+    """Make garbage collections rarer inside of a ``with`` block.
 
-    What is made while a program is traced stays until it is optimised, so that to look for garbage
-    among it every 700 objects is in vain, and a tenth of the time.
+    Objects of a trace live until the program is optimised, so collections every 700 objects free
+    nothing and take a tenth of the time.
     """
     usual = gc.get_threshold()
-    # Zero is never; another thread may be in here too.
-    if usual[0] == 0 or usual[0] >= _OBJECTS:
+    # 0 disables collection; a large threshold was set by another thread in this block.
+    if usual[0] == 0 or usual[0] >= _GC_THRESHOLD:
         yield
         return
-    gc.set_threshold(_OBJECTS, *usual[1:])
+    gc.set_threshold(_GC_THRESHOLD, *usual[1:])
     try:
         yield
     finally:
-        if gc.get_threshold()[0] == _OBJECTS:
+        if gc.get_threshold()[0] == _GC_THRESHOLD:
             gc.set_threshold(*usual)
 
 
 def _retrace(name: str, closed: ClosedJaxpr) -> Any:
+    """Trace a jaxpr again as a function with a name; return JAX's ``Traced``."""
+
     def retraced(*leaves: Any) -> Any:
         return jaxpr_as_fun(closed)(*leaves)
 
@@ -77,7 +79,10 @@ def _retrace(name: str, closed: ClosedJaxpr) -> Any:
 
 
 def _locate(module: ir.Module, site: str) -> None:
-    """Give the program a location, from which what passes make for all of it has its own."""
+    """Set the location of the program's main function to ``file:line``.
+
+    Operations that passes create for the whole program inherit the location.
+    """
     file, _, line = site.rpartition(":")
     if line.isdigit():
         with module.context:
@@ -85,10 +90,10 @@ def _locate(module: ir.Module, site: str) -> None:
 
 
 def _lower_again(name: str, site: str, closed: ClosedJaxpr) -> ir.Module:
-    """Return the module of a function's jaxpr in which no call of Python stands.
+    """Lower a classical program's jaxpr to the module that users can inspect.
 
     Args:
-        name: the name of the function.
+        name: name of the function.
         site: ``file:line`` of its definition.
         closed: the jaxpr.
     """
@@ -114,14 +119,18 @@ def compile_program(
     Args:
         function: takes and returns pytrees of arrays; it is traced once.
         args: abstract values, or values, of the arguments.
-        table: gets the callbacks of the program, and must live as long as it runs.
-        out_targets: says, once it is traced, where each of the results is asked for.
-        keep_stages: whether to keep the text of the module after every pass.
-        concurrent: how many independent pure callbacks run at once.
-        is_merged: whether the program becomes a part of one of JAX's.
+        table: receives the program's callbacks, and must live as long as the program.
+        out_targets: returns, after tracing, the requested device or sharding of each result.
+        keep_stages: whether to keep the module's text after every pass.
+        concurrent: number of independent pure callbacks that run concurrently.
+        is_merged: whether the program becomes a part of a ``jax.jit`` program.
+
+    Raises:
+        jax.errors.UnexpectedTracerError: if the function uses a leaked tracer.
+        CompileError: if the function closes over a mutable reference, or a pass fails.
     """
     stopwatch = Stopwatch()
-    # A program runs on one device, whatever mesh the user has set.
+    # A program runs on one device; the user's mesh does not apply.
     with without_mesh():
         traced = jax.jit(function, keep_unused=True).trace(*args)
     where = f"'{function.__name__}' ({definition_site(function)})"
@@ -130,43 +139,43 @@ def compile_program(
         made = f"computed at {leaked.created}" if leaked.created else "an argument of its body"
         raise jax.errors.UnexpectedTracerError(
             f"{where} uses a value of another traced function or loop{used}: a "
-            f"{leaked.type.str_short()}, {made}, which was kept outside of that in a list, an "
-            "attribute or a global. Return the value from there, and pass it as an argument."
+            f"{leaked.type.str_short()}, {made}, which was stored outside of the function in a "
+            "list, an attribute or a global. Return the value from the function, and pass it as "
+            "an argument."
         )
     for value in traced.jaxpr.consts:
         if not isinstance(jax.typeof(value), jax.core.ShapedArray):
             raise CompileError(
-                f"{where} uses a {jax.typeof(value)} from outside of it, as "
-                "jax.new_ref makes, which a qjit program cannot change in place. Pass its value, "
-                "ref[...], as an argument and return the new one, or make it inside."
+                f"{where} closes over a {jax.typeof(value)} (jax.new_ref), "
+                "which a qjit program cannot change in place. Pass its value, "
+                "ref[...], as an argument and return the new value, or create it inside."
             )
-    # A copy: JAX's caches hold what they know of the original while it lives, and that may refer
-    # to us.
+    # A copy: JAX's caches live as long as the original jaxpr and may reference this program.
     closed = ClosedJaxpr(traced.jaxpr.jaxpr, traced.jaxpr.consts)
     targets = out_targets()
     needs_module = keep_stages or is_merged or any(target is not None for target in targets)
     if not needs_module and is_classical(closed):
         stopwatch.lap("tracing")
-        # Not the function: JAX's caches would hold what was traced of it.
+        # Do not reference the function: JAX's caches would keep its trace alive.
         name, site = function.__name__, callable_site(function)
-        return classical_program(closed, functools.partial(_lower_again, name, site))
+        return make_classical_program(closed, functools.partial(_lower_again, name, site))
     used = drop_unused_calls(traced.jaxpr)
     if not is_merged:
-        # In a program of JAX's, JAX threads the tokens.
-        used = in_program_order(used)
+        # In a ``jax.jit`` program, JAX threads the tokens.
+        used = order_effects(used)
     to_lower = traced if used is traced.jaxpr else _retrace(function.__name__, used)
     stopwatch.lap("tracing")
-    with begin_lowering() as gathered, without_mesh():
+    with begin_lowering() as context, without_mesh():
         module = lower_for_program(to_lower)
         _locate(module, callable_site(function))
-        gathered.finish()
+        context.finish()
     forget_lowering(to_lower.jaxpr)
     stopwatch.lap("lowering", module)
     out_avals = tuple(traced.jaxpr.out_avals)
     try:
         return optimize(
             module,
-            gathered.targets,
+            context.targets,
             table,
             jaxpr=closed,
             out_avals=out_avals,

@@ -1,4 +1,4 @@
-"""How long compilation takes, stage by stage."""
+"""Durations of the stages of compilation."""
 
 import contextlib
 import contextvars
@@ -17,22 +17,22 @@ import jax
 from bellhop_mlir.pipelines import PASSES
 from bellhop_runtime import profile_clock, record_span
 
-# The stage that is none of compilation.
+# Name of the stage that executes the program.
 RUN = "run"
 
-# What JAX reports when XLA has compiled a module.
+# JAX's monitoring event for a module compiled by XLA.
 _XLA_EVENT = "/jax/core/compile/backend_compile_duration"
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One stage of a compilation, or a run.
+    """Duration of one stage of a compilation, or of an execution.
 
     Attributes:
-        name: of the stage.
-        wall: seconds on the clock.
-        cpu: seconds of the process's threads together; None where nobody counted them.
-        lines: length of the module after it, where it leaves a module.
+        name: name of the stage.
+        wall: wall-clock seconds.
+        cpu: processor seconds of all threads of the process; None if unknown.
+        lines: lines of the module's text after the stage; None if it has no module.
     """
 
     name: str
@@ -43,13 +43,18 @@ class Timing:
 
 @dataclass
 class Recording:
-    """Measurements in the order in which the stages ended, and notes."""
+    """Timings in the order in which the stages ended, and notes.
+
+    Attributes:
+        timings: the timings.
+        notes: messages about the compiled program.
+    """
 
     timings: list[Timing] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def summarize(self) -> "Recording":
-        """Return a recording with each stretch of passes as one stage."""
+        """Return a recording with consecutive passes merged into one stage."""
         summary = Recording()
         for timing in self.timings:
             last = summary.timings[-1] if summary.timings else None
@@ -64,7 +69,11 @@ class Recording:
         return summary
 
     def to_yaml(self, name: str) -> str:
-        """Return the timings as YAML: times in milliseconds, program size in lines."""
+        """Format the timings as YAML: times in milliseconds, program size in lines.
+
+        Args:
+            name: name of the program.
+        """
         lines = [f"{datetime.datetime.now()}:", f"  name: {json.dumps(name)}", "  system:"]
         system = {
             "os": platform.platform(),
@@ -81,7 +90,7 @@ class Recording:
         return "\n".join(lines) + "\n"
 
     def to_table(self) -> str:
-        """Return a table of all timings."""
+        """Format the timings as a text table."""
         width = max((len(m.name) for m in self.timings), default=5)
         rows = [f"{'stage':{width}}  {'wall':>10}  {'CPU':>10}  {'lines':>6}"]
         rows += [
@@ -93,18 +102,17 @@ class Recording:
         return "\n".join(row.rstrip() for row in rows)
 
 
-# One for each recording and each profile that is open, in whatever context: what asks whether
-# there are any is on the way of every call.
+# Open recordings and profiles of all contexts. Each call checks if there are any.
 observers: list[object] = []
 
-# Who wants timings.
+# Open recordings of this context.
 recordings: contextvars.ContextVar[tuple[Recording, ...]] = contextvars.ContextVar(
     "bellhop_recordings", default=()
 )
 
 
 def add_note(text: str) -> None:
-    """Let those who want timings know something about what is compiled."""
+    """Add a note to the open recordings, once."""
     for recording in recordings.get():
         if text not in recording.notes:
             recording.notes.append(text)
@@ -112,7 +120,7 @@ def add_note(text: str) -> None:
 
 @contextlib.contextmanager
 def record_stages() -> Iterator[Recording]:
-    """Record the stages of what is compiled inside."""
+    """Record the stages of compilations inside of a ``with`` block."""
     listen_to_xla()
     recording = Recording()
     token = recordings.set((*recordings.get(), recording))
@@ -125,13 +133,18 @@ def record_stages() -> Iterator[Recording]:
 
 
 class Stopwatch:
-    """Measures stages that follow one another."""
+    """Measures consecutive stages."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter(), time.process_time()
 
     def lap(self, name: str, module: Any = None) -> None:
-        """Record the time since the last stage as that of ``name``."""
+        """Record the time since the previous stage.
+
+        Args:
+            name: name of the stage that ends.
+            module: module after the stage, whose lines are counted.
+        """
         if not observers:
             return
         now = time.perf_counter(), time.process_time()
@@ -142,6 +155,7 @@ class Stopwatch:
 
 
 def _record_timing(timing: Timing) -> None:
+    """Add a timing to the open recordings and profiles."""
     if timing.name != RUN:
         name = "passes" if timing.name in PASSES else timing.name
         record_span("compilation", name, "", profile_clock() - int(timing.wall * 1e9), False)
@@ -151,7 +165,7 @@ def _record_timing(timing: Timing) -> None:
 
 @functools.cache
 def listen_to_xla() -> None:
-    """Have JAX tell how long XLA takes."""
+    """Record the duration of compilations by XLA, from JAX's monitoring events."""
 
     def listen(event: str, duration: float, **_: object) -> None:
         if event == _XLA_EVENT:

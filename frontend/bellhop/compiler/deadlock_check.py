@@ -1,7 +1,8 @@
-"""Devices that wait for a callback, and what it may not run meanwhile: regions on them.
+"""Detection of deadlocks between a callback and the device that waits for it.
 
-Such a region would wait for ever.  The callback may start threads, or hand work to others: these
-know what waits for it, too.
+A region on a device that waits for the calling callback would never start. The callback may start
+the region from other threads, so the set of waiting devices is passed on to new threads and pool
+tasks.
 """
 
 import contextlib
@@ -18,33 +19,35 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 class _WaitingDevice:
-    """A device that waits for a callback, until that is over."""
+    """A device that waits for a callback until `is_over`."""
 
     def __init__(self, device: str) -> None:
         self.device = device
         self.is_over = False
 
 
-# Those for what this thread runs.
+# Devices that wait for the code that this thread runs.
 _waits: ContextVar[tuple[_WaitingDevice, ...]] = ContextVar("waits", default=())
 
 
 def _propagate_waits(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let what is called on another thread know what waits here: the callback may wait for it.
+    """Wrap a function so that it runs with this context's waiting devices.
 
-    And no more than that: a thread may have been started by a callback that is no concern of it.
+    Only the waiting devices are passed on, not the whole context: unrelated code may have created
+    the thread.
     """
     waits = _waits.get()
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function with the waiting devices of the wrapper's creator."""
         former = _waits.set(waits)
         try:
             return function(*args, **kwargs)
         finally:
             _waits.reset(former)
 
-    return called
+    return call
 
 
 _POOLS = [
@@ -59,18 +62,18 @@ _POOLS = [
 ]
 
 
-@patch("starting threads, and handing work to pools", "devices wait for threads of callbacks too")
+@patch("starting threads and submitting pool tasks", "devices wait for threads of callbacks too")
 def propagate_waits_to_threads() -> None:
-    """Let other threads know what waits for the callback that starts them, or hands them work.
+    """Patch threads and pools to pass on the waiting devices of the starting callback.
 
-    Nothing of a context gets to the threads of a pool, nor, before Python 3.14, to a thread that
-    is started in it.
+    Pool threads do not inherit context variables, nor do new threads before Python 3.14.
     """
-    begin = threading.Thread.start
+    start_by_python = threading.Thread.start
 
-    @functools.wraps(begin)
+    @functools.wraps(start_by_python)
     def start(thread: threading.Thread) -> None:
-        # Ours do what others ask for, in the context of these.
+        """Start a thread with this context's waiting devices."""
+        # Bellhop's helper threads run tasks in the submitter's context.
         if _waits.get() and not thread.name.startswith(HELPERS):
             run = _propagate_waits(thread.run)
 
@@ -79,7 +82,7 @@ def propagate_waits_to_threads() -> None:
                 run()
 
             thread.run = run_here  # type: ignore[method-assign]
-        begin(thread)
+        start_by_python(thread)
 
     threading.Thread.start = start  # type: ignore[assignment, method-assign]
     for pool, names in ((ThreadPoolExecutor, ["submit"]), (ThreadPool, _POOLS)):
@@ -88,8 +91,11 @@ def propagate_waits_to_threads() -> None:
 
 
 def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a pool method whose task runs with the submitter's waiting devices."""
+
     @functools.wraps(method)
     def submit(pool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Submit the task with the waiting devices."""
         if args:
             args = (_propagate_waits(args[0]), *args[1:])
         elif "func" in kwargs:
@@ -101,7 +107,11 @@ def _wrap_pool_method(method: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def mark_waiting(device: str | None) -> Iterator[None]:
-    """Have a device, if one is known, wait for what is called inside."""
+    """Mark a device as waiting for the code inside of a ``with`` block.
+
+    Args:
+        device: name of the device; None if unknown.
+    """
     if device is None:
         yield
         return
@@ -115,13 +125,18 @@ def mark_waiting(device: str | None) -> Iterator[None]:
 
 
 def check_device_not_waiting(device: str, name: str) -> None:
-    """Refuse to run a region from a callback for which its device waits, or from its threads.
+    """Raise an error if a callback runs a region on the device that waits for it.
+
+    Args:
+        device: name of the region's device.
+        name: name of the region, for the error.
 
     Raises:
-        RuntimeError: such a device may run one program at a time, and would wait for ever.
+        RuntimeError: if the device waits; it runs one program at a time, so the region would
+            deadlock.
     """
     if any(wait.device == device and not wait.is_over for wait in _waits.get()):
         raise RuntimeError(
-            f"region '{name}' runs on {device}, which waits for the callback that calls it. Call "
-            "its function in the accelerated function itself, or accelerate it on another device."
+            f"region '{name}' runs on {device}, which waits for the callback that calls the "
+            "region. Call its function in the accelerated function itself, or use another device."
         )

@@ -1,7 +1,7 @@
-"""Values of a region that the program has handles for: on its device, or the program's arguments.
+"""Region values that stay on the region's device or in the caller's arguments.
 
-A handle that a run made names what is on the region's device.  That of an argument says no more
-than its number: where the caller's array lies, each call tells.
+A handle from a region's execution identifies a value on the device. A handle of a program argument
+contains only the argument's index; the array's location is found at each call.
 """
 
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ from bellhop_runtime import Profile, argument_of_call, held, hold
 
 _HANDLE = np.dtype(np.uint64)
 
-# What a region fetched, and what it keeps.
+# Results copied to the host, and results that stay on the device.
 Results: TypeAlias = tuple[list[np.ndarray], list[jax.Array]]
 
 
 @dataclass(frozen=True)
 class DeviceBuffers:
-    """Which values of a region stay where they are; programs have handles for them.
+    """Arguments and results of a region that programs pass as handles.
 
     Attributes:
-        held: the arguments that it gets handles of, by number, as it takes them.
-        fetched: the numbers of the results that the host needs.
-        kept: those of the results that stay, for each handle.
+        held: types of the arguments that are passed as handles, by index.
+        fetched: indices of the results that the host needs.
+        kept: indices of the results that stay on the device, for each handle.
     """
 
     held: dict[int, jax.ShapeDtypeStruct]
@@ -42,47 +42,61 @@ class DeviceBuffers:
     def from_declaration(
         cls, declaration: dialect.FuncOp, type_: ir.FunctionType, target: Target
     ) -> "DeviceBuffers":
-        """Return that of a declaration, whose module has a function of a type."""
+        """Read the indices from a region's declaration.
+
+        Args:
+            declaration: the region's ``callback.func``.
+            type_: function type of the region's module.
+            target: device or sharding of the region.
+        """
         held, fetched = declaration.find_indices("held") or (), declaration.find_indices("fetched")
-        types = {place: to_aval(type_.inputs[place]) for place in held}
+        types = {index: to_aval(type_.inputs[index]) for index in held}
         return cls(
             {
-                place: jax.ShapeDtypeStruct(
+                index: jax.ShapeDtypeStruct(
                     aval.shape, aval.dtype, sharding=find_sharding(target, aval.shape)
                 )
-                for place, aval in types.items()
+                for index, aval in types.items()
             },
             tuple(range(len(type_.results)) if fetched is None else fetched),
             tuple(declaration.find_indices("kept") or ()),
         )
 
     def host_argument_indices(self, n_arguments: int) -> tuple[int, ...]:
-        """Return the numbers of the arguments that come from the program."""
-        return tuple(place for place in range(n_arguments) if place not in self.held)
+        """Return the indices of the arguments that are not passed as handles."""
+        return tuple(index for index in range(n_arguments) if index not in self.held)
 
     def resolve_arguments(self, arguments: Sequence[np.ndarray]) -> Sequence[Any]:
-        """Return the arguments, with what they stand for in the place of handles."""
+        """Replace handles among the arguments by the arrays that they identify.
+
+        Args:
+            arguments: arrays; handles are uint32[2].
+        """
         if not self.held:
             return arguments
-        found: list[Any] = list(arguments)
-        moved = 0
-        for place, taken in self.held.items():
-            handle = int(found[place].view(_HANDLE)[0])
-            number = dialect.find_argument_index(handle)
-            moved -= _HANDLE.itemsize
-            if number is None:
-                found[place] = held(handle)
+        resolved: list[Any] = list(arguments)
+        n_bytes = 0
+        for index, expected in self.held.items():
+            handle = int(resolved[index].view(_HANDLE)[0])
+            argument_index = dialect.find_argument_index(handle)
+            n_bytes -= _HANDLE.itemsize
+            if argument_index is None:
+                resolved[index] = held(handle)
                 continue
-            given = unwrap_key_data(argument_of_call(number))
-            found[place] = _to_executable_argument(given, taken)
-            if isinstance(found[place], np.ndarray) or found[place] is not given:
-                moved += found[place].nbytes
+            argument = unwrap_key_data(argument_of_call(argument_index))
+            resolved[index] = _to_executable_argument(argument, expected)
+            if isinstance(resolved[index], np.ndarray) or resolved[index] is not argument:
+                n_bytes += resolved[index].nbytes
         if observers:
-            Profile.add_bytes(moved, 0)
-        return found
+            Profile.add_bytes(n_bytes, 0)
+        return resolved
 
     def convert_results(self, results: Results) -> Any:
-        """Return what the program gets: arrays, and handles of what is held from now on."""
+        """Return the region's results for the program: arrays, then handles.
+
+        Args:
+            results: arrays on the host, and arrays that stay on the device.
+        """
         fetched, kept = results
         handles = [np.array([hold(value)], _HANDLE).view(np.uint32) for value in kept]
         if kept and observers:
@@ -91,18 +105,23 @@ class DeviceBuffers:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def _to_executable_argument(argument: Any, taken: jax.ShapeDtypeStruct) -> Any:
-    """Return what a program was called with, the words of a key, as a region's executable takes it.
+def _to_executable_argument(argument: Any, expected: jax.ShapeDtypeStruct) -> Any:
+    """Convert a program argument to the type and device that a region expects.
 
-    What lies on the device is returned as it is.
+    Args:
+        argument: an array or a scalar; key data in place of a key.
+        expected: dtype and sharding of the region's parameter.
+
+    Returns:
+        `argument` itself if it is on the right devices.
     """
     if not isinstance(argument, jax.Array):
-        # Numbers of Python's too.
-        return np.asarray(argument, taken.dtype)
-    if argument.sharding.is_equivalent_to(taken.sharding, argument.ndim):
+        # Includes Python scalars.
+        return np.asarray(argument, expected.dtype)
+    if argument.sharding.is_equivalent_to(expected.sharding, argument.ndim):
         return argument
     is_on_host = all(device.platform == "cpu" for device in argument.devices())
-    if is_on_host or not taken.sharding.is_fully_addressable:
-        # The executable moves it itself, in less time.
+    if is_on_host or not expected.sharding.is_fully_addressable:
+        # The executable copies host arrays faster than `device_put`.
         return np.asarray(argument)
-    return jax.device_put(argument, taken.sharding)
+    return jax.device_put(argument, expected.sharding)

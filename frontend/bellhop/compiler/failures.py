@@ -1,4 +1,4 @@
-"""The exceptions behind failed runs of compiled programs: those of callbacks and of circuits."""
+"""Original exceptions of callbacks and circuits behind the errors that XLA raises."""
 
 import contextlib
 import re
@@ -18,23 +18,23 @@ from bellhop_runtime import CallbackTable, keep_failure, take_failure
 
 T = TypeVar("T")
 
-# What a failed run raises: cached calls take a path of JAX's that raises ValueError.
+# Exceptions of a failed execution: JAX's fast path raises ValueError.
 RUN_ERRORS = (jax.errors.JaxRuntimeError, ValueError)
 
-# The last one: an exception's own text may quote that of another run.
+# Match the last id: the message may quote the message of another failure.
 _FAILURE = re.compile(r".*\[bellhop (?:circuit )?failure (\d+)\]", re.DOTALL)
 _PLAIN_FAILURE = re.compile(r".*\[bellhop (?:plain jit|circuit) failure (\d+)\]", re.DOTALL)
 
 
 def find_python_failure(error: Exception) -> BaseException | None:
-    """Return what a callback raised in a run of ours, or a circuit, if ``error`` comes of that."""
+    """Return the callback's or circuit's exception behind an XLA error, or None."""
     return _take_failure(_FAILURE.match(str(error)))
 
 
 def run_with_failures(step: Callable[[], T]) -> T:
-    """Do something that may run a program of ours, and raise what failed there itself.
+    """Call `step`; raise the original exception if a callback or circuit failed.
 
-    XLA begins calls without operands while it compiles, and has what failed as of a run.
+    XLA calls callbacks without operands during compilation, so `step` may also be a compilation.
     """
     try:
         return step()
@@ -42,22 +42,24 @@ def run_with_failures(step: Callable[[], T]) -> T:
         failure = find_python_failure(error)
         if failure is None:
             raise
-    # Outside the handler, so that XLA's account of it is not the context.
+    # Raise outside of the handler, so that XLA's error is not the context.
     raise failure
 
 
 def strip_xla_context(error: BaseException) -> None:
-    """Leave XLA's account of a run that a signal ended out of what the signal's handler raised."""
+    """Remove XLA's error from the context of a signal handler's exception."""
     account = error.__context__
     if isinstance(account, RUN_ERRORS) and find_python_failure(account) is not None:
         error.__context__ = None
 
 
 def _plain_failure(text: str) -> BaseException | None:
+    """Return the original exception for a ``jax.jit`` error message, or None."""
     return _take_failure(_PLAIN_FAILURE.match(text))
 
 
 def _take_failure(match: re.Match[str] | None) -> BaseException | None:
+    """Return the exception with a failure id; circuits report only a message."""
     failure = None if match is None else take_failure(int(match[1]))
     # Circuits run without Python, and know the message alone.
     if isinstance(failure, str):
@@ -68,17 +70,18 @@ def _take_failure(match: re.Match[str] | None) -> BaseException | None:
 
 
 def raise_plain_jit_failures() -> None:
-    """Raise what failed in a run, though nobody of ours stands between a jit and its caller."""
+    """Make plain ``jax.jit`` functions raise the original exceptions."""
     patch_runtime_error(_plain_failure)
 
 
-class CallsOfOurs:
-    """Kept alive by executables of JAX's with calls of ours.
+class JitCalls:
+    """Data about Bellhop's calls in a ``jax.jit`` executable, kept alive by it.
 
     Attributes:
-        table: the published table of the callbacks, where there is one.
-        delegated: the calls that JAX makes for us.
-        has_joint_devices: as of its executable; None before the first run.
+        table: published table of the callbacks, or None.
+        delegated: calls that JAX's own callback mechanism makes.
+        has_joint_devices: whether the executable's devices wait for each other; None before the
+            first execution.
     """
 
     def __init__(self) -> None:
@@ -87,13 +90,19 @@ class CallsOfOurs:
         self.has_joint_devices: bool | None = None
 
     def __reduce__(self) -> Any:
-        # JAX pickles what a serialized executable keeps alive; callbacks refuse it themselves.
-        return CallsOfOurs, ()
+        # JAX pickles this object with a serialized executable; callbacks raise an error themselves.
+        return JitCalls, ()
 
 
 def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) -> T:
-    """Run a program; where its devices wait for each other, raise what failed at the end."""
-    calls = next((each for each in kept if isinstance(each, CallsOfOurs)), None)
+    """Execute a program; raise failures at the end if its devices wait for each other.
+
+    Args:
+        executable: XLA's executable.
+        kept: objects that the program keeps alive.
+        run: executes the program.
+    """
+    calls = next((each for each in kept if isinstance(each, JitCalls)), None)
     if calls is None:
         return run()
     if calls.has_joint_devices is None:
@@ -104,37 +113,49 @@ def _run_to_the_end(executable: Any, kept: Sequence[Any], run: Callable[[], T]) 
 
 
 def find_or_keep(context: mlir.ModuleContext, kind: type[T]) -> T:
-    """Return the object of a class that a module of JAX's keeps alive, made where there is none."""
+    """Return the object of a class that a JAX module keeps alive; create it if needed.
+
+    Args:
+        context: context of the module.
+        kind: the class, created without arguments.
+    """
     for kept in context.keepalives:
         if isinstance(kept, kind):
             return kept
-    context.add_keepalive(made := kind())
-    return made
+    context.add_keepalive(created := kind())
+    return created
 
 
-def preserve_exceptions(context: mlir.ModuleContext) -> CallsOfOurs:
-    """Let runs of an executable of JAX's raise what a call of ours in it raised, when it is over.
+def preserve_exceptions(context: mlir.ModuleContext) -> JitCalls:
+    """Make a ``jax.jit`` module synchronous and let it raise original exceptions.
 
-    They leave no token that later runs would wait for.
+    Failed executions leave no tokens that later executions would wait for.
+
+    Args:
+        context: context of the module.
+
+    Returns:
+        the data of its Bellhop calls.
     """
-    # A fast call could raise no more than the text of it.
-    run_without_fast_calls(
-        lambda kept: isinstance(kept, CallsOfOurs), save_context, _run_to_the_end
-    )
+    # JAX's fast path would raise only the message.
+    run_without_fast_calls(lambda kept: isinstance(kept, JitCalls), save_context, _run_to_the_end)
     raise_plain_jit_failures()
-    return find_or_keep(context, CallsOfOurs)
+    return find_or_keep(context, JitCalls)
 
 
 @contextlib.contextmanager
 def pass_by_failure_id(plain_jit: bool) -> Iterator[None]:
-    """Let an exception through JAX, which carries only its text.
+    """Convert exceptions to a RuntimeError whose message identifies the original.
+
+    JAX passes on only the message of an exception.
 
     Args:
-        plain_jit: whether nobody of ours stands between the run and its caller.
+        plain_jit: whether the program is a plain ``jax.jit``, which has no Bellhop frame in its
+            caller.
     """
     try:
         yield
     except BaseException as error:
         where = "plain jit " if plain_jit else ""
-        # JAX logs it, and the user looks for the exception there.
+        # JAX logs the error, and users look for the original exception there.
         raise RuntimeError(f"[bellhop {where}failure {keep_failure(error)}]") from error

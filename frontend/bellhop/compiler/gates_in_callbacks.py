@@ -1,4 +1,4 @@
-"""Callbacks that quantum functions call make no gates: these would never be applied.
+"""Errors for gates in callbacks of quantum functions, which would never be applied.
 
 The quantum function is traced before the callback runs::
 
@@ -19,12 +19,12 @@ from bellhop.tracing.state import current_circuit
 
 @dataclass(frozen=True)
 class _GateFreeFunction:
-    """The function of a callback that is called in a circuit: it makes no gates.
+    """A callback's function inside of a circuit, which raises an error for gates.
 
-    Those of equal functions are equal, as JAX asks of the parameters of equations.
+    Instances with equal functions are equal, as required of equation parameters.
 
     Attributes:
-        function: the user's.
+        function: the user's function.
         where: the QNode, for errors.
     """
 
@@ -32,37 +32,42 @@ class _GateFreeFunction:
     where: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
+        """Call the function with a queue that raises an error for each gate."""
         with _queue_type()(self.where):
             return self.function(*args, **kwargs)
 
 
 def forbid_gates(function: Callable[..., Any], circuit: str | None) -> Callable[..., Any]:
-    """Return the function of a callback; in a circuit, one that makes no gates.
+    """Wrap a callback's function in a circuit to raise an error for gates.
 
     Args:
-        function: the user's.
-        circuit: what ``current_circuit_name`` was where the callback is called.
+        function: the user's function.
+        circuit: the QNode in which it is called, or None.
+
+    Returns:
+        `function` itself outside of circuits.
     """
     return function if circuit is None else _GateFreeFunction(function, circuit)
 
 
 @functools.cache
 def _queue_type() -> Any:
+    """Return the class of queues that raise an error for each appended gate."""
     from pennylane.queuing import AnnotatedQueue
 
     class NoQueue(AnnotatedQueue):
-        """Takes nothing."""
+        """Queue that raises an error for each gate."""
 
         def __init__(self, where: str) -> None:
             super().__init__()
             self._where = where
 
         def append(self, obj: Any, **_: object) -> None:
+            """Raise an error that names the gate."""
             raise CircuitError(
-                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands in a callback, "
-                "which runs when the circuit has been compiled, and is no part of it. Take it "
-                "out; where it is not meant to be applied, make it under "
+                f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} is created in a "
+                "callback, which runs after the circuit was compiled, so it would not be applied. "
+                "Move it out of the callback; if it is not meant to be applied, create it under "
                 "qml.QueuingManager.stop_recording()."
             )
 
@@ -70,6 +75,6 @@ def _queue_type() -> Any:
 
 
 def current_circuit_name() -> str | None:
-    """Return the QNode that is traced here, for errors, or None."""
+    """Return the QNode that is being traced, for errors, or None."""
     circuit = current_circuit()
     return circuit.where if circuit is not None and circuit.has_users_callbacks else None

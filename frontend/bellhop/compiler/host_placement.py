@@ -1,9 +1,9 @@
-"""Where programs run: on the one device of the host that ``jax.jit`` would choose, if it is one.
+"""Placement of programs on the CPU device that ``jax.jit`` would choose.
 
-Nothing of ours is committed to a device, so JAX takes the device of arguments that are, and its
-default otherwise; and results are committed where arguments were.  What JAX would run elsewhere,
-on another platform or partitioned over devices, is refused while it is traced or lowered, before
-anything runs; then arguments are gathered, and it runs on the host.
+Programs are not committed to a device, so JAX uses the device of committed arguments, or its
+default; results are committed if arguments are. If JAX would run a program on another platform, or
+partition it, `NotOnHostError` is raised during tracing or lowering. Then the arguments are copied
+to the host, and the program runs there.
 """
 
 import operator
@@ -18,11 +18,11 @@ from jax.interpreters import mlir
 from bellhop._jax.fast_dispatch import copy_to_device
 from bellhop._jax.private import (
     DEFAULT_DEVICE,
-    as_uncommitted,
-    host_by_default,
+    get_partitioning,
+    host_device_state,
     mesh_is_set,
-    partitioning,
     set_jax_state,
+    to_uncommitted,
     without_mesh,
 )
 from bellhop.base.types import Args, Kwargs, PyTree
@@ -30,10 +30,10 @@ from bellhop.devices.devices import host_device
 
 
 class NotOnHostError(Exception):
-    """A program would not run on one device of the host."""
+    """JAX would run a program elsewhere than on one CPU device."""
 
 
-# Objects of JAX's state, each followed by a value.
+# JAX state objects, each followed by a value.
 State = tuple[Any, ...]
 
 
@@ -41,57 +41,59 @@ _states: dict[int, tuple[State, State]] = {}
 
 
 def compute_host_state() -> tuple[State, State]:
-    """Return what JAX's state is, and what to set for a program of ours to run on the host.
+    """Return JAX's default device state, and the state that makes the CPU the default.
 
-    Both are about JAX's default device; they are the same objects each time.
+    Returns:
+        the current state, and the state to set (empty if the CPU is the default). Both are the same
+        objects at each call.
     """
     default = DEFAULT_DEVICE.value
-    # By identity: bellhop's own default equals a name that the user may give.
-    found = _states.get(id(default))
-    if found is None:
-        to_set = host_by_default(default) if _is_off_host(default) else ()
-        found = _states[id(default)] = (DEFAULT_DEVICE, default), to_set
-    return found
+    # Keyed by identity: Bellhop's default equals a platform name that users may set.
+    states = _states.get(id(default))
+    if states is None:
+        to_set = host_device_state(default) if _is_off_host(default) else ()
+        states = _states[id(default)] = (DEFAULT_DEVICE, default), to_set
+    return states
 
 
 def _is_off_host(default: Any) -> bool:
+    """Return whether a default device is not a CPU."""
     device = jax.local_devices()[0] if default is None else default
     platform = device.partition(":")[0] if isinstance(device, str) else device.platform
     return platform != "cpu"
 
 
 def check_context_on_host() -> None:
-    """Raise ``NotOnHostError`` where JAX's default device, or a mesh that is set, is no such
-    device.
+    """Raise ``NotOnHostError`` if JAX's default device is not a CPU, or a mesh is set.
 
-    JAX traces a function anew where one of these is another.
+    JAX retraces a function if either changes.
     """
     if mesh_is_set() or _is_off_host(DEFAULT_DEVICE.value):
         raise NotOnHostError
 
 
 def check_lowering_on_host(context: mlir.ModuleContext) -> None:
-    """Raise ``NotOnHostError`` for a module that is not for one such device."""
-    if set(context.platforms) != {"cpu"} or partitioning(context)[1] > 1:
+    """Raise ``NotOnHostError`` for a module for another platform or several devices."""
+    if set(context.platforms) != {"cpu"} or get_partitioning(context)[1] > 1:
         raise NotOnHostError
 
 
 def default_to_host() -> AbstractContextManager[None]:
-    """Let JAX choose a device of the host for what is committed to none."""
-    # To JAX's caches, a default that is set is not the same as one that was never set.
+    """Return a context in which JAX's default device is a CPU."""
+    # JAX's cache keys distinguish a default that is set from no default.
     _, to_set = compute_host_state()
     return set_jax_state(to_set) if to_set else nullcontext()
 
 
 @contextmanager
 def use_host() -> Iterator[None]:
-    """Trace and run programs whose arguments are not committed on a device of the host."""
+    """Trace and run programs on a CPU, without a mesh, inside of a ``with`` block."""
     with without_mesh(), default_to_host():
         yield
 
 
 def committed_devices(tree: PyTree) -> set[jax.Device]:
-    """Return the devices that arrays in a pytree are committed to."""
+    """Return the devices to which the arrays of a pytree are committed."""
     return {
         device
         for leaf in jax.tree.leaves(tree)
@@ -101,41 +103,41 @@ def committed_devices(tree: PyTree) -> set[jax.Device]:
 
 
 def has_single_device(tree: PyTree) -> bool:
-    """Tell whether arrays are committed to no more than one device, and that of the host."""
+    """Return whether arrays are committed to at most one device, which is a CPU."""
     devices = committed_devices(tree)
     return len(devices) <= 1 and all(device.platform == "cpu" for device in devices)
 
 
 def gather(tree: PyTree, operands: Sequence[int] | None = None) -> Any:
-    """Return a pytree whose arrays a program on the host takes, on one device where they were not.
+    """Copy a pytree's arrays to the host unless they are on a single CPU device.
 
-    Copies are committed to none: that a program needs them there is not the user's choice.
+    Copies are uncommitted: the user did not choose their device.
 
     Args:
         tree: the pytree.
-        operands: the numbers of the leaves that the program takes; None for all.
+        operands: indices of the leaves that the program uses; None for all.
     """
     leaves, structure = jax.tree.flatten(tree)
-    places = range(len(leaves)) if operands is None else operands
-    taken = [leaves[place] for place in places]
-    if has_single_device(taken):
+    indices = range(len(leaves)) if operands is None else operands
+    used = [leaves[index] for index in indices]
+    if has_single_device(used):
         return tree
-    for place, leaf in zip(places, move_uncommitted(taken), strict=True):
-        leaves[place] = leaf
+    for index, leaf in zip(indices, move_uncommitted(used), strict=True):
+        leaves[index] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
 def move_to_device(tree: PyTree, device: jax.Device) -> Any:
-    """Return a pytree with its arrays committed to a device; other leaves stay as they are."""
+    """Commit the arrays of a pytree to a device; keep other leaves."""
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, device) if isinstance(leaf, jax.Array) else leaf, tree
     )
 
 
 def move_uncommitted(tree: PyTree) -> Any:
-    """Return a pytree with its arrays on the host, committed to no device."""
+    """Copy the arrays of a pytree to the host, uncommitted."""
     return jax.tree.map(
-        lambda leaf: as_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
+        lambda leaf: to_uncommitted(leaf) if isinstance(leaf, jax.Array) else leaf,
         move_to_device(tree, host_device()),
     )
 
@@ -143,16 +145,16 @@ def move_uncommitted(tree: PyTree) -> Any:
 def prepare_arguments(
     args: Args, kwargs: Kwargs, device: jax.Device | None = None
 ) -> tuple[Any, Any]:
-    """Return arguments whose arrays a program finds where it begins, which it may so at once.
+    """Copy NumPy arguments to the device and wait until all arguments are ready.
 
-    XLA copies large NumPy arrays later, and runs what waits for an array on a thread of its own.
-    There are few of these: callbacks that wait for one another there might wait for ever.  Nor do
-    signals get there.
+    XLA would copy large NumPy arrays later, and run dependent computations on one of its few
+    threads: callbacks there that wait for each other could deadlock, and signals are not handled
+    there.
 
     Args:
-        args: the arguments with a position.
-        kwargs: those with a name.
-        device: where it begins; by default the host's first.
+        args: positional arguments.
+        kwargs: keyword arguments.
+        device: device of the program; by default the first CPU device.
     """
     here = device or host_device()
     leaves, tree = jax.tree.flatten((args, kwargs))

@@ -1,13 +1,13 @@
-"""Callbacks in programs for other devices than the CPU are JAX's own callbacks there.
+"""Lowering of callbacks on GPUs and TPUs to JAX's own callbacks.
 
-Our runtime calls Python on the host.  A program on a GPU or TPU calls it by the custom call that
-JAX lowers its own callbacks to there (``mlir.emit_python_callback``), whatever the flavour::
+Bellhop's runtime calls Python on the host.  A program on a GPU or TPU uses the custom call of JAX's
+own callbacks on that platform (``mlir.emit_python_callback``), for all callback kinds::
 
-    callback.call(%token, %x) {callee = @f, kind = "debug"}                         before
+    callback.call(%token, %x) {callee = @f, kind = "debug"}                     in a qjit program
     stablehlo.custom_call @xla_ffi_python_gpu_callback(%token, %x) {index = 0}      on a GPU
 
-and buffers by ``buffer_callback``.  The user's function is wrapped as on the CPU: arrays are
-read-only, results are checked, and exceptions reach the caller unchanged.
+and ``buffer_callback`` for output buffers.  The user's function is wrapped as on the CPU: arrays
+are read-only, results are checked, and exceptions reach the caller unchanged.
 """
 
 import contextlib
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 
 
 def is_delegated(platform: str) -> bool:
-    """Tell whether callbacks in programs for a platform are JAX's."""
+    """Return whether programs for a platform use JAX's own callbacks."""
     return platform != "cpu" or lowering_state().delegates
 
 
 def delegate_everywhere() -> contextlib.AbstractContextManager[None]:
-    """Delegate on the CPU too, so that it can be tested where there is nothing else."""
+    """Return a context in which CPU programs use JAX's own callbacks, for tests."""
     return override_lowering_state(delegates=True)
 
 
 class Delegates:
-    """The functions that a program for another device calls, by their numbers.
+    """The Python functions that a program for a GPU or TPU calls, by index.
 
     Args:
-        targets: the Python functions.
-        callbacks: what calls them.
-        device: the name of that which waits for them.
+        targets: descriptions of the functions.
+        callbacks: the runtime's callback for each function.
+        device: name of the program's device, which waits for the callbacks.
     """
 
     def __init__(
@@ -67,22 +67,26 @@ class Delegates:
         self._device = device
 
     def define(self, ctx: mlir.LoweringRuleContext, module: ir.Module) -> None:
-        """Give the functions that stand for callbacks in a module the bodies that JAX makes.
+        """Define the callback functions of a module with JAX's custom calls.
 
-        The bodies hold the callbacks by us alone: an executable is closed to the garbage
-        collector, and they may refer to what holds it.
+        The custom calls reference the callbacks only through `self`, weakly: the garbage collector
+        cannot see inside an executable, and callbacks may reference the executable's owner.
+
+        Args:
+            ctx: context of a lowering rule.
+            module: module with undefined callback functions.
         """
         preserve_exceptions(ctx.module_context)
-        held = weakref.ref(self)
+        keepalive = weakref.ref(self)
         for op in module.body.operations:
             function = op.operation
             if MARK not in function.attributes:
                 continue
-            number = ir.IntegerAttr(function.attributes[MARK]).value
+            index = ir.IntegerAttr(function.attributes[MARK]).value
             kind = string_attribute(function, KIND_MARK)
             del function.attributes[MARK]
             del function.attributes[KIND_MARK]
-            self._define(ctx, function, number, kind, held)
+            self._define(ctx, function, index, kind, keepalive)
 
     def _define(
         self,
@@ -92,6 +96,15 @@ class Delegates:
         kind: str,
         keepalive: weakref.ref["Delegates"],
     ) -> None:
+        """Build the body of one callback function.
+
+        Args:
+            ctx: context of a lowering rule.
+            function: the undefined ``func.func``.
+            index: index of the callback.
+            kind: kind of the callback, a key of ``KINDS``.
+            keepalive: weak reference to `self`.
+        """
         type_ = function_type(function)
         inputs, results = list(type_.inputs), list(type_.results)
         is_ordered = bool(inputs) and is_token(inputs[0])
@@ -105,12 +118,12 @@ class Delegates:
             token = operands.pop(0) if is_ordered else None
             target = self._targets[index]
             if target.writes:
-                writing = cast("BufferCallbackTarget", target)
+                buffer_target = cast("BufferCallbackTarget", target)
                 find = cast(
                     "Callable[[], BufferCallbackTarget]",
                     lambda: _live_delegates(keepalive)._targets[index],
                 )
-                values = _call_with_buffers(inner, writing, find, kind, operands)
+                values = _call_with_buffers(inner, buffer_target, find, kind, operands)
             else:
                 _check_delegated(target)
                 run = _HostCallback(
@@ -124,27 +137,41 @@ class Delegates:
 
 
 def _check_delegated(target: "CallbackTarget") -> None:
+    """Raise an error for callbacks that JAX's callbacks cannot replace.
+
+    Raises:
+        NotImplementedError: for progress bars, and for functions that take the device.
+    """
     if target.bars is not None:
         raise NotImplementedError(
-            f"the progress of a loop (at {target.site}) is shown by programs on the CPU, and this "
-            "loop runs on another device, which would wait for the host in every iteration. Show "
-            "that of a loop around it."
+            f"the progress bar of the loop at {target.site} is supported on the CPU only: another "
+            "device would wait for the host in every iteration. Show the progress of an outer "
+            "loop."
         )
     if target.takes_device:
         raise NotImplementedError(
-            f"{target.name_and_site} asks for the device, "
-            "which JAX's callbacks do not tell. Leave it out, or call it on the CPU."
+            f"{target.name_and_site} takes the device, "
+            "which is supported on the CPU only. Remove the option, or call it on the CPU."
         )
 
 
 def _live_delegates(keepalive: weakref.ref[Delegates]) -> Delegates:
+    """Return the referenced object, which the region keeps alive."""
     delegates = keepalive()
-    assert delegates is not None, "a region keeps the functions that it calls"
+    assert delegates is not None, "a region keeps its functions alive"
     return delegates
 
 
 class _HostCallback:
-    """What JAX calls on the host: the callback, as a program of ours would call it."""
+    """The function that JAX calls on the host; it calls Bellhop's callback.
+
+    Args:
+        callback: returns the runtime's callback.
+        result_avals: types of the results.
+        kind: kind of the callback, a key of ``KINDS``.
+        delegated: for plain ``jax.jit``: data of the program's calls.
+        device: name of the device that waits for the call; None if unknown.
+    """
 
     def __init__(
         self,
@@ -164,10 +191,11 @@ class _HostCallback:
             propagate_waits_to_threads()
 
     def __call__(self, *leaves: Any) -> tuple[np.ndarray, ...]:
-        # JAX calls this on threads of XLA, which replace subnormal numbers by zero.
+        # XLA's threads flush subnormal numbers to zero; the callback needs the default mode.
         return call_in_default_environment(self._call_callback, *leaves)
 
     def _call_callback(self, *leaves: Any) -> tuple[np.ndarray, ...]:
+        """Call the callback with NumPy arrays; return its results."""
         arguments = [np.array(leaf, order="C", copy=None) for leaf in leaves]
         if self._is_tap:
             Callback.tap(self._callback(), arguments)
@@ -177,7 +205,7 @@ class _HostCallback:
         def call() -> None:
             self._callback()(arguments, results)
 
-        # As JAX does: the device of the program is busy until the call returns.
+        # As in JAX's callbacks, JAX code inside uses the host: the program's device is busy.
         with (
             mark_waiting(self._device),
             pass_by_failure_id(self._delegated is not None),
@@ -200,7 +228,19 @@ def _emit_call(
     *,
     partitioned: bool = False,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Emit JAX's custom call of what returns its results."""
+    """Emit JAX's custom call of a Python function that returns its results.
+
+    Args:
+        ctx: context with the types of the call.
+        run: the function.
+        kind: kind of the callback, a key of ``KINDS``.
+        operands: the arguments.
+        token: token before the call, or None.
+        partitioned: whether each device of a partitioned program calls the function with its shard.
+
+    Returns:
+        the results, and the token after the call or None.
+    """
     results, token, _ = mlir.emit_python_callback(
         ctx,
         run,
@@ -225,7 +265,19 @@ def _call_with_buffers(
     *,
     plain_jit: bool = False,
 ) -> list[ir.Value]:
-    """Lower the call by JAX of what writes its results."""
+    """Emit JAX's ``buffer_callback`` of a function that writes its results.
+
+    Args:
+        ctx: context with the types of the call.
+        target: the function and its options.
+        find: returns the function at run time.
+        kind: kind of the callback, a key of ``KINDS``.
+        operands: the arguments.
+        plain_jit: whether the program is a plain ``jax.jit``.
+
+    Returns:
+        the results.
+    """
 
     def run(context: Any, out: Sequence[Any], *args: Any) -> None:
         with pass_by_failure_id(plain_jit):
@@ -242,17 +294,24 @@ def _call_with_buffers(
     return list(mlir.lower_fun(call, multiple_results=True)(inner, *operands))
 
 
-def lower_by_jax(
+def lower_to_jax_callback(
     ctx: mlir.LoweringRuleContext,
     target: "CallbackTarget",
     kind: str,
     operands: Sequence[ir.Value],
     token: ir.Value | None,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Lower a call in a program of JAX's own, which then keeps the function alive.
+    """Lower a callback in a ``jax.jit`` module to JAX's own callback.
+
+    Args:
+        ctx: context of the lowering rule.
+        target: the Python function, which the module keeps alive.
+        kind: kind of the callback, a key of ``KINDS``.
+        operands: operands of the rule.
+        token: token before the call, or None.
 
     Returns:
-        the results, and the next token where there is one.
+        the results, and the next token or None.
     """
     if target.writes:
         preserve_exceptions(ctx.module_context)
@@ -275,18 +334,18 @@ def lower_to_python_call(
     *,
     partitioned: bool = False,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Lower to a call of Python in a program of JAX's own, which then keeps it alive.
+    """Lower to a Python call in a ``jax.jit`` module, which keeps the function alive.
 
     Args:
-        ctx: that of a rule.
-        call: takes arguments, and arrays that it writes the results into.
-        kind: one of ``bellhop_mlir.dialects.callback_kinds``.
-        operands: those of the rule.
-        token: that before the call, or None.
-        partitioned: whether each device of a partitioned program calls with its own part.
+        ctx: context of a lowering rule.
+        call: takes arguments, and arrays to write the results into.
+        kind: kind of the callback, a key of ``KINDS``.
+        operands: operands of the rule.
+        token: token before the call, or None.
+        partitioned: whether each device of a partitioned program calls the function with its shard.
 
     Returns:
-        the results, and the next token where there is one.
+        the results, and the next token or None.
     """
     delegated = preserve_exceptions(ctx.module_context).delegated
     run = _HostCallback(lambda: call, ctx.avals_out, kind, delegated=delegated)
@@ -297,5 +356,5 @@ def lower_to_python_call(
 def _with_key_data_types(
     ctx: mlir.LoweringRuleContext, operands: Sequence[ir.Value]
 ) -> mlir.LoweringRuleContext:
-    """Return a context in which keys are what they are to a program, arrays of words."""
+    """Return a context in which the types of random keys are the types of their data."""
     return ctx.replace(avals_in=[to_aval(operand.type) for operand in operands])

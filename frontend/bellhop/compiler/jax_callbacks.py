@@ -1,14 +1,13 @@
-"""JAX's own callbacks in our programs: ``jax.pure_callback``, ``jax.debug.print`` and the rest.
+"""Support of ``jax.pure_callback``, ``jax.debug.print`` etc. in programs.
 
-JAX hands the functions that a module calls to its executable, and a program of ours is embedded
-into another module, whose executable knows nothing of them.  So these calls become calls of ours,
-with JAX's rules for transformations and the runtime's for exceptions; whatever else of the process
-a module refers to is refused.
+JAX stores the functions of a module in its executable, but a Bellhop program is embedded into
+another module, whose executable does not have them. So JAX's callbacks are lowered to Bellhop's,
+keeping JAX's transformation rules; other references to functions of the executable raise an error.
 
-Their functions are changed where a program of ours is traced.  Where JAX runs what was traced,
-under its transformations or in a plain ``jax.jit``, it carries only the text of an exception; so
-that text is a number (``failures``).  Where we do, the exception comes as it is, around JAX's code,
-which would log it.  In circuits they make no gates.
+The functions are wrapped when a program is traced. If JAX runs the traced code, eagerly or in a
+plain ``jax.jit``, it passes on only the message of an exception, so the message identifies the
+exception (``failures``). In a Bellhop program the exception bypasses JAX's code, which would log
+it. Inside of circuits the functions must not create gates.
 """
 
 import threading
@@ -44,7 +43,9 @@ from bellhop_runtime import call_in_default_environment
 
 
 class _Thread(threading.local):
-    # Gets what a function of JAX's raises, where a program of ours is calling it.
+    """Per-thread list for exceptions of JAX callbacks, while a program calls them."""
+
+    # Receives exceptions of JAX callbacks while a Bellhop program calls them.
     failures: list[BaseException] | None = None
 
 
@@ -52,7 +53,12 @@ _thread = _Thread()
 
 
 def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
-    """Call what JAX made of a function, and raise the function's own exceptions."""
+    """Call a wrapper that JAX made for a callback; raise the user's own exceptions.
+
+    Args:
+        function: JAX's wrapper.
+        leaves: arguments.
+    """
     failures: list[BaseException] = []
     _thread.failures = failures
     try:
@@ -66,20 +72,20 @@ def call_jax_function(function: Callable[..., Any], leaves: Sequence[Any]) -> An
 
 @dataclass(frozen=True)
 class JaxCallbackFunction:
-    """The function of one of JAX's callbacks in a program of ours.
+    """The user's function of a JAX callback, wrapped for Bellhop programs.
 
-    Those of equal functions are equal, as JAX asks of the parameters of equations.
+    Instances with equal functions are equal, as required of equation parameters.
 
     Attributes:
-        function: the user's.
-        circuit: the QNode that it is called in, for errors; None outside of one.
+        function: the user's function.
+        circuit: QNode in which it is called, for errors; None outside of circuits.
     """
 
     function: Callable[..., Any]
     circuit: str | None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function."""
+        """Call the function; save its exception for `call_jax_function`, or encode it."""
         function = forbid_gates(self.function, self.circuit)
         failures, _thread.failures = _thread.failures, None
         if failures is None:
@@ -89,19 +95,19 @@ class JaxCallbackFunction:
             return function(*args, **kwargs)
         except BaseException as error:
             failures.append(error)
-            # Nobody looks at these results; to JAX they are a pytree of arrays.
+            # The results are unused, but JAX expects a pytree of arrays.
             return ()
 
 
 def wrap_for_programs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of one of JAX's callbacks; changed where a program of ours is traced."""
-    # What was traced is bound again under transformations.
+    """Wrap the function of a JAX callback if a Bellhop program is being traced."""
+    # Transformations bind traced callbacks a second time.
     if not is_tracing() or isinstance(function, JaxCallbackFunction):
         return function
     return JaxCallbackFunction(function, current_circuit_name())
 
 
-def _canonical(value: object) -> np.ndarray:
+def _to_canonical_array(value: object) -> np.ndarray:
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
@@ -117,34 +123,42 @@ def _emit(
     has_side_effect: bool,
     **_: object,
 ) -> tuple[list[Any], Any, Any]:
-    """Lower a call of JAX's to one of ours; the arguments are those of JAX's own function.
+    """Lower a JAX callback to a call of Bellhop; replaces JAX's function.
+
+    Args:
+        ctx: context of the lowering rule.
+        function: JAX's wrapper of the user's function.
+        token: token before the call, or None.
+        operands: the operands.
+        operand_avals: types of the operands.
+        result_avals: types of the results.
+        has_side_effect: whether the call must be kept.
 
     Returns:
-        the results, the token after the call where there was one before it, and the function,
-        which JAX need not keep alive.
+        the results, the token after the call or None, and no object to keep alive.
     """
 
-    def called(*leaves: Operand) -> tuple[np.ndarray, ...]:
-        return tuple(map(_canonical, call_jax_function(function, leaves)))
+    def call(*leaves: Operand) -> tuple[np.ndarray, ...]:
+        return tuple(map(_to_canonical_array, call_jax_function(function, leaves)))
 
-    # What JAX itself or a library makes is no function of the user's.
-    bound = unwrap_callback(function)
-    users = bound
-    if isinstance(bound, JaxCallbackFunction):
-        set_function_name(users := unwrap_callback(bound.function), called)
+    # Functions that JAX or a library defines are not user functions.
+    traced_function = unwrap_callback(function)
+    user_function = traced_function
+    if isinstance(traced_function, JaxCallbackFunction):
+        set_function_name(user_function := unwrap_callback(traced_function.function), call)
     else:
-        called.__name__ = str(ctx.primitive)
+        call.__name__ = str(ctx.primitive)
     target = CallbackTarget(
         flavour=f"jax.{ctx.primitive}",
-        function=called,
+        function=call,
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
         result_avals=tuple(result_avals),
-        site=equation_site() or callable_site(users),
+        site=equation_site() or callable_site(user_function),
         vmap_method=None,
     )
-    of_call = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
-    results, token = _call(of_call, target, operands, token, has_side_effect)
+    call_ctx = ctx.replace(avals_in=operand_avals, avals_out=result_avals)
+    results, token = _call(call_ctx, target, operands, token, has_side_effect)
     return results, token, None
 
 
@@ -159,7 +173,7 @@ def _lower_buffer_callback(
     command_buffer_compatible: bool,
     **_: object,
 ) -> list[Any]:
-    """Lower a ``buffer_callback`` of JAX's to ours."""
+    """Lower JAX's ``buffer_callback`` to a call of Bellhop."""
     function, circuit = callback, None
     if isinstance(callback, JaxCallbackFunction):
         function, circuit = callback.function, callback.circuit
@@ -186,6 +200,18 @@ def _call(
     token: ir.Value | None,
     has_side_effect: bool,
 ) -> tuple[list[Any], Any]:
+    """Emit a call of Bellhop in the program that is being lowered.
+
+    Args:
+        ctx: context with the types of the call.
+        target: the function.
+        operands: the operands.
+        token: token before the call, or None.
+        has_side_effect: whether the call must be kept.
+
+    Returns:
+        the results, and the token after the call or None.
+    """
     lowering = current_lowering()
     assert lowering is not None
     for aval in target.result_avals:
@@ -194,31 +220,34 @@ def _call(
 
 
 def lower_for_program(traced: Any) -> ir.Module:
-    """Lower a traced function to a module that no function of JAX's executable belongs to.
+    """Lower a traced function to a module that is independent of JAX's executable.
+
+    Args:
+        traced: JAX's ``Traced``.
 
     Raises:
-        CompileError: naming what calls Python in a way of its own.
+        CompileError: naming functions that would be stored in JAX's executable.
     """
     patch_callback_lowering(_emit, lambda: current_lowering() is not None)
     lowered = lower_with_rules(traced, ((buffer_callback_p, _lower_buffer_callback),))
     module = lowered.compiler_ir("stablehlo")
-    if held := keepalive_functions(lowered):
+    if kept := keepalive_functions(lowered):
         calls = [
             op
             for op in find_operations(module.operation, "stablehlo.custom_call")
             if _has_function_index(op)
         ]
         where = ", ".join(sorted({source_line(op) for op in calls})) or "<unknown>"
-        what = ", ".join(sorted(map(qualified_name, held)))
+        names = ", ".join(sorted(map(qualified_name, kept)))
         raise CompileError(
-            f"the program calls Python (from {where}) by a primitive whose lowering leaves the "
-            f"function to JAX's executable: {what}. A bellhop program is not that executable. Call "
-            "it with jax.pure_callback or bellhop.pure_callback, or outside the qjit function."
+            f"the program calls Python (from {where}) by a primitive that is not "
+            f"supported, since it stores the function in JAX's executable: {names}. Call the "
+            "function by jax.pure_callback or bellhop.pure_callback, or outside of qjit."
         )
     return module
 
 
 def _has_function_index(call: ir.Operation) -> bool:
-    """Tell whether a call has the number of a function of the executable."""
+    """Return whether a custom call has the index of a function in JAX's executable."""
     config = call.attributes.get("mhlo.backend_config")
     return isinstance(config, ir.DictAttr) and "index" in config

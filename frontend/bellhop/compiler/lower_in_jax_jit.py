@@ -1,4 +1,4 @@
-"""Our primitives in a plain ``jax.jit``, which JAX lowers to a module of its own.
+"""Lowering of Bellhop's primitives in a plain ``jax.jit``.
 
 The lowering rule of a callback emits a custom call of the runtime in JAX's module.
 ``jax.jit(lambda x: 2 * pure_callback(f, float)(x))`` becomes ::
@@ -8,13 +8,13 @@ The lowering rule of a callback emits a custom call of the runtime in JAX's modu
         {backend_config = {index = 0 : i64, program = 7 : i64, python = "f"}}
     %1 = stablehlo.multiply %cst, %0
 
-The lowering rule of a circuit compiles a program of the circuit alone, merges that program into
-JAX's module, and emits a call of it::
+The lowering rule of a circuit compiles a program that contains only the circuit, merges that
+program into JAX's module, and emits a call::
 
     %0 = call @bellhop_main(%x, %zeros) : (tensor<f64>, tensor<2xui32>) -> tensor<f64>
 
-In a program for a GPU or TPU the rule compiles it for the host, and emits JAX's own callback, which
-runs that: however many gates a circuit has, its arguments and its results cross once::
+In a program for a GPU or TPU the rule compiles the circuit for the host, and emits JAX's own
+callback that runs it, so arguments and results are copied once::
 
     %0 = stablehlo.custom_call @xla_ffi_python_gpu_callback(%x) {index = 0}
 """
@@ -48,7 +48,7 @@ from bellhop_runtime import CallbackTable
 if TYPE_CHECKING:
     from bellhop.compiler.callback_target import CallbackTarget
 
-# Takes arguments, and arrays that it writes results into.
+# Takes arguments, and arrays to write the results into.
 _HostCall = Callable[[list[np.ndarray], list[np.ndarray]], None]
 
 
@@ -58,13 +58,13 @@ def _compile_host_call(
     """Compile a primitive for the host.
 
     Args:
-        primitive: one of ours.
-        params: those of the equation.
-        avals: the types of the operands.
-        name: that of the program.
+        primitive: a primitive of Bellhop.
+        params: parameters of its equation.
+        avals: types of the operands.
+        name: name of the program.
 
     Returns:
-        what runs it, and its jaxpr.
+        a function that runs it, and its jaxpr.
     """
 
     def alone(*args: Any) -> Any:
@@ -76,6 +76,7 @@ def _compile_host_call(
         executable = run_with_failures(traced.lower().compile)
 
     def call(arguments: list[np.ndarray], results: list[np.ndarray]) -> None:
+        """Run the program and write its results into arrays."""
         with use_host():
             values = run_compiled(executable, None, *arguments)
         for result, value in zip(results, values, strict=True):
@@ -87,7 +88,14 @@ def _compile_host_call(
 def _lower_host_call(
     ctx: mlir.LoweringRuleContext, call: _HostCall, jaxpr: Any, operands: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """Emit a call to the host, ordered and kept as the effects of the primitive say."""
+    """Emit a call of a program on the host, with the tokens that its effects need.
+
+    Args:
+        ctx: context of the lowering rule.
+        call: runs the program.
+        jaxpr: its jaxpr.
+        operands: operands of the rule.
+    """
     ordered = ordered_effects(jaxpr)
     tokens = [ctx.tokens_in.get(effect) for effect in ordered]
     token = stablehlo.after_all(tokens) if len(tokens) > 1 else next(iter(tokens), None)
@@ -100,15 +108,21 @@ def _lower_host_call(
 
 
 class _ModulePrograms:
-    """The programs in one module of JAX's; its executable keeps them, and so their table, alive.
+    """Bellhop programs in one ``jax.jit`` module, kept alive by its executable.
 
-    No operand brings the table, and its address would make the module one of this process, so
-    the table is published: the runtime finds it by the text of a program.
+    The callback table is published: the runtime finds it by a hash of the program, since a table
+    address in the module would make the module specific to this process.
+
+    Attributes:
+        table: the callbacks.
+        callbacks: table keys of callbacks, by target, kind and argument types.
+        merged: programs merged into the module, by primitive, parameters and types.
+        on_host: programs compiled for the host, by primitive, parameters and types.
     """
 
     def __init__(self) -> None:
         self.table = CallbackTable(published=True)
-        # The keys of callbacks in the table, by target and types of the arguments.
+        # Table keys of callbacks, by target, kind and argument types.
         self.callbacks: dict[Hashable, int] = {}
         self.merged: dict[Hashable, tuple[Code, str, list[Effect]]] = {}
         self.on_host: dict[Hashable, tuple[_HostCall, Any]] = {}
@@ -116,13 +130,14 @@ class _ModulePrograms:
     def __reduce__(self) -> Any:
         names = sorted(f"{each.description} ({each.site})" for each in self.table.callbacks)
         raise TypeError(
-            "a compiled program with bellhop's callbacks cannot be serialized, since the Python "
-            f"functions that it calls are this process's: {', '.join(names)}. JAX's persistent "
-            "compilation cache (jax_compilation_cache_dir) serves such programs."
+            "a compiled program with bellhop's callbacks cannot be serialized, since it calls "
+            f"Python functions of this process: {', '.join(names)}. Use JAX's persistent "
+            "compilation cache (jax_compilation_cache_dir)."
         )
 
     @classmethod
     def from_context(cls, context: mlir.ModuleContext) -> "_ModulePrograms":
+        """Return the programs of the module that is being lowered; create them if needed."""
         calls = preserve_exceptions(context)
         programs = find_or_keep(context, cls)
         calls.table = programs.table
@@ -136,17 +151,17 @@ def lower_callback(
     operands: Sequence[ir.Value],
     token: ir.Value | None,
 ) -> tuple[list[ir.Value], ir.Value | None]:
-    """Lower a callback in a program of JAX's own for the CPU to a custom call of the runtime.
+    """Lower a callback in a ``jax.jit`` module for the CPU to a runtime call.
 
     Args:
-        ctx: that of the lowering rule.
+        ctx: context of the lowering rule.
         target: the Python function.
-        kind: one of ``bellhop_mlir.dialects.callback_kinds``.
-        operands: the operands of the call.
-        token: the token before the call; None for a call without order.
+        kind: kind of the callback, a key of ``KINDS``.
+        operands: operands of the call.
+        token: token before the call; None for an unordered call.
 
     Returns:
-        the results, and the token after the call where there is one.
+        the results, and the token after the call or None.
     """
     programs = _ModulePrograms.from_context(ctx.module_context)
     results = [ir_type(ctx, aval) for aval in ctx.avals_out]
@@ -154,7 +169,7 @@ def lower_callback(
     key = target, kind, types
     program = programs.callbacks.get(key)
     if program is None:
-        # The same in every process, so that JAX's persistent cache serves the module.
+        # A hash that is equal in all processes, so that JAX's persistent cache finds the module.
         types_out = [(aval.shape, aval.dtype) for aval in ctx.avals_out]
         parts = len(programs.callbacks), target.qualified_name, target.site, kind, types, types_out
         text = " ".join(map(str, parts))
@@ -174,7 +189,7 @@ def lower_callback(
             "python": ir.StringAttr.get(target.qualified_name),
         },
         has_side_effect=not KINDS[kind].is_pure,
-        # The table stands before all operands, the token before all arguments.
+        # The table precedes all operands, and the token precedes all arguments.
         aliases=[
             (len(table) + len(ordered) + argument, len(ordered) + result)
             for argument, result in target.aliases
@@ -184,31 +199,31 @@ def lower_callback(
 
 
 def has_callbacks(keepalive: Any) -> bool:
-    """Tell whether an object that an executable of JAX's keeps alive is programs with callbacks."""
+    """Return whether an object kept alive by a JAX executable holds callbacks."""
     return isinstance(keepalive, _ModulePrograms) and bool(keepalive.table.callbacks)
 
 
 def check_single_platform(context: mlir.ModuleContext, label: str) -> None:
-    """Refuse what is lowered for no process, or for no platform, in particular.
+    """Raise an error if a module is lowered for export or for several platforms.
 
     Args:
-        context: of a program of JAX's own.
-        label: which callback or circuit it calls, for errors.
+        context: context of the ``jax.jit`` module.
+        label: description of the callback or circuit, for errors.
 
     Raises:
-        NotImplementedError: for ``jax.export``, and for several platforms at once.
+        NotImplementedError: for ``jax.export``, and for several platforms.
     """
     if context.lowering_parameters.for_export:
         raise NotImplementedError(
-            f"jax.export of a program with bellhop's callbacks and circuits ({label}): what they "
-            "call is not in the module. Compile it with bellhop.qjit, and use f.save(path) and "
-            "bellhop.load(path)."
+            f"jax.export of a program with bellhop's callbacks and circuits ({label}) is not "
+            "supported, since the module would not contain the Python functions. Compile it with "
+            "bellhop.qjit, and use f.save(path) and bellhop.load(path)."
         )
     if len(context.platforms) > 1:
         raise NotImplementedError(
             f"a program with bellhop's callbacks and circuits ({label}) is lowered for "
-            f"{', '.join(context.platforms)} at once, and each calls Python in a way of its own. "
-            "Use lower(lowering_platforms=(platform,)) for each by itself."
+            f"{', '.join(context.platforms)} at once, expected one platform. "
+            "Use lower(lowering_platforms=(platform,)) for each platform."
         )
 
 
@@ -219,16 +234,19 @@ def lower_as_program(
     params: dict[str, Any],
     label: str,
 ) -> list[ir.Value]:
-    """Lower one of our primitives inside a program of JAX's, as a program of its own.
+    """Lower a primitive of Bellhop in a ``jax.jit`` module, as a separate program.
 
-    Equal ones in a module are one program, which is called in several places.
+    Equal primitives in a module share one program.
 
     Args:
-        ctx: that of the lowering rule.
+        ctx: context of the lowering rule.
         primitive: the primitive.
-        operands: of the call.
-        params: of the call.
-        label: which callback or circuit it is, for errors.
+        operands: operands of the call.
+        params: parameters of the call.
+        label: description of the callback or circuit, for errors.
+
+    Returns:
+        the results.
     """
     context = ctx.module_context
     check_single_platform(context, label)
@@ -248,10 +266,10 @@ def lower_as_program(
         code = program.code
         programs.merged[key] = code, merge_program(ctx, code), ordered_effects(program.jaxpr)
     code, symbol, effects = programs.merged[key]
-    # The module may have tokens of JAX's own callbacks beside these.
+    # The module may also have tokens of JAX callbacks.
     tokens = [ctx.tokens_in.get(effect) for effect in effects]
     table = mlir.ir_constant(table_handle(programs.table))
-    results = call_program(ctx, symbol, code, code.operands(operands), table, tokens)
+    results = call_program(ctx, symbol, code, code.select_operands(operands), table, tokens)
     if effects:
         after = mlir.TokenSet(dict(zip(effects, results[: code.tokens], strict=True)))
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(after))

@@ -1,4 +1,4 @@
-"""The state of lowering: what is gathered while JAX lowers a program of ours.
+"""State of lowering: callbacks and counters collected while JAX lowers a program.
 
 The lowering rule of a callback on ``x:f64[]`` calls ``current_lowering().declare(ctx,
 target, avals)``.  That adds the target to ``targets``, and returns a symbol for its calls;
@@ -7,8 +7,8 @@ target, avals)``.  That adds the target to ``targets``, and returns a symbol for
     "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, id = 0,
                        python = "module.f", site = "file.py:3"}
 
-where ``id`` is the index in ``targets``.  Where ``current_lowering()`` is None, JAX lowers a
-program of its own, such as a plain ``jax.jit``.
+where ``id`` is the index in ``targets``.  If ``current_lowering()`` is None, JAX lowers a
+plain ``jax.jit``.
 """
 
 import contextlib
@@ -28,35 +28,49 @@ if TYPE_CHECKING:
     from bellhop.compiler.callback_target import CallbackTarget
 
 
-# The attribute of a module that names them.
+# Module attribute that lists circuits.
 _CIRCUITS = "bellhop.circuits"
 
 
 @dataclass
 class Lowering:
-    """The callbacks of the program that is being lowered, by number, and its counters."""
+    """Callbacks and counters of the program that is being lowered.
+
+    Attributes:
+        targets: the callbacks, by index.
+        symbols: symbol of each callback, by target and argument types.
+        placeholders: empty functions that reserve the symbols, with symbol, argument and result
+            types.
+        platform_caches: JAX's lowering caches for other platforms than the program's.
+        random_circuits: number of circuits that draw random numbers.
+    """
 
     targets: list["CallbackTarget"] = field(default_factory=list)
-    # By target and argument types: a function called with two shapes has two declarations.
+    # A function called with two shapes has two declarations.
     symbols: dict[Any, str] = field(default_factory=dict)
     placeholders: list[tuple[ir.Operation, str, list[Any], list[Any]]] = field(default_factory=list)
-    # Caches of what was lowered for other platforms than the program's own.
+    # Caches of functions lowered for other platforms than the program's.
     platform_caches: dict[str, Any] = field(default_factory=dict)
     random_circuits: int = 0
 
     def next_random_circuit_index(self) -> int:
-        """Return the next number of a circuit that draws random numbers."""
+        """Return a new index for a circuit that draws random numbers."""
         self.random_circuits += 1
         return self.random_circuits - 1
 
     def declare(
         self, ctx: mlir.LoweringRuleContext, target: "CallbackTarget", arguments: Sequence[Any]
     ) -> str:
-        """Return the symbol of a callback in the module, declaring it if it is new.
+        """Return the symbol of a callback in the module; declare it if it is new.
 
-        While JAX lowers, a ``func.func`` without a body reserves the symbol, since other callbacks
-        and JAX's functions may have the same name.  From jax 0.11 on the symbol table refuses
+        While JAX lowers, an empty ``func.func`` reserves the symbol, since other callbacks and
+        JAX's functions may have the same name. From jax 0.11 on, the symbol table rejects
         operations of unregistered dialects.
+
+        Args:
+            ctx: context of the lowering rule.
+            target: the callback.
+            arguments: types of the arguments.
         """
         key = target, tuple((aval.shape, aval.dtype) for aval in arguments)
         symbol = self.symbols.get(key)
@@ -86,14 +100,15 @@ class Lowering:
         """Emit a call of a callback.
 
         Args:
-            ctx: that of a rule.
-            target: what is called.
-            kind: that of the call.
-            operands: those of the rule; the first ``n_arguments``, or all, are arguments.
-            token: that before the call, or None.
+            ctx: context of the lowering rule.
+            target: the callback.
+            kind: kind of the callback, a key of ``KINDS``.
+            operands: operands of the rule.
+            token: token before the call, or None.
+            n_arguments: number of leading operands that are arguments; None for all.
 
         Returns:
-            the results, and the token after the call where there is one.
+            the results, and the token after the call or None.
         """
         symbol = self.declare(ctx, target, ctx.avals_in[:n_arguments])
         types = [ir_type(ctx, aval) for aval in ctx.avals_out]
@@ -108,8 +123,8 @@ class Lowering:
 
     def finish(self) -> None:
         """Replace the empty functions by the declarations of the callbacks."""
-        for number, (placeholder, symbol, inputs, results) in enumerate(self.placeholders):
-            target = self.targets[number]
+        for index, (placeholder, symbol, inputs, results) in enumerate(self.placeholders):
+            target = self.targets[index]
             with ir.InsertionPoint(placeholder), ir.Location.unknown(placeholder.context):
                 dialect.build_func(
                     symbol,
@@ -117,7 +132,7 @@ class Lowering:
                     results,
                     python=target.qualified_name,
                     site=target.site,
-                    id=number,
+                    id=index,
                 )
             placeholder.erase()
         self.placeholders.clear()
@@ -125,12 +140,12 @@ class Lowering:
 
 @dataclass(frozen=True)
 class LoweringState:
-    """What lowering rules read, in this thread and inside of these ``with`` blocks.
+    """State for lowering rules, per thread, set by ``with`` blocks.
 
     Attributes:
-        program: the program of ours that is being lowered; None for one of JAX's own.
-        delegates: whether callbacks are JAX's on the CPU too, as they are on other platforms.
-        records: whether the device of the circuit that is lowered records its gates.
+        program: the Bellhop program that is being lowered; None for a plain ``jax.jit``.
+        delegates: whether callbacks are lowered to JAX's own callbacks on the CPU too.
+        records: whether the device of the circuit that is being lowered records its gates.
     """
 
     program: Lowering | None = None
@@ -144,42 +159,43 @@ override_lowering_state = _state.override
 
 
 def current_lowering() -> Lowering | None:
-    """Return the program of ours that is being lowered, or None for one of JAX's own."""
+    """Return the Bellhop program that is being lowered; None for a plain ``jax.jit``."""
     return lowering_state().program
 
 
 @contextlib.contextmanager
 def begin_lowering() -> Iterator[Lowering]:
-    """Begin a program: gather what is lowered inside of the ``with`` block."""
-    gathered = Lowering()
-    with override_lowering_state(program=gathered):
-        yield gathered
+    """Collect the callbacks of a new program inside of a ``with`` block."""
+    lowering = Lowering()
+    with override_lowering_state(program=lowering):
+        yield lowering
 
 
 def allow_bellhop_dialects(ctx: mlir.LoweringRuleContext) -> None:
-    """Allow operations of our unregistered dialects in the module that JAX is lowering."""
-    # XLA ends the process where it finds one in a module of JAX's own.
+    """Allow operations of Bellhop's unregistered dialects in the current module."""
+    # XLA aborts the process if a plain ``jax.jit`` module contains such operations.
     assert current_lowering() is not None, "an operation of a program is outside of it"
     ctx.module_context.context.allow_unregistered_dialects = True
 
 
-def stamp_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
-    """Let a module say that it holds a circuit, none of whose operations stand in it.
+def record_circuit(module: ir.Module, circuit: Sequence[str]) -> None:
+    """Record in a module a circuit whose operations are not in the module.
 
     Args:
-        module: that of the program.
-        circuit: its name, its device, and who runs it and why.
+        module: the module of the program.
+        circuit: name, device, backend and reason for the backend.
     """
     with module.context:
         new = ir.ArrayAttr.get([ir.StringAttr.get(text) for text in circuit])
-        known = [
-            ir.ArrayAttr.get(list(map(ir.StringAttr.get, each))) for each in find_stamps(module)
+        recorded = [
+            ir.ArrayAttr.get(list(map(ir.StringAttr.get, each)))
+            for each in find_recorded_circuits(module)
         ]
-        every = list(dict.fromkeys([*known, new]))
-        module.operation.attributes[_CIRCUITS] = ir.ArrayAttr.get(every)
+        circuits = list(dict.fromkeys([*recorded, new]))
+        module.operation.attributes[_CIRCUITS] = ir.ArrayAttr.get(circuits)
 
 
-def find_stamps(module: ir.Module) -> tuple[tuple[str, ...], ...]:
-    """Return what ``stamp_circuit`` was told of a module."""
+def find_recorded_circuits(module: ir.Module) -> tuple[tuple[str, ...], ...]:
+    """Return the circuits that `record_circuit` recorded in a module."""
     circuits = module.operation.attributes.get(_CIRCUITS, ())
     return tuple(tuple(text.value for text in circuit) for circuit in circuits)

@@ -1,4 +1,4 @@
-"""A C function as a program sees it: where its code is, and how arguments are passed.
+"""C functions in programs: address of the code, and passing of arguments.
 
 ``NativeTarget.bind`` describes the C parameters of one call to the runtime. A function
 ``double f(double, const double*, int64_t)`` with the arguments ``f64[]`` and ``f64[3]``::
@@ -18,7 +18,7 @@ from jax.core import ShapedArray
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop_runtime import Callback, NativeFunction, element_type
 
-#: What the runtime passes for an array; each form repeats the form before it.
+#: Parameters for an array argument; each form adds to the previous form.
 ARRAY_FORMS = ("pointer", "length", "shape", "strides")
 
 Parameter = tuple[str, int, list[int]]
@@ -26,11 +26,11 @@ Parameter = tuple[str, int, list[int]]
 
 @dataclass(frozen=True)
 class NativeSymbol:
-    """A C function: its address, and what is known of its parameters.
+    """A C function: its address and the known types of its parameters.
 
     Attributes:
-        name: for errors, pictures and profiles.
-        address: of the code in this process.
+        name: name for errors, pictures and profiles.
+        address: address of the code in this process.
         library: the shared library, as the user named it; None for a function of this process.
         parameter_types: a dtype for each parameter that is passed by value, None for an address;
             None as a whole where nothing is known.
@@ -49,19 +49,19 @@ class NativeSymbol:
     owner: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        # What names functions in pictures, profiles and errors reads these.
+        # Pictures, profiles and errors read these attributes.
         for attribute, value in (("__name__", self.name), ("__qualname__", self.description)):
             object.__setattr__(self, attribute, value)
 
     @property
     def description(self) -> str:
-        """The function with its library, if it is of one."""
+        """Name of the function, with its library if it has one."""
         return self.name if self.library is None else f"{self.library}:{self.name}"
 
     def __call__(self, *args: Any) -> Any:
-        """Refuse a call from Python: the runtime calls the address."""
+        """Raise an error: only compiled programs call the function."""
         raise TypeError(
-            f"the native function '{self.name}' is called by compiled programs. Call the "
+            f"the native function '{self.name}' can be called by compiled programs only. Call the "
             "native_callback."
         )
 
@@ -85,14 +85,14 @@ def find_symbol(library: str, symbol: str) -> NativeSymbol:
             "or a name that the system's loader finds."
         ) from error
     try:
-        found = getattr(loaded, symbol)
+        function = getattr(loaded, symbol)
     except AttributeError as error:
         raise AttributeError(
             f"native_callback: the library {library!r} has no symbol {symbol!r}: {error}. Give the "
             "name of a function that the library exports; C++ names are mangled, unless they are "
             'extern "C".'
         ) from error
-    address = ctypes.cast(found, ctypes.c_void_p).value
+    address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return NativeSymbol(symbol, address, library, owner=loaded)
 
@@ -102,8 +102,8 @@ class NativeTarget(CallbackTarget):
     """A C function with the types of one call.
 
     Attributes:
-        argument_avals: shapes and dtypes of the arguments of one call, without batch axes.
-        arrays: how arrays are passed, one of ``ARRAY_FORMS``.
+        argument_avals: types of the arguments of one call, without batch axes.
+        arrays: parameters that are passed for arrays, one of ``ARRAY_FORMS``.
         returns_value: whether the only result is the returned value.
         thread_safe: whether rows of a batch may be called at once.
         keep_subnormals: whether the function computes in the default floating-point
@@ -120,23 +120,23 @@ class NativeTarget(CallbackTarget):
 
     @property
     def program_loops(self) -> tuple[tuple[bool, ...], ...]:
-        """Return no loops: the runtime loops over all batch axes."""
+        """No loops: the runtime loops over all batch axes."""
         return ()
 
     @property
     def can_start(self) -> bool:
-        """Whether the runtime may start a call and ask for its results later."""
+        """Always False: calls cannot be started and awaited later."""
         return False
 
     @property
     def row_avals(self) -> tuple[ShapedArray, ...]:
-        """Shapes and dtypes of the arguments and results of one call."""
+        """Types of the arguments and results of one call, without batch axes."""
         n_axes = len(self.loops)
         results = tuple(ShapedArray(aval.shape[n_axes:], aval.dtype) for aval in self.result_avals)
         return *self.argument_avals, *results
 
     def bind(self, workers: Any = None) -> Callback:
-        """Return the callback that the runtime calls without Python."""
+        """Return the runtime's callback object, which calls the function without Python."""
         del workers
         assert isinstance(self.function, NativeSymbol)
         n_arguments = len(self.argument_avals)
@@ -182,14 +182,14 @@ def list_parameters(
     """Return the C parameters of a call.
 
     Args:
-        avals: shapes and dtypes of the arguments, then of the results.
-        n_arguments: how many of `avals` are arguments.
+        avals: types of the arguments, then of the results.
+        n_arguments: number of arguments in `avals`.
         arrays: one of ``ARRAY_FORMS``.
-        returns_value: whether the result is the returned value, which is no parameter.
+        returns_value: whether the result is the returned value, not a parameter.
 
     Returns:
-        for each parameter its kind (``"value"``, ``"pointer"``, ``"constant"`` or
-        ``"constants"``), the index of its operand, and constants.
+        for each parameter its kind (``"value"``, ``"pointer"``, ``"constant"`` or ``"constants"``),
+        the index of its operand, and constants.
     """
     parameters: list[Parameter] = []
     passed = avals[:n_arguments] if returns_value else avals

@@ -1,6 +1,6 @@
-"""From a lowered module to a program: runs the passes, and fills the table of callbacks.
+"""Optimisation of a lowered module: run the passes and fill the callback table.
 
-The regions of a program are modules in it, which become programs of their own here.
+The regions of a program are nested modules, which are compiled as separate programs here.
 
 ``qjit(lambda x: pure_callback(f, float)(x) + pure_callback(f, float)(x))`` is lowered to ::
 
@@ -8,13 +8,13 @@ The regions of a program are modules in it, which become programs of their own h
     %1 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
     %2 = stablehlo.add %0, %1
 
-The passes ``OPTIMIZATION`` make one call of the two, which is what ``f.mlir_opt`` shows::
+The passes ``OPTIMIZATION`` merge the two calls; ``f.mlir_opt`` shows the result::
 
     %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
     %1 = stablehlo.add %0, %0
 
-The passes ``REGIONS`` and ``CALLS`` make a typed-FFI custom call of it.  ``index`` is the number of
-the callback in the table of the program::
+The passes ``REGIONS`` and ``CALLS`` convert it to a typed-FFI custom call.  ``index`` is the index
+of the callback in the program's table::
 
     %0 = stablehlo.custom_call @bellhop_callback(%table, %x) {program = ..., index = 0}
     %1 = stablehlo.add %0, %0
@@ -35,7 +35,7 @@ from bellhop.base.types import to_aval
 from bellhop.compiler.compile_timing import Stopwatch
 from bellhop.compiler.device_buffers import DeviceBuffers
 from bellhop.compiler.jax_callback_lowering import Delegates, is_delegated
-from bellhop.compiler.lowering_context import find_stamps
+from bellhop.compiler.lowering_context import find_recorded_circuits
 from bellhop.compiler.native_target import NativeTarget
 from bellhop.compiler.program import Code, Program
 from bellhop.compiler.regions import Region, Transfer
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from bellhop.compiler.callback_target import CallbackTarget
 
 
-# The name of the stage before the first pass.
+# Name of the stage before the first pass.
 LOWERED = "lowered"
 
 
@@ -104,33 +104,34 @@ def optimize(
     concurrent: int = 1,
     delegates: bool = False,
     is_merged: bool = False,
-    elides: bool = False,
+    elide_constants: bool = False,
     after: str = LOWERED,
 ) -> Program:
-    """Run the passes over a module and give its callbacks and regions a table.
+    """Run the passes over a module; fill the table with its callbacks and regions.
 
     Args:
-        module: the program as lowered; it is changed in place.
-        targets: the callbacks, by the numbers that the declarations in the module have.
-        table: gets the callbacks and the executables of the regions.
-        out_avals: the types of the results.
-        jaxpr: the jaxpr from which the module was lowered, if there is one.
-        device: where the program itself runs; None for the host.
-        out_targets: where each of them is asked for; empty where none is.
+        module: the lowered program, which is changed in place.
+        targets: the callbacks, by the index in their declarations.
+        table: receives the callbacks and the executables of the regions.
+        out_avals: types of the results.
+        jaxpr: the jaxpr from which the module was lowered, or None.
+        device: name of the device that runs the program; None for the host.
+        out_targets: requested device or sharding of each result; empty if there are none.
         keep_stages: whether to keep the text of the module after every pass.
-        concurrent: how many independent pure callbacks the runtime calls at once.
-        delegates: whether JAX calls the callbacks, instead of the runtime.
-        is_merged: whether it becomes a part of a program of JAX's: then no call of ours has the
-            arguments that regions would take.
-        elides: whether the text of the optimised module leaves out large constants.  Writing many
-            megabytes of them takes longer than everything else.
-        after: the name of the pass after which the module was saved, if it was not just lowered.
+        concurrent: number of independent pure callbacks that the runtime calls concurrently.
+        delegates: whether JAX's own callbacks are used instead of the runtime's.
+        is_merged: whether the program becomes a part of a ``jax.jit``, so that regions cannot take
+            the caller's arguments directly.
+        elide_constants: whether to leave large constants out of the optimised module's text;
+            writing megabytes of them takes longer than everything else.
+        after: name of the pass after which the module was saved, if it was loaded from a file.
     """
     device = device or device_name(host_device())
     stages: dict[str, str] = {}
     stopwatch = Stopwatch()
 
     def observe(name: str, module: ir.Module) -> None:
+        """Record time and text of the module after a pass."""
         stopwatch.lap(name, module)
         if keep_stages:
             stages[name] = ModuleText(printed(module))
@@ -151,11 +152,12 @@ def optimize(
         }
 
         def run(passes: Sequence[type[Pass]], *, verified: bool = False) -> None:
+            """Run passes with their options."""
             made = [pass_(**options.get(pass_, {})) for pass_ in passes]
             run_pipeline(module, made, observe, verified=verified)
 
         run(passes)
-        optimized = _to_module_text(module, elides)
+        optimized = _to_module_text(module, elide_constants)
         digest = hashlib.blake2b(optimized.encode(), digest_size=7).digest()
         # Two programs with the same text may call different functions, so they get different keys.
         # Native calls do not take the table: their key must lead to it.
@@ -180,7 +182,7 @@ def optimize(
         if not delegates:
             table.set_program(key, callbacks)
         run(DELEGATED_CALLS if delegates else CALLS, verified=True)
-        kept = Delegates(targets, callbacks, device) if delegates else None
+        delegate_functions = Delegates(targets, callbacks, device) if delegates else None
         tokens, operands = _drop_unused_arguments(module)
         code = Code(
             mlir.module_to_bytecode(module),
@@ -188,8 +190,8 @@ def optimize(
             out_avals,
             operands,
             out_targets,
-            dialect.find_given_results(module),
-            delegates=None if kept is None else weakref.ref(kept),
+            dialect.find_handle_results(module),
+            delegates=None if delegate_functions is None else weakref.ref(delegate_functions),
             runtime_calls=find_runtime_calls(module),
             delegates_calls=any(
                 MARK in each.attributes for each in find_functions(module).values()
@@ -204,80 +206,94 @@ def optimize(
             WrittenText(optimized),
             stages,
             tuple(targets),
-            kept,
+            delegate_functions,
             concurrent,
-            find_stamps(module),
+            find_recorded_circuits(module),
         )
 
 
 def _check_meshes(module: ir.Module, device: str) -> None:
-    """Refuse a program that is to be partitioned over other devices than it runs on."""
+    """Raise an error if a program is partitioned over other devices than it runs on.
+
+    Args:
+        module: the module after the passes.
+        device: name of the program's device.
+
+    Raises:
+        CompileError: if a mesh in the module has another number of devices.
+    """
     count = count_devices(find_target(device))
     for mesh in find_meshes(module):
         if count_mesh_devices(mesh) in (1, count):
             continue
         if device == device_name(host_device()):
             raise CompileError(
-                f"a qjit program runs on one host device, and this one holds a jax.shard_map or a "
-                f"sharding over {count_mesh_devices(mesh)}. Partition it from outside: jax.jit "
-                f"in place of "
-                "qjit, around jax.shard_map of a function of QNodes and callbacks."
+                "a qjit program runs on one host device, and this program has a jax.shard_map or "
+                f"a sharding over {count_mesh_devices(mesh)} devices. Use jax.jit instead of qjit, "
+                "around jax.shard_map of a function of QNodes and callbacks."
             )
         raise CompileError(
-            f"accelerate: a region on {describe_target(find_target(device))} holds a "
+            f"accelerate: a region on {describe_target(find_target(device))} has a "
             f"jax.shard_map or a sharding over {count_mesh_devices(mesh)} devices. Use "
             "accelerate(dev=jax.sharding.NamedSharding(mesh, spec)) with a mesh of these devices."
         )
 
 
 def _suits_older_generator(optimized: str, module: ir.Module) -> bool:
-    """Return whether a program calls the runtime, on small arrays, and repeats few kernels.
+    """Return whether XLA's older code generator is better for a program.
+
+    This holds for programs that call the runtime, use small arrays and repeat few kernels.
 
     Args:
-        optimized: text of the module after the optimising passes.
+        optimized: MLIR text after the optimising passes.
         module: the module after all passes.
     """
     calls = optimized.count('"callback.') + optimized.count('"quantum.')
     if not calls or not is_small(optimized):
         return False
-    # Few programs have many kernels, and writing the text takes longer than reading it.
+    # Check cheap bounds first: few programs have many kernels, and printing the module is slow.
     kernels = min(calls, optimized.count("= stablehlo."))
-    return kernels <= FEW_KERNELS or not repeats_kernels(_to_module_text(module, elides=True))
+    return kernels <= FEW_KERNELS or not repeats_kernels(
+        _to_module_text(module, elide_constants=True)
+    )
 
 
-def _to_module_text(module: ir.Module, elides: bool) -> ModuleText:
-    return ModuleText(printed(module, large_elements_limit=16 if elides else None))
+def _to_module_text(module: ir.Module, elide_constants: bool) -> ModuleText:
+    return ModuleText(printed(module, large_elements_limit=16 if elide_constants else None))
 
 
 def _drop_unused_arguments(module: ir.Module) -> tuple[int, tuple[int, ...]]:
-    """Leave a program the arguments that it uses; return how many tokens, and which others.
+    """Remove the unused arguments of a program's main function, in place.
 
-    It has its table last.
+    The arguments are tokens, operands and the table.
+
+    Returns:
+        the number of tokens, and the indices of the remaining operands.
     """
     main = find_functions(module)["main"]
     arguments = list(main.regions[0].blocks[0].arguments)
     last = len(arguments) - 1
     tokens = sum(dialect.is_token(value.type) for value in arguments)
-    kept = [
-        place
-        for place, value in enumerate(arguments)
-        if place < tokens or place == last or any(True for _ in value.uses)
+    used = [
+        index
+        for index, value in enumerate(arguments)
+        if index < tokens or index == last or any(True for _ in value.uses)
     ]
     results = range(len(function_type(main).results))
-    if len(kept) <= last:
-        prune_signature(main, kept, results)
-    return tokens, tuple(place - tokens for place in kept if tokens <= place < last)
+    if len(used) <= last:
+        prune_signature(main, used, results)
+    return tokens, tuple(index - tokens for index in used if tokens <= index < last)
 
 
 def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> list[Callback]:
-    """Move the nested modules out and compile each for its device, ahead of any call.
+    """Compile the nested modules for their devices, and remove them from the module.
 
     Args:
         module: a program after convert-accelerate-to-runtime.
-        targets: the functions that regions may call, by number.
+        targets: functions that regions may call, by index.
 
     Returns:
-        what the program calls to run each region, by number.
+        the runtime's callback for each region, by index.
     """
     regions = find_symbols(module, "builtin.module")
     compiled: list[Callback] = []
@@ -291,9 +307,9 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
         del declaration.attributes["module"]
         main = find_functions(nested)["main"]
         type_ = function_type(main)
-        residence = DeviceBuffers.from_declaration(declaration, type_, target)
+        buffers = DeviceBuffers.from_declaration(declaration, type_, target)
         if isinstance(target, jax.Device) and _is_identity(main, find_functions(nested)):
-            compiled.append(Transfer(name, target, residence).callback(site))
+            compiled.append(Transfer(name, target, buffers).as_callback(site))
             nested.erase()
             continue
         table = CallbackTable(published=False)
@@ -304,34 +320,39 @@ def _extract_regions(module: ir.Module, targets: Sequence["CallbackTarget"]) -> 
             device=target_name(target),
             out_avals=tuple(map(to_aval, type_.results)),
             delegates=is_delegated(target_platform(target)),
-            elides=True,
+            elide_constants=True,
         )
         inputs = tuple(map(to_aval, type_.inputs))
-        region = Region(name, site, program, inputs, table, target, residence)
-        compiled.append(region.callback(site))
+        region = Region(name, site, program, inputs, table, target, buffers)
+        compiled.append(region.as_callback(site))
         nested.erase()
     return compiled
 
 
 def _is_identity(function: ir.Operation, by_name: Mapping[str, ir.Operation]) -> bool:
-    """Tell whether a function gives what it takes, by calls of such functions too."""
+    """Return whether a function returns its arguments, possibly by calls.
+
+    Args:
+        function: a ``func.func``.
+        by_name: functions of the module.
+    """
     (block,) = function.regions[0].blocks
     *calls, end = (op.operation for op in block.operations)
-    given: dict[ir.Value, ir.Value] = {}
+    values: dict[ir.Value, ir.Value] = {}
     for call in calls:
         if call.name != "func.call" or not _is_identity(by_name[symbol_attribute(call)], by_name):
             return False
-        operands = [given.get(value, value) for value in call.operands]
-        given |= zip(call.results, operands, strict=True)
-    return [given.get(value, value) for value in end.operands] == list(block.arguments)
+        operands = [values.get(value, value) for value in call.operands]
+        values |= zip(call.results, operands, strict=True)
+    return [values.get(value, value) for value in end.operands] == list(block.arguments)
 
 
 def _extract_module(nested: ir.Operation) -> ir.Module:
-    """Return a nested module as one of its own; by way of bytecode, for its constants."""
+    """Copy a nested module to a separate module, via bytecode due to its constants."""
     bytecode = io.BytesIO()
     nested.write_bytecode(bytecode)
     module = ir.Module.parse(bytecode.getvalue(), nested.context)
-    # Reading may put it into an implicit one.
+    # The parser may wrap it into an implicit module.
     operations = [op.operation for op in module.body.operations]
     if len(operations) == 1 and operations[0].name == "builtin.module":
         inner = operations[0]

@@ -1,7 +1,8 @@
-"""Results of callbacks that their declared type may not hold.
+"""Conversion of callback results to their declared types, with overflow checks.
 
-As in NumPy, an integer is an error then, and a floating-point number becomes infinite with a
-warning, by ``np.errstate``.  NumPy's own would name a line of JAX's, and no callback.
+As in NumPy, integers out of range raise an error, and floating-point numbers out of range become
+infinite with a warning, as configured by ``np.errstate``. NumPy's own warning would name a line of
+JAX and not the callback.
 """
 
 import warnings
@@ -15,7 +16,7 @@ from bellhop.errors import format_value
 
 
 def accepts_number(dtype: np.dtype, value: object) -> bool:
-    """Tell whether a type takes a Python number's kind."""
+    """Return whether a dtype accepts Python numbers of a value's kind."""
     if isinstance(value, bool):
         return True
     if isinstance(value, int):
@@ -25,25 +26,23 @@ def accepts_number(dtype: np.dtype, value: object) -> bool:
 
 
 def cast_to_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> np.ndarray:
-    """Return a number or an array of another width in the declared type.
+    """Convert a number, or an array of another width, to the declared type.
 
     Args:
-        returned: what was returned, and by which callback, for errors and warnings.
+        returned: description of the value and its callback, for errors and warnings.
         site: ``file:line`` of the call.
-        value: a Python number whose kind the type takes, or an array.
+        value: a Python number of a kind that the type accepts, or an array.
         dtype: the declared type.
 
     Raises:
-        OverflowError: for a Python integer that the type does not hold.
-        FloatingPointError: for a number that becomes infinite, under
-            ``np.errstate(over="raise")``.
+        OverflowError: for a Python integer out of range.
+        FloatingPointError: for a number that becomes infinite, under ``np.errstate(over="raise")``.
     """
     is_inexact = jax.dtypes.issubdtype(dtype, jnp.inexact)
-    if isinstance(value, int) and not (is_inexact and _is_float(value)):
+    if isinstance(value, int) and not (is_inexact and _fits_in_float(value)):
         raise OverflowError(
             f"{returned}: Python integer {format_value(value)} out of bounds for {dtype.name}. "
-            f"Declare "
-            "a type that holds it."
+            "Declare a wider type."
         )
     array = np.asarray(value if isinstance(value, np.ndarray | complex) else float(value))
     with np.errstate(all="ignore"):
@@ -53,14 +52,15 @@ def cast_to_declared(returned: str, site: str, value: Any, dtype: np.dtype) -> n
         what = f"{value} is" if array.ndim == 0 else "it has numbers"
         becomes = f"becomes {stored}" if array.ndim == 0 else "they become infinite"
         _report_overflow(
-            f"{returned}: {what} beyond the range of {dtype.name}, and {becomes}. Declare a type "
-            "that holds it, or return np.inf where that is meant.",
+            f"{returned}: {what} beyond the range of {dtype.name}, and {becomes}. Declare a "
+            "wider type, or return np.inf if that is meant.",
             site,
         )
     return stored
 
 
-def _is_float(value: int) -> bool:
+def _fits_in_float(value: int) -> bool:
+    """Return whether an integer is within the range of Python floats."""
     try:
         float(value)
     except OverflowError:
@@ -69,13 +69,18 @@ def _is_float(value: int) -> bool:
 
 
 def _is_finite(array: np.ndarray) -> Any:
-    # NumPy asks types of ml_dtypes too, but for some of those without infinity.
+    # `np.isfinite` fails for some ml_dtypes without infinity, so convert these to float32.
     is_known = array.dtype.kind in "fc"
     return np.isfinite(array if is_known else array.astype(np.float32))
 
 
 def _report_overflow(message: str, site: str) -> None:
-    """Warn, or raise, as NumPy is told to where a cast overflows."""
+    """Warn or raise, as ``np.errstate(over=...)`` requests.
+
+    Args:
+        message: the message.
+        site: ``file:line`` for the warning.
+    """
     mode = np.geterr()["over"]
     if mode == "raise":
         raise FloatingPointError(message)

@@ -1,14 +1,14 @@
-"""Programs: the code that runs, what it was made from, and its call from another module of JAX.
+"""Compiled programs: executable code, compilation stages, and calls from JAX modules.
 
 ``Code.module`` of ``qjit(lambda x: io_callback(f, float, x, ordered=True))`` is bytecode of ::
 
     func.func @main(%token: !stablehlo.token, %x: tensor<f64>, %table: tensor<2xui32>)
         -> (!stablehlo.token, tensor<f64>)
 
-``merge`` copies it into the module of the ``jax.jit`` that runs it, as ``@bellhop_main``, and
-``call`` emits there ``func.call @bellhop_main(%token, %x, %table)``.  The table's address is an
-argument, so that the code is the same in every process.  Inside that ``jax.jit`` a program is one
-primitive, ``program_p``.
+``merge_program`` copies it into the module of the ``jax.jit`` that runs it, as ``@bellhop_main``,
+and ``call_program`` emits there ``func.call @bellhop_main(%token, %x, %table)``.  The table's
+address is an argument, so that the code is the same in every process.  Inside that ``jax.jit`` a
+program is one primitive, ``program_p``.
 """
 
 import functools
@@ -53,27 +53,28 @@ _HANDLE = ShapedArray((2,), np.uint32)
 class Code:
     """The part of a program that is embedded into a ``jax.jit``.
 
-    It refers to no Python function.  JAX's caches hold it as long as the ``jax.jit``, and a
-    callback may refer to that in turn, so that neither would ever be freed.
+    It references no Python functions: JAX's caches keep it as long as the ``jax.jit``, and a
+    callback may reference the ``jax.jit``, so neither would ever be freed.
 
     Attributes:
-        module: bytecode of StableHLO and custom calls.  ``@main`` takes the ordering
-            tokens, the operands and the table, and returns the tokens and the results.  It is
-            empty where there is a ``jaxpr``.
-        tokens: how many ordering tokens there are.
-        out_avals: the types of the results.
-        arguments: the numbers of the arguments that are operands.  Others are not used, or only by
-            regions, which take them where they lie.
-        targets: where the caller asks for each of the results; empty where for none.
-        handle_result_indices: the numbers of those of them that are on a device, and of which it
-            returns a handle.
-        delegates: the implementations of its undefined functions, if it is not for the CPU.
-        runtime_calls: the names of its custom calls that are the runtime's.
-        delegates_calls: whether it has functions for JAX to define, which call Python.
-        takes_arguments: whether regions of it take what it is called with.
-        jaxpr: a classical program, which is lowered where it is called (``classical``); weakly
-            held, since rules of ``jax.custom_jvp`` in it are Python functions.
-        uses_older_generator: whether XLA's older generator makes the kernels.
+        module: bytecode of StableHLO and custom calls. ``@main`` takes ordering tokens,
+        operands
+            and the table, and returns tokens and results. Empty if `jaxpr` is set.
+        tokens: number of ordering tokens.
+        out_avals: types of the results.
+        arguments: indices of the program's arguments that are operands. Other arguments are
+        unused,
+            or are read by regions directly.
+        targets: requested device or sharding of each result; empty if there are none.
+        handle_result_indices: indices of the results that are returned as handles of
+            device-resident values.
+        delegates: implementations of its undefined functions, for programs on GPUs and TPUs.
+        runtime_calls: names of the runtime's custom calls in the module.
+        delegates_calls: whether the module has functions for JAX to define, which call Python.
+        takes_arguments: whether its regions read the caller's arguments directly.
+        jaxpr: for classical programs, the jaxpr to lower at the call (``classical``); a weak
+            reference, since rules of ``jax.custom_jvp`` in it are Python functions.
+        uses_older_generator: whether to use XLA's older code generator.
     """
 
     module: bytes
@@ -91,40 +92,40 @@ class Code:
 
     @property
     def compiler_options(self) -> dict[str, bool] | None:
-        """XLA's options for the ``jax.jit`` that holds the program; None for the defaults."""
+        """XLA's options for the ``jax.jit`` that contains the program; None for defaults."""
         return OLDER_GENERATOR if self.uses_older_generator else None
 
     @property
     def calls_runtime(self) -> bool:
-        """Whether it has custom calls of ours, which look into the table."""
+        """Whether the program has custom calls of Bellhop's runtime, which read the table."""
         return bool(self.runtime_calls)
 
     @property
     def calls_python(self) -> bool:
-        """Whether it calls functions of Python, and not by regions alone."""
+        """Whether the program calls Python functions outside of regions."""
         return self.delegates_calls or not self.runtime_calls.isdisjoint(_CALLBACKS)
 
     @property
     def may_wait(self) -> bool:
-        """Whether what it calls may wait for other programs, as callbacks and regions do."""
+        """Whether the program may wait for other programs, by callbacks or regions."""
         return self.calls_python or not self.runtime_calls.isdisjoint(_REGIONS)
 
     @property
     def needs_call(self) -> bool:
-        """Whether regions of it take what it is called with, or keep what it returns."""
+        """Whether regions read the caller's arguments or keep results on their device."""
         return self.takes_arguments or bool(self.handle_result_indices)
 
     @functools.cached_property
     def result_types(self) -> tuple[Any, ...]:
-        """The types of what it returns."""
+        """Types of the returned values; handles in place of device-resident results."""
         return tuple(
-            _HANDLE if number in self.handle_result_indices else aval
-            for number, aval in enumerate(self.out_avals)
+            _HANDLE if index in self.handle_result_indices else aval
+            for index, aval in enumerate(self.out_avals)
         )
 
-    def operands(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return those of the arguments that are operands."""
-        return [arguments[number] for number in self.arguments]
+    def select_operands(self, arguments: Sequence[Any]) -> list[Any]:
+        """Select the arguments that are operands of the program."""
+        return [arguments[index] for index in self.arguments]
 
 
 hold_weakly_in_caches(Code)
@@ -132,18 +133,18 @@ hold_weakly_in_caches(Code)
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A compiled program, and how it came about.
+    """A compiled program and its compilation stages.
 
     Attributes:
-        code: the part that runs.
+        code: the executable part.
         jaxpr: the traced function.
         lowered: the module before the passes.
         optimized: the module after the optimising passes.
-        stages: the module as lowered and after each pass, where asked for.
-        targets: its callbacks, in the order of their numbers in the module.
-        delegates: the functions that its code needs, where it is not for the CPU.
-        concurrent: how many of its callbacks run at once.
-        circuits: those that are operations of it: name, device, and who runs each and why.
+        stages: text of the module after lowering and after each pass, if requested.
+        targets: its callbacks, by index in the module.
+        delegates: functions that its code needs on GPUs and TPUs.
+        concurrent: number of callbacks that run concurrently.
+        circuits: circuits that run inside the program: name, device, backend and reason for it.
     """
 
     code: Code
@@ -158,37 +159,37 @@ class Program:
 
     @property
     def mlir(self) -> str:
-        """The text of the module before the passes."""
+        """MLIR text before the passes."""
         return self.lowered.text
 
     @property
     def mlir_opt(self) -> str:
-        """The text of the module after the optimising passes."""
+        """MLIR text after the optimising passes."""
         return self.optimized.text
 
     @property
     def prints(self) -> bool:
-        """Whether it prints."""
+        """Whether a callback of the program is one of Bellhop's printing functions."""
         return any(target.prints for target in self.targets)
 
     @property
     def prints_later(self) -> bool:
-        """Whether it prints asynchronously, from another thread."""
+        """Whether the program prints asynchronously, on another thread."""
         return any(target.prints and target.asynchronous for target in self.targets)
 
     @property
     def shows_progress(self) -> bool:
-        """Whether loops in it have bars."""
+        """Whether loops of the program have progress bars."""
         return any(target.bars is not None for target in self.targets)
 
 
 def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
-    """Merge a program into the module that JAX is lowering and return its symbol there."""
+    """Copy a program into the module that JAX is lowering; return its symbol there."""
     context = ctx.module_context
     module = ir.Module.parse(code.module, context.context)
     if code.delegates is not None:
         delegates = code.delegates()
-        assert delegates is not None, "a region keeps the functions that it calls"
+        assert delegates is not None, "a region keeps its functions alive"
         delegates.define(ctx, module)
     _merge_meshes(context, module)
     return mlir.merge_mlir_modules(
@@ -197,12 +198,12 @@ def merge_program(ctx: mlir.LoweringRuleContext, code: Code) -> str:
 
 
 def _merge_meshes(context: mlir.ModuleContext, module: ir.Module) -> None:
-    """Move the meshes of a program into JAX's module, whose ``merge_mlir_modules`` takes none."""
+    """Move a program's meshes into JAX's module; ``merge_mlir_modules`` does not."""
     for mesh in find_meshes(module):
         name = string_attribute(mesh, "sym_name")
-        new, number = name, 0
+        new, suffix = name, 0
         while new in context.symbol_table or new in ir.SymbolTable(module.operation):
-            new, number = f"{name}_{number}", number + 1
+            new, suffix = f"{name}_{suffix}", suffix + 1
         ir.SymbolTable.replace_all_symbol_uses(name, new, module.operation)
         ir.SymbolTable.set_symbol_name(mesh, new)
         mesh.move_before(context.module.body.operations[0].operation)
@@ -217,7 +218,15 @@ def call_program(
     table: ir.Value,
     tokens: Sequence[ir.Value],
 ) -> list[ir.Value]:
-    """Call a program that was merged.
+    """Emit a call of a merged program.
+
+    Args:
+        ctx: context of the lowering rule.
+        symbol: symbol of the program.
+        code: the program.
+        operands: its operands.
+        table: handle of its callback table.
+        tokens: its ordering tokens.
 
     Returns:
         the tokens, then the results.
@@ -228,12 +237,12 @@ def call_program(
 
 
 def table_handle(table: CallbackTable | CallWithArguments) -> np.ndarray:
-    """Return the address of a table, or of a call, as programs take it: two 32-bit words."""
+    """Return the address of a callback table or call as uint32[2]."""
     return np.array([table.address], np.uint64).view(np.uint32)
 
 
-# Operands: the arguments of the program, then the handle of its table.  A region runs on the
-# devices that it is compiled for; other programs on one of the host.
+# Operands: the program's arguments and the handle of its table. `is_region`: whether it runs on the
+# devices of a region, not on a CPU device.
 program_p = Primitive("bellhop_program")
 program_p.multiple_results = True
 
@@ -241,19 +250,20 @@ program_p.multiple_results = True
 @program_p.def_abstract_eval
 def _abstract_eval(*avals: Aval, code: Code, is_region: bool) -> Any:
     del is_region
-    # JAX drops what has no result; where a program has none, it returns the handle.
+    # JAX removes equations without results, so a program without results returns the handle.
     return code.result_types or avals[-1:]
 
 
 def _lower(
     ctx: mlir.LoweringRuleContext, *operands: ir.Value, code: Code, is_region: bool
 ) -> list[ir.Value]:
+    """Lower a call of a program: merge its module, or lower its jaxpr."""
     if not is_region:
         check_lowering_on_host(ctx.module_context)
     *arguments, table = operands
     if code.jaxpr is not None:
         return _lower_jaxpr(ctx, code, arguments) or [table]
-    # The program orders its own effects from beginning to end, and the call waits for them.
+    # The program orders its effects from beginning to end, and the call waits for them.
     tokens = [stablehlo.create_token() for _ in range(code.tokens)]
     results = call_program(ctx, merge_program(ctx, code), code, arguments, table, tokens)
     return results[code.tokens :] or [table]
@@ -267,14 +277,14 @@ def _lower_jaxpr(
     closed = code.jaxpr()
     assert closed is not None, "a runner keeps the jaxprs of its programs"
     closed = lower_high_primitives(closed)
-    kept = [closed.jaxpr.invars[number] for number in code.arguments]
+    used = [closed.jaxpr.invars[index] for index in code.arguments]
     constants = [
         mlir.ir_constant(value, aval=var.aval)
         for value, var in zip(closed.consts, closed.jaxpr.constvars, strict=True)
     ]
     results, _ = mlir.jaxpr_subcomp(
         ctx.module_context,
-        closed.jaxpr.replace(invars=kept),
+        closed.jaxpr.replace(invars=used),
         ctx.name_stack,
         mlir.TokenSet(),
         constants,

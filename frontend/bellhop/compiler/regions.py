@@ -1,4 +1,4 @@
-"""Accelerated regions on a device of their own: executables that programs call."""
+"""Regions (`accelerate`): executables on other devices that programs call."""
 
 import contextvars
 import functools
@@ -34,16 +34,16 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 class Region:
-    """A region compiled for its device when the program is compiled, never later.
+    """A region's executable, compiled together with its program.
 
     Args:
-        name: the user's function.
+        name: name of the user's function.
         site: ``file:line`` of the user's call.
-        program: its program.
-        inputs: abstract values of the arguments.
-        table: the callbacks of the program.
-        target: where it runs.
-        residence: what of it stays on the device.
+        program: the region's program.
+        inputs: types of the arguments.
+        table: callback table of the program.
+        target: device or sharding of the region.
+        buffers: arguments and results that stay on the device.
     """
 
     def __init__(
@@ -54,41 +54,41 @@ class Region:
         inputs: Sequence[jax.core.ShapedArray],
         table: CallbackTable,
         target: Target,
-        residence: DeviceBuffers,
+        buffers: DeviceBuffers,
     ) -> None:
         self.name = name
         self.target = target
-        self._residence = residence
+        self._buffers = buffers
         self._table = table
         self._delegates = program.delegates
         code = program.code
         self._calls_back = code.calls_python
         if self._calls_back and not isinstance(target, jax.Device):
             raise CompileError(
-                f"accelerate: '{name}' runs on several devices ({describe_target(target)}) and "
-                "calls Python, which each of them would. Move the callback out of the accelerated "
+                f"accelerate: '{name}' runs on several devices ({describe_target(target)}), where "
+                "callbacks are not supported. Move the callback out of the accelerated "
                 "function, or run it on one device."
             )
         self._spans_processes = (
             not isinstance(target, jax.Device) and not target.is_fully_addressable
         )
         handle = table_handle(table)
-        # A program is compiled while a function is being traced, and this is no part of that.
+        # Compilation happens during tracing, and these arrays must be concrete.
         with jax.ensure_compile_time_eval():
             self._handle = self._replicate(handle)
         specs = [
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=find_sharding(target, aval.shape))
             for aval in inputs
         ]
-        # On the CPU an argument is a NumPy array's own memory, which is not XLA's to take.
+        # On the CPU an argument shares a NumPy array's memory, which XLA must not reuse.
         is_donated = target_platform(target) != "cpu"
         region = jax.jit(
             lambda *args: program_p.bind(
-                *code.operands(args[:-1]), args[-1], code=code, is_region=True
+                *code.select_operands(args[:-1]), args[-1], code=code, is_region=True
             ),
             keep_unused=True,
-            donate_argnums=residence.host_argument_indices(len(specs)) if is_donated else (),
-            # Each process has all of the results.
+            donate_argnums=buffers.host_argument_indices(len(specs)) if is_donated else (),
+            # Replicate the results in all processes.
             out_shardings=find_sharding(target, ()) if self._spans_processes else None,
         )
         try:
@@ -102,28 +102,25 @@ class Region:
         _check_memory(self._executable, name, site, target)
 
     def __call__(self, *arguments: np.ndarray) -> Any:
-        """Run the region: each argument to the device once, each result back once."""
+        """Run the region: copy arguments to the device and fetched results back."""
         check_device_not_waiting(self._device, self.name)
-        found = self._residence.resolve_arguments(arguments)
-        return self._residence.convert_results(self._run(found))
+        resolved = self._buffers.resolve_arguments(arguments)
+        return self._buffers.convert_results(self._run(resolved))
 
     def start(self, *arguments: np.ndarray) -> Callable[[], Any]:
-        """Start the region and return a function that waits for its results.
-
-        The region runs while the program goes on.
-        """
+        """Start the region; return a function that waits for its results."""
         check_device_not_waiting(self._device, self.name)
-        found = self._residence.resolve_arguments(arguments)
+        resolved = self._buffers.resolve_arguments(arguments)
         if self._calls_back or target_platform(self.target) == "cpu":
-            # Executables of the CPU run in the thread that calls them. Those of other platforms
-            # may, as far as to the end of what they call.
-            wait = _thread_pool().submit(contextvars.copy_context().run, self._run, found).result
+            # CPU executables run on the calling thread; other executables may do so until their
+            # callbacks end.
+            wait = _thread_pool().submit(contextvars.copy_context().run, self._run, resolved).result
         else:
-            launched = run_with_failures(lambda: self.launch(found))
-            for place in self._residence.fetched:
-                launched[place].copy_to_host_async()
-            wait = functools.partial(self._fetch, launched)
-        return lambda: self._residence.convert_results(wait())
+            results = run_with_failures(lambda: self.launch(resolved))
+            for index in self._buffers.fetched:
+                results[index].copy_to_host_async()
+            wait = functools.partial(self._fetch, results)
+        return lambda: self._buffers.convert_results(wait())
 
     @functools.cached_property
     def _device(self) -> str:
@@ -132,31 +129,33 @@ class Region:
     def _run(self, arguments: Sequence[Any]) -> Results:
         return self._fetch(run_with_failures(lambda: self.launch(arguments)))
 
-    def _fetch(self, launched: Sequence[jax.Array]) -> Results:
-        residence = self._residence
-        fetched = run_with_failures(lambda: [np.asarray(launched[i]) for i in residence.fetched])
-        return fetched, [launched[i] for i in residence.kept]
+    def _fetch(self, results: Sequence[jax.Array]) -> Results:
+        """Copy the fetched results to the host; keep all others on the device."""
+        buffers = self._buffers
+        fetched = run_with_failures(lambda: [np.asarray(results[i]) for i in buffers.fetched])
+        return fetched, [results[i] for i in buffers.kept]
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
-        """Move the arguments to the device and start there; return the results to be.
+        """Start the region on its device; return its results, which may not be ready.
 
-        The arguments go to the executable as they are: JAX then moves them in its C++ path,
-        which takes a quarter of the time that ``jax.device_put`` does.
+        Arguments are passed to the executable unchanged: JAX's C++ path copies them in a quarter of
+        the time of ``jax.device_put``.
         """
         if self._spans_processes:
             arguments = [
                 value if isinstance(value, jax.Array) else self._replicate(value)
                 for value in arguments
             ]
-        # What calls back may come back here; see run_compiled.
+        # A callback may run this region again; see `run_compiled`.
         if self._calls_back or is_checking_results():
             return run_compiled(self._executable, None, *arguments, self._handle)
         return self._executable(*arguments, self._handle)
 
     def _replicate(self, value: np.ndarray) -> jax.Array:
-        """Return an array on all devices of the target, which may be those of several processes.
+        """Replicate an array on all devices of the target, possibly of several processes.
 
-        JAX would compare what they have, and handles differ.
+        Not by ``jax.device_put``, which checks that all processes pass equal values: handles
+        differ.
         """
         sharding = find_sharding(self.target, value.shape)
         if not self._spans_processes:
@@ -164,14 +163,18 @@ class Region:
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
     def convert(self, value: Any, dtype: np.dtype, shape: tuple[int, ...], index: int) -> Any:
-        """Refuse a result that is not as compiled; it cannot happen."""
+        """Raise an error for a result of another type than compiled, which cannot happen."""
         raise TypeError(
             f"accelerate: '{self.name}' returned {value.dtype}{value.shape} as result {index}, "
-            f"compiled for {dtype}{shape}. This is an error of bellhop; please report it."
+            f"compiled for {dtype}{shape}. This is a bug in bellhop; please report it."
         )
 
-    def callback(self, site: str) -> Callback:
-        """Return what a program calls to run it; ``site`` is the user's call."""
+    def as_callback(self, site: str) -> Callback:
+        """Return the runtime's callback that runs the region.
+
+        Args:
+            site: ``file:line`` of the user's call.
+        """
         where = describe_target(self.target)
         return Callback(
             function=self,
@@ -185,15 +188,15 @@ class Region:
 
 
 class Transfer(Region):
-    """Values that are moved to a device, or from there, and not computed with."""
+    """A region without computation: a transfer of values to or from a device."""
 
-    def __init__(self, name: str, target: jax.Device, residence: DeviceBuffers) -> None:
+    def __init__(self, name: str, target: jax.Device, buffers: DeviceBuffers) -> None:
         self.name = name
         self.target = target
-        self._residence = residence
+        self._buffers = buffers
 
     def launch(self, arguments: Sequence[Any]) -> Sequence[jax.Array]:
-        """Move those arguments to the device that are not there."""
+        """Copy the arguments that are not on the device to it."""
         return [
             value if isinstance(value, jax.Array) else jax.device_put(value, self.target)
             for value in arguments
@@ -201,29 +204,36 @@ class Transfer(Region):
 
 
 def _compile(region: Any, arguments: Sequence[Any]) -> jax.stages.Compiled:
+    """Compile a region, without JAX's warning about unused donated buffers."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some donated buffers were not usable")
         return run_with_failures(region.lower(*arguments).compile)
 
 
 def _check_memory(executable: jax.stages.Compiled, name: str, site: str, target: Target) -> None:
-    """Refuse a region that takes more memory than its devices have, before it takes any."""
+    """Raise an error if a region needs more memory than its devices have.
+
+    Args:
+        executable: the compiled region.
+        name: name of the user's function.
+        site: ``file:line`` of the user's call.
+        target: device or sharding of the region.
+    """
     devices = [target] if isinstance(target, jax.Device) else list(target.device_set)
-    takes, there_is = required_memory(executable), min_device_memory(devices)
-    if takes > there_is:
+    required, available = required_memory(executable), min_device_memory(devices)
+    if required > available:
         n = len(devices)
         raise CompileError(
-            f"accelerate: '{name}', called from {site}, would take {format_gib(takes)} of memory "
-            f"on {describe_target(target)}{' each' if n > 1 else ''}, and there is "
-            f"{format_gib(there_is)}. Use smaller arrays, fewer wires or single precision, or a "
-            f"mesh: "
-            f"of a state that is partitioned, {required_device_count(takes * n, there_is)} such "
-            f"devices "
-            "have enough."
+            f"accelerate: '{name}', called from {site}, needs {format_gib(required)} of memory "
+            f"on {describe_target(target)}{' each' if n > 1 else ''}, which has "
+            f"{format_gib(available)}. Use smaller arrays, fewer wires or single precision, or "
+            f"partition the state over a mesh of {required_device_count(required * n, available)} "
+            "such devices."
         )
 
 
 @functools.cache
 def _thread_pool() -> ThreadPoolExecutor:
-    # A region may wait for others that its callbacks start, so there is no end of threads.
+    # A region may wait for regions that its callbacks start, so the number of threads is not
+    # limited.
     return ThreadPoolExecutor(max_workers=4096, thread_name_prefix=HELPERS)

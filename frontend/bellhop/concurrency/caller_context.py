@@ -1,6 +1,7 @@
-"""The context of who called a program, for what it prints on whatever thread that happens.
+"""Caller's context variables, for callbacks that run on threads of XLA.
 
-NumPy keeps its print options in the context of a thread, and a thread of XLA's has none.
+NumPy keeps its print options in a context variable. Threads that XLA starts have an empty context,
+so callbacks on these threads would print with NumPy's defaults.
 """
 
 import contextvars
@@ -15,25 +16,33 @@ _latest_context = contextvars.Context()
 
 
 def save_context() -> None:
-    """Keep the context here for what the program that is called now prints."""
+    """Save the caller's context variables for the callbacks of the program it calls."""
     global _latest_context
     _latest_context = contextvars.copy_context()
 
 
 def call_in_caller_context(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a function in the context of the caller of the program, the latest one.
+    """Call `function` with the context variables of the program's latest caller.
 
-    A thread of Python's keeps its own context: there the caller runs the program itself.  A thread
-    of XLA's or of taps has a context too, once something in it has set a variable.
+    On threads that Python started, `function` runs in the thread's own context: the caller runs the
+    program on such a thread itself. All other threads (of XLA or of taps) use the saved context.
+
+    Args:
+        function: function to call.
+        *args: its positional arguments.
+        **kwargs: its keyword arguments.
+
+    Returns:
+        the result of `function`.
     """
-    if _is_thread_of_python():
+    if _is_python_thread():
         return function(*args, **kwargs)
-    # A context is entered once at a time, and threads print at the same time.
+    # Threads may print concurrently, and a context cannot be entered twice at a time.
     return _latest_context.copy().run(function, *args, **kwargs)
 
 
-def _is_thread_of_python() -> bool:
-    """Tell whether Python started this thread; ``threading`` makes up objects for others."""
+def _is_python_thread() -> bool:
+    """Return whether Python started this thread (`threading` also lists others)."""
     here = threading.get_ident()
     return any(
         thread.ident == here and not isinstance(thread, threading._DummyThread)

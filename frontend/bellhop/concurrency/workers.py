@@ -1,10 +1,10 @@
-"""Threads that run Python functions for a program that waits for them, in the caller's context.
+"""Pool of threads that run Python functions, without deadlock for nested tasks.
 
-    task = workers.submit(function, x)     # a thread takes it, where one of `limit` is free
-    task.result()                          # this thread takes it where none has yet
+    task = workers.submit(function, x)     # runs on a thread, if one of `limit` is free
+    task.result()                          # runs here, if no thread has begun the task
 
-So nobody ever waits for a task that waits for a thread: programs may nest, and tasks that hold the
-GIL cost no switch of threads.
+So no task waits for a free thread: programs can be nested, and tasks that hold the GIL switch
+threads rarely. Tasks run in a copy of the submitter's context.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from typing import Any
 
 from bellhop_runtime._interrupts import HELPERS
 
-# How long a thread waits for more to do, in seconds.
-_IDLE = 10.0
+# Seconds after which an idle thread ends.
+_IDLE_SECONDS = 10.0
 
 
 class Task:
-    """A call that some thread makes; it is dropped where nobody refers to it any more.
+    """A function call for a worker thread; cancelled when it is garbage-collected.
 
     Args:
-        function: what is called.
+        function: function to call.
         arguments: its arguments.
     """
 
@@ -40,13 +40,13 @@ class Task:
         self._result: Any = None
         self._error: BaseException | None = None
 
-    def drop(self) -> bool:
-        """Tell whether no thread has taken it; none will then."""
+    def claim(self) -> bool:
+        """Claim the task; return False if a thread claimed it before."""
         return self._unclaimed.acquire(blocking=False)
 
     def run(self) -> None:
-        """Make the call, unless another thread has taken it."""
-        if not self.drop():
+        """Make the call and save its result, unless another thread claimed the task."""
+        if not self.claim():
             return
         function, arguments = self._call
         try:
@@ -57,8 +57,8 @@ class Task:
             self._running.release()
 
     def result(self) -> Any:
-        """Return what the call returned or raise what it raised; make it if nobody does."""
-        if self.drop():
+        """Return the call's result or raise its exception; run the call if not begun."""
+        if self.claim():
             function, arguments = self._call
             return function(*arguments)
         with self._running:
@@ -69,38 +69,46 @@ class Task:
 
 
 class Workers:
-    """At most ``limit`` threads, which begin as they are needed and end when they are not.
+    """A pool of at most ``limit`` threads, which start on demand and end when idle.
 
     Args:
-        limit: how many tasks run at once, besides those that the threads that wait take.
+        limit: number of tasks that run concurrently, not counting tasks that waiting threads run
+            themselves.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._start_thread()
+        self._reset()
         _all.add(self)
 
-    def _start_thread(self) -> None:
+    def _reset(self) -> None:
+        """Create an empty queue without threads."""
         self._queue: queue.SimpleQueue[weakref.ref[Task]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Task:
-        """Let a thread call a function, in a copy of the context here."""
+        """Queue a call for a worker thread, in a copy of the current context.
+
+        Args:
+            function: function to call.
+            *arguments: its arguments.
+        """
         task = Task(function, arguments)
         with self._lock:
             self._queue.put(weakref.ref(task))
             if self._threads < self.limit:
-                # Without another thread, whoever waits for the task makes the call.
+                # If no thread can start, `Task.result` makes the call.
                 with contextlib.suppress(RuntimeError):
                     _start(self._work)
                     self._threads += 1
         return task
 
     def _work(self) -> None:
+        """Run queued tasks until the queue stays empty for `_IDLE_SECONDS`."""
         while True:
             try:
-                task = self._queue.get(timeout=_IDLE)()
+                task = self._queue.get(timeout=_IDLE_SECONDS)()
             except queue.Empty:
                 with self._lock:
                     if self._queue.empty():
@@ -109,47 +117,52 @@ class Workers:
                 continue
             if task is not None:
                 task.run()
-            # It holds arguments and a result, and the next may be long in coming.
+            # Release the arguments and the result before waiting for the next task.
             del task
 
     def call_each(self, function: Callable[..., None], elements: Sequence[Sequence[Any]]) -> None:
-        """Call a function for each element, in the threads and in this one, and wait.
+        """Call a function for each element, on this and on worker threads, and wait.
+
+        Args:
+            function: function to call; its result is ignored.
+            elements: arguments of each call.
 
         Raises:
-            BaseException: what the first of the elements raised, in their order, of those that
-                were called: none is once one has raised.  What ends Python, such as a
-                KeyboardInterrupt, waits for no other call.
+            BaseException: the exception of the lowest element that raised; no further calls start
+                after an exception. An exception that is not an ``Exception``, such as
+                KeyboardInterrupt, is raised at once.
         """
-        numbers = itertools.count()
+        indices = itertools.count()
         raised: dict[int, BaseException] = {}
         helpers: list[Task] = []
 
         def work() -> None:
-            # One asks for the next: where calls hold the GIL, few are ever asked for.
+            """Call the function for the next elements, until none is left or a call raised."""
+            # Each helper submits the next one, so that few threads start if the calls hold the GIL.
             if len(helpers) < min(self.limit, len(elements) - 1):
                 helpers.append(self.submit(work))
-            while not raised and (number := next(numbers)) < len(elements):
+            while not raised and (index := next(indices)) < len(elements):
                 try:
-                    function(*elements[number])
+                    function(*elements[index])
                 except BaseException as error:
-                    raised[number] = error
+                    raised[index] = error
                     if not isinstance(error, Exception):
                         raise
 
         work()
         for helper in helpers:
-            if not helper.drop():
+            if not helper.claim():
                 helper.result()
         if raised:
             raise raised[min(raised)]
 
 
 class StartableFunction:
-    """A function that the runtime may start, for its result later.
+    """A function that the runtime can call, or start and await later.
 
     Args:
         function: the function.
-        workers: where it runs.
+        workers: thread pool for started calls.
     """
 
     def __init__(self, function: Callable[..., Any], workers: Workers) -> None:
@@ -157,16 +170,16 @@ class StartableFunction:
         self._workers = workers
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function here."""
+        """Call the function on the current thread."""
         return self._function(*arguments)
 
     def start(self, *arguments: Any) -> Callable[[], Any]:
-        """Start a call; return what waits for its result."""
+        """Start a call on a worker thread; return a function that waits for the result."""
         return self._workers.submit(self._function, *arguments).result
 
 
 def _start(function: Callable[[], None]) -> None:
-    # A daemon: a call that nobody waits for any more must not hold up the end of the process.
+    # Daemon threads, so that an abandoned call does not delay the exit of the process.
     threading.Thread(target=function, name=HELPERS, daemon=True).start()
 
 
@@ -174,9 +187,9 @@ _all: weakref.WeakSet[Workers] = weakref.WeakSet()
 
 
 def _reset_after_fork() -> None:
-    """Forget the threads, which a child of a fork has not."""
+    """Reset all pools in a forked child process, which has no worker threads."""
     for workers in _all:
-        workers._start_thread()
+        workers._reset()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,1 +1,1 @@
-"""Loops and conditionals that are compiled as such, around circuits and inside them."""
+"""Compiled loops and conditionals, with and without gates."""

@@ -1,4 +1,4 @@
-"""Conditionals, compiled as conditionals."""
+"""Compiled conditionals."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,24 +34,25 @@ def cond(
     false_fn: Function | None = None,
     elifs: Sequence[tuple[Any, Function]] = (),
 ) -> Any:
-    """Compile a conditional, of which only the branch that is taken runs.
+    """Compile a conditional, which runs only the selected branch.
+
+    The interface is the same as in PennyLane and Catalyst.
 
     Args:
-        pred: a bool or a number.  What is known when the program is traced decides then.
-        true_fn: runs where ``pred`` is true.
-        false_fn: runs where no condition is true.  It may be missing where the branches
-            return nothing.
+        pred: a bool or a number; a static condition is decided during tracing.
+        true_fn: branch for a true ``pred``; None to use `cond` as a decorator.
+        false_fn: branch if no condition is true; may be omitted if the branches return nothing.
         elifs: pairs of a further condition and its branch.
 
     Returns:
-        the conditional, which is called with the arguments of its branches and returns what
-        the branch that is taken returns.  Without ``true_fn``, a decorator for it: the
-        conditional that it makes has the decorators ``else_if(pred)`` and ``otherwise`` for
-        further branches.  Inside a QNode the branches may apply gates.
+        the conditional, which is called with the arguments of its branches and returns the selected
+        branch's result. Without ``true_fn``, a decorator for the first branch: the resulting
+        conditional has the decorators ``else_if(pred)`` and ``otherwise`` for further branches.
+        Inside a QNode the branches may apply gates.
 
     Raises:
-        TypeError: at the call, where the structures or shapes of the branches' results differ
-            (dtypes are promoted as JAX does), or where a condition is no scalar.
+        TypeError: at the call, if the structures or shapes of the branches' results differ (dtypes
+            are promoted by JAX's rules), or if a condition is not a scalar.
 
     Example:
         >>> import bellhop
@@ -78,13 +79,11 @@ def cond(
         ...     return value()
         >>> sign(0.3)
         Array(1, dtype=int64)
-
-    The interface is that of PennyLane's and Catalyst's ``cond``.
     """
     if true_fn is None:
         if false_fn is not None or elifs:
             raise TypeError(
-                "cond: false_fn or elifs without a true_fn. Give all functions, or decorate them."
+                "cond: false_fn or elifs without true_fn. Pass all functions, or use decorators."
             )
         return lambda function: Conditional(pred, function)
     conditional: Conditional[..., Any] = Conditional(pred, true_fn)
@@ -160,37 +159,37 @@ class Conditional(Generic[P, R]):
         return cast(R, run_branch("cond", index, [*names, name], branches))
 
     def _record(self, args: Args, kwargs: Kwargs) -> None:
-        """Put the gates of the branches on a tape of PennyLane's, which knows no else-if."""
-        others: Any = None
+        """Record the branches' gates on a PennyLane tape, which has no else-if."""
+        previous: Any = None
         for pred, function in [*self._branches, (True, self._otherwise)]:
             if function is None or not (is_outcome(pred) or pred):
                 continue
             if not is_outcome(pred):
-                # The condition is known: this branch is the last that may run.
-                if others is None:
+                # The condition is static, so this is the last branch that may run.
+                if previous is None:
                     function(*args, **kwargs)
                 else:
-                    _record_if(others, function, args, kwargs)
+                    _record_if(previous, function, args, kwargs)
                 return
-            _record_if(pred if others is None else others & pred, function, args, kwargs)
-            others = ~pred if others is None else others & ~pred
+            _record_if(pred if previous is None else previous & pred, function, args, kwargs)
+            previous = ~pred if previous is None else previous & ~pred
 
 
 def _record_if(outcome: Any, function: Function, args: Args, kwargs: Kwargs) -> None:
-    """Put the gates of a branch on the active tape, each on condition of an outcome."""
+    """Record a branch's gates on the active tape, conditioned on an outcome."""
     import pennylane as qml
 
     if not is_tracing():
         qml.cond(outcome, function)(*args, **kwargs)
         return
-    # PennyLane's own ``cond`` is this module's, where a program is traced.
+    # During tracing PennyLane's ``cond`` calls this module, so build the operations here.
     with qml.queuing.AnnotatedQueue() as queue:
         function(*args, **kwargs)
     operations, measurements, *_ = qml.queuing.process_queue(queue)
     if measurements:
         raise TypeError(
-            "cond: a branch on the outcome of a mid-circuit measurement measures "
-            f"{measurements[0]}. Measure where the quantum function returns."
+            "cond: a branch on a mid-circuit outcome contains the measurement "
+            f"{measurements[0]}. Return measurements from the quantum function."
         )
     for operation in operations:
         qml.ops.Conditional(outcome, operation)

@@ -1,4 +1,4 @@
-"""Whether loops and conditionals are Python's: where no program is traced."""
+"""Decision whether Python runs loops and conditionals instead of the compiler."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -8,10 +8,10 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 
 def is_interpreted() -> bool:
-    """Tell whether control flow runs as Python does.
+    """Return whether Python runs control flow.
 
-    It does where nothing is traced, and where a QNode that is not compiled records its tape:
-    a loop of JAX's would put tracers of its own on it.
+    True if nothing is being traced, and while an uncompiled QNode records its tape, on which a JAX
+    loop would put tracers.
     """
     if is_tracing():
         return False
@@ -19,17 +19,17 @@ def is_interpreted() -> bool:
 
 
 def is_unrolling() -> bool:
-    """Tell whether loops of known length are Python's in a program too."""
+    """Return whether Python runs loops with static trip counts, also in programs."""
     return trace_state().unrolls
 
 
 def force_unrolling() -> AbstractContextManager[None]:
-    """Let Python run the loops of known length inside, of any values."""
+    """Return a context in which Python runs loops with static trip counts."""
     return override_trace_state(unrolls=True)
 
 
 def is_outcome(value: object) -> bool:
-    """Tell whether a value is a measurement's outcome in a circuit that is not compiled."""
+    """Return whether a value is a mid-circuit outcome of an uncompiled circuit."""
     if "pennylane" not in sys.modules:
         return False
     import pennylane as qml
@@ -38,7 +38,7 @@ def is_outcome(value: object) -> bool:
 
 
 def is_recording() -> bool:
-    """Tell whether PennyLane records a circuit by itself."""
+    """Return whether PennyLane itself records a circuit."""
     if is_tracing() or "pennylane" not in sys.modules:
         return False
     import pennylane as qml

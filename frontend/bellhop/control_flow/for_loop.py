@@ -1,4 +1,4 @@
-"""Loops over a range, compiled as loops."""
+"""Compiled loops over a range."""
 
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -35,28 +35,31 @@ def for_loop(
 ) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[P, R]]:
     """Compile a loop over ``range(lower_bound, upper_bound, step)``.
 
+    The interface is the same as in PennyLane and Catalyst.
+
     Args:
-        lower_bound: first value of the index, an integer.
-        upper_bound: the index stays below it (above it, for a negative step).  Without it, the
-            loop is over ``range(lower_bound)``.
-        step: added to the index after each iteration; not zero.  A step of zero that the
-            program computes makes no iteration.
-        progress: what a bar is called that shows how far the loop is, as ``progress`` says; None
-            for no bar.
-        allow_array_resizing: for PennyLane's interface; arrays have one shape here.
+        lower_bound: first index, an integer.
+        upper_bound: exclusive upper bound (lower bound for a negative step). If omitted, the loop
+            is over ``range(lower_bound)``.
+        step: increment of the index, a nonzero integer. A dynamic step of zero makes no iteration.
+        progress: description of a progress bar, as in ``progress``; None for no bar.
+        allow_array_resizing: option for compatibility with PennyLane; must be False, since arrays
+        have
+            static shapes.
+        TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
+            carried values.
 
     Returns:
-        a decorator for the body, ``body(i, *carried)``, which returns the carried values of
-        the next iteration (one value, a tuple of several, or None without any).  The decorated
-        function takes the first carried values and returns the last.  Inside a QNode the body
-        may apply gates.  Values are carried in the type that JAX promotes the first and the
-        returned ones to.  Where no program is traced, and in a QNode that is not compiled, the
-        loop is Python's, of any values.
+        a decorator for the body, ``body(i, *carried)``, which returns the carried values of the
+        next iteration (one value, a tuple of several, or None without any). The decorated function
+        takes the initial carried values and returns the final values. Inside a QNode the body may
+        apply gates. Carried values have the promoted type of initial and returned values. Outside
+        of programs, and in uncompiled QNodes, Python runs the loop with any values.
 
     Raises:
-        ValueError: for a step that is zero.
-        TypeError: where a bound is no integer, or the body changes the structure or a shape of
-            what it carries.
+        ValueError: if the step is zero.
+        TypeError: if a bound is not an integer, or the body changes the structure or a shape of its
+            carried values.
 
     Example:
         >>> import bellhop
@@ -65,8 +68,6 @@ def for_loop(
         ...     return bellhop.for_loop(0, n, 1)(lambda i, y: y * x)(1.0)
         >>> power(2.0, 10)
         Array(1024., dtype=float64)
-
-    The interface is that of PennyLane's and Catalyst's ``for_loop``.
     """
     check_no_resizing("for_loop", allow_array_resizing)
     if upper_bound is None:
@@ -81,17 +82,19 @@ def for_loop(
         raise ValueError("for_loop: the step must not be zero.")
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        what = describe_derived_function("for_loop", body)
+        """Return the loop of a body, as a function of initial carried values."""
+        label = describe_derived_function("for_loop", body)
 
         def loop(*init: Any) -> Any:
+            """Run the loop with initial carried values."""
             if is_interpreted() or (is_static and is_unrolling()):
                 carried = init
                 for index in range(*bounds):
-                    carried = as_carry_values(what, body(index, *carried), init)
+                    carried = as_carry_values(label, body(index, *carried), init)
                 return unwrap_carry(carried)
 
             def run_body(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
-                return as_carry_arrays(what, body(_loop_index(iteration, bounds), *carried), init)
+                return as_carry_arrays(label, body(_loop_index(iteration, bounds), *carried), init)
 
             circuit = current_gate_recorder()
             count = len(range(*bounds)) if is_static else count_iterations(bounds)
@@ -100,13 +103,13 @@ def for_loop(
             if bar is None:
                 return unwrap_carry(run(count, run_body, init))
 
-            def run_and_show(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
+            def run_with_bar(carried: tuple[Any, ...], iteration: Operand) -> tuple[Any, ...]:
                 after = run_body(carried, iteration)
                 bar.advance(after=after)
                 return after
 
             bar.begin(count)
-            last = run(count, run_and_show, init)
+            last = run(count, run_with_bar, init)
             bar.end(count)
             return unwrap_carry(last)
 
@@ -116,30 +119,31 @@ def for_loop(
 
 
 def _loop_index(iteration: Operand, bounds: Bounds) -> Any:
+    """Return the loop index of an iteration."""
     lower, _, step = bounds
     return range_element(iteration, lower, step)
 
 
 def range_element(iteration: Operand, lower: Any, step: Any) -> Any:
-    """Return an element of a range by its number, with no equations where that is the number."""
+    """Return ``lower + iteration * step``, without equations if that is `iteration`."""
     stride = iteration if isinstance(step, int) and step == 1 else iteration * step
     return stride if isinstance(lower, int) and lower == 0 else lower + stride
 
 
 def count_iterations(bounds: Bounds) -> Any:
-    """Return how long a range is; none, for a step of 0.
+    """Return the length of a range as a traced integer; 0 if the step is 0.
 
     Args:
-        bounds: as ``as_integer`` returns them.
+        bounds: lower bound, upper bound and step, from ``as_integer``.
     """
     lower, upper, step = (jnp.asarray(bound) for bound in bounds)
     if isinstance(bounds[2], int) and bounds[2] == 1:
-        # Not for its value: a division takes longer to compile than the loop.
+        # Avoid the division, which takes longer to compile than the loop.
         distance = upper if isinstance(bounds[0], int) and bounds[0] == 0 else upper - lower
         return jnp.maximum(0, distance)
     ascends = step > 0
     is_empty = jnp.where(ascends, upper <= lower, upper >= lower) | (step == 0)
-    # The distance of two integers may be too long for one with a sign.
+    # The distance of two signed integers may exceed their range.
     unsigned = f"u{lower.dtype}"
     distance = jnp.where(ascends, upper - lower, lower - upper).astype(unsigned)
     stride = jnp.where(ascends, step, -step).astype(unsigned)
@@ -148,7 +152,16 @@ def count_iterations(bounds: Bounds) -> Any:
 
 
 def run_scan(step: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Run so many iterations; a scan, unlike a while loop, has a derivative in reverse."""
+    """Run a static number of iterations by ``scan``, which has a reverse mode.
+
+    Args:
+        step: traced body.
+        carried: initial carried values.
+        count: number of iterations.
+
+    Returns:
+        the final carried values.
+    """
     return jax.lax.scan(lambda *args: step(*args), carried, jnp.arange(count))[0]
 
 
@@ -158,13 +171,16 @@ def run_for_loop(
     carried: tuple[Any, ...],
     run: Callable[[TracedStep, tuple[Any, ...], int], tuple[Any, ...]] = run_scan,
 ) -> tuple[Any, ...]:
-    """Run a loop that is not part of a circuit; the first arguments are those of a circuit's.
+    """Run a loop outside of circuits; the interface matches a circuit's ``for_loop``.
 
     Args:
-        count: how many iterations.
-        body: one of them.
-        carried: what the first one takes.
-        run: runs so many iterations as are known.
+        count: number of iterations, static or traced.
+        body: takes carried values and the iteration; returns carried values.
+        carried: initial carried values.
+        run: runs a static number of iterations.
+
+    Returns:
+        the final carried values.
     """
     carried, step = trace_step("for_loop", lambda *args: (body(*args), ()), carried, jnp.asarray(0))
     if isinstance(count, int):

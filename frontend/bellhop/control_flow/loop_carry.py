@@ -1,4 +1,4 @@
-"""The values that loops carry, as users write them: none, one, or a tuple of several."""
+"""Loop-carried values in the user's form: none, one, or a tuple of several."""
 
 from typing import Any
 
@@ -8,11 +8,16 @@ from bellhop.control_flow.trace_body import check_same_structure, classical_resu
 
 
 def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what a body returned as the tuple of arrays that it stands for.
+    """Convert a body's result to a tuple of arrays, and check it against its input.
+
+    Args:
+        construct: name of the loop, for errors.
+        result: the body's result.
+        carried: carried values before the iteration.
 
     Raises:
-        TypeError: where it stands for another number of values, one is no array, or is of another
-            structure or shape than what was carried.
+        TypeError: if the number, structure or shapes differ from `carried`, or a value is not an
+            array.
     """
     values = as_carry_values(construct, result, carried)
     arrays = tuple(classical_result(construct, "the body", value) for value in values)
@@ -22,13 +27,18 @@ def as_carry_arrays(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
 
 
 def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what a body returned as the tuple of carried values that it stands for.
+    """Convert a body's result to a tuple of carried values.
+
+    Args:
+        construct: name of the loop, for errors.
+        result: the body's result.
+        carried: carried values before the iteration.
 
     Raises:
-        TypeError: where it stands for another number of values.
+        TypeError: if the number of values differs from `carried`.
     """
     if len(carried) == 0:
-        # The body may end with the gate that it applies.
+        # The body may return the gate that it applies last.
         return ()
     if len(carried) > 1 and not (isinstance(result, tuple | list) and len(result) == len(carried)):
         returned = f"{len(result)}" if isinstance(result, tuple | list) else type(result).__name__
@@ -40,14 +50,14 @@ def as_carry_values(construct: str, result: PyTree, carried: tuple[Any, ...]) ->
 
 
 def unwrap_carry(carried: tuple[Any, ...]) -> Any:
-    """Return carried values as a loop returns them."""
+    """Return carried values in the user's form: None, one value, or a tuple."""
     if len(carried) == 0:
         return None
     return carried[0] if len(carried) == 1 else carried
 
 
 def check_no_resizing(construct: str, allow_array_resizing: bool) -> None:
-    """Refuse an option that PennyLane passes on to compilers."""
+    """Raise an error for PennyLane's option `allow_array_resizing`."""
     if allow_array_resizing:
         raise NotImplementedError(
             f"{construct}: allow_array_resizing is not supported by bellhop; XLA's arrays have "

@@ -1,4 +1,4 @@
-"""Loops that show how far they are."""
+"""The option ``progress`` of loops."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,28 +15,28 @@ _CONSTRUCT = "__bellhop_loop__"
 
 
 def make_loop_progress(description: str | None) -> "LoopProgress | None":
-    """Return what a loop says how far it is to, or None without a description.
+    """Return the progress bar of a loop, or None without a description.
 
     Raises:
-        TypeError: where the description is no string.
+        TypeError: if the description is not a string.
     """
     if description is None:
         return None
     if not isinstance(description, str):
         raise TypeError(f"progress is the description of a bar, a string; got {description!r}.")
-    # Not before: it brings tqdm.
+    # Imported late, since it imports tqdm.
     from bellhop.progress_bars.loop_progress import LoopProgress
 
     return LoopProgress(description)
 
 
 def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) -> Callable[..., Any]:
-    """Return a loop as the decorator of a body returns it.
+    """Return a loop function in the form that the loop's decorator returns.
 
     Args:
-        construct: what the user called.
-        loop: a function of what is carried.
-        progress: the description of its bar; None for no bar.
+        construct: name of the loop construct, such as ``for_loop``.
+        loop: function of the initial carried values.
+        progress: description of its progress bar; None for no bar.
     """
     decorated = loop if progress is None else _compile_as_one_program(loop)
     setattr(decorated, _CONSTRUCT, construct)
@@ -44,14 +44,15 @@ def wrap_loop(construct: str, loop: Callable[..., Any], progress: str | None) ->
 
 
 def find_construct(function: Callable[..., Any]) -> str | None:
-    """Return what the user called to make a loop; None for other functions."""
+    """Return the construct that made a loop function; None for other functions."""
     return getattr(function, _CONSTRUCT, None)
 
 
 def _compile_as_one_program(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loop that is one program where it is none of a program's: one run, one bar."""
+    """Compile a loop with a progress bar that is called outside of programs."""
 
     def run(*init: Any) -> Any:
+        """Run the loop as one program, and show the finished bar."""
         if not trace_state_clean():
             return loop(*init)
         from bellhop.progress_bars.bars import show_bars

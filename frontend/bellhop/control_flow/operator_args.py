@@ -1,4 +1,4 @@
-"""Operators that a quantum function is given as arguments."""
+"""PennyLane operators as arguments of functions with gates."""
 
 import sys
 
@@ -8,11 +8,12 @@ from bellhop.base.types import Args, Kwargs
 
 
 def dequeue_arguments(args: Args, kwargs: Kwargs) -> None:
-    """Take operators among arguments out of the queue: making them applied them as gates.
+    """Remove operators among the arguments from PennyLane's queue.
 
-    ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` applies an evolution by ``X``, and no ``X``.
+    Creating an operator queues it as a gate, but ``qml.adjoint(qml.evolve)(qml.X(0), 0.3)`` applies
+    an evolution by ``X``, not ``X``.
     """
-    # No operator was made without it.
+    # Operators exist only if PennyLane was imported.
     if "pennylane" not in sys.modules:
         return
     import pennylane as qml

@@ -1,4 +1,4 @@
-"""progress: a bar that shows how far a loop is."""
+"""`progress`: progress bars of loops."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -16,11 +16,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TrackedIterable(Iterable[T]):
-    """What a loop goes over that autograph compiles, and that is to have a bar.
+    """An iterable of a loop that autograph compiles with a progress bar.
+
+    Args:
+        iterable: the iterable.
+        description: description of the bar.
 
     Attributes:
-        iterable: what it goes over.
-        description: what the bar is called.
+        iterable: the iterable.
+        description: description of the bar.
     """
 
     def __init__(self, iterable: Iterable[T], description: str) -> None:
@@ -28,7 +32,7 @@ class TrackedIterable(Iterable[T]):
         self.description = description
 
     def __iter__(self) -> Iterator[T]:
-        # A loop that stays Python's.
+        # For loops that autograph does not compile.
         return iter(_tqdm(self.iterable, self.description))
 
 
@@ -37,31 +41,31 @@ def progress(over: int | jax.Array | np.integer[Any], desc: str = "") -> Callabl
 @overload
 def progress(over: Iterable[T], desc: str = "") -> Iterable[T]: ...
 def progress(over: Any, desc: str = "") -> Any:
-    """Show how far a loop is, with a tqdm bar.
+    """Show the progress of a loop with a `tqdm <https://tqdm.github.io>`_ bar.
 
-    Of a number of iterations, it decorates the body of a loop of JAX's: ``jax.lax.scan``,
-    ``fori_loop`` and ``map``.  Of an iterable, it is looped over: in a program that autograph
-    converts the loop is compiled, elsewhere it is Python's and this is ``tqdm`` itself.
-    ``for_loop`` and ``while_loop`` take ``progress="description"`` instead.
+    With a number of iterations, it decorates the body of ``jax.lax.scan``, ``fori_loop`` or
+    ``map``. With an iterable, it wraps the iterable of a ``for`` statement: in a program that
+    autograph converts, the loop is compiled; elsewhere Python runs the loop and this is ``tqdm``
+    itself. ``for_loop`` and ``while_loop`` have an option ``progress="description"`` instead.
 
-    The program counts, and another thread shows the count ten times a second; where standard
-    error is a file, every ten seconds.  All that has ended is shown when a ``qjit`` function
-    returns.  Under ``vmap`` there is one bar for the batch, under ``grad`` one for the loop and
-    none for its reverse, under ``jax.shard_map`` that of one device.  If a callback raises, the
-    bar stays where the loop last told how far it is.
+    The program counts iterations, and another thread updates the bar ten times a second, or every
+    ten seconds if standard error is a file. Finished bars are shown when a ``qjit`` function
+    returns. Under ``vmap`` there is one bar for the batch, under ``grad`` one for the loop and none
+    for its reverse, under ``jax.shard_map`` the bar of one device. If a callback raises, the bar
+    stops at the last update.
 
     Args:
-        over: how many iterations the loop has; or an iterable.  A loop that has more begins
-            another bar, one without an end where the iterations told at once are too many for it.
-        desc: what stands before the bar.
+        over: number of iterations of the loop, or an iterable. A loop with more iterations starts
+            another bar, or a bar without a total if a single update exceeds it.
+        desc: text before the bar.
 
     Returns:
         a decorator of a body with any arguments; or an iterable of the same elements.
 
     Raises:
-        TypeError: where ``over`` is neither, or what is decorated is a ``for_loop`` or
-            ``while_loop``.
-        ValueError: where it is negative.
+        TypeError: if ``over`` is neither an integer nor an iterable, or the decorated function is a
+            ``for_loop`` or ``while_loop``.
+        ValueError: if ``over`` is negative.
 
     Example:
         >>> import bellhop, jax, jax.numpy as jnp
@@ -73,46 +77,54 @@ def progress(over: Any, desc: str = "") -> Any:
         ...     return jax.lax.scan(step, 0.0, xs)[0] / len(xs)
         >>> float(mean(jnp.arange(4.0)))
         1.5
-
-    The bar is that of `tqdm <https://tqdm.github.io>`_.
     """
     return _progress(over, desc, _tqdm)
 
 
 def track_progress(over: Any, desc: str = "") -> Any:
-    """Return what ``progress`` is in code that autograph has converted."""
+    """Implement ``progress`` in code that autograph has converted."""
     return _progress(over, desc, TrackedIterable)
 
 
-def _progress(over: Any, desc: str, of_iterable: Callable[[Any, str], Any]) -> Any:
+def _progress(over: Any, desc: str, wrap_iterable: Callable[[Any, str], Any]) -> Any:
+    """Return a decorator of a loop body for a number, or a wrapped iterable.
+
+    Args:
+        over: number of iterations, or an iterable.
+        desc: description of the bar.
+        wrap_iterable: takes the iterable and the description.
+    """
     if not isinstance(desc, str):
         raise TypeError(f"progress: the description is a string, got {desc!r}.")
     if not isinstance(over, str) and np.ndim(over) == 0 and not isinstance(over, Iterable):
         return _decorate_body(over, desc)
     if isinstance(over, jax.Array | np.ndarray) and jnp.ndim(over) == 0:
         return _decorate_body(over, desc)
-    return of_iterable(over, desc)
+    return wrap_iterable(over, desc)
 
 
 def _decorate_body(over: Any, desc: str) -> Callable[[F], F]:
+    """Return a decorator that counts the calls of a loop body."""
     if over is None or isinstance(over, bool) or not hasattr(over, "__index__"):
         raise TypeError(
-            f"progress takes a number of iterations or an iterable, got {over!r}. A loop of "
-            "unknown length is bellhop.while_loop(condition, progress='description')."
+            f"progress takes a number of iterations or an iterable, got {over!r}. For a loop of "
+            "unknown length use bellhop.while_loop(condition, progress='description')."
         )
     total = as_integer("progress: the number of iterations", over)
     if isinstance(total, int) and total < 0:
         raise ValueError(f"progress: the number of iterations is {total}; it must not be negative.")
-    # Not before: it brings tqdm, and tracing.
+    # Imported late, since it imports tqdm and tracing.
     from bellhop.progress_bars.loop_progress import LoopProgress
 
     loop = LoopProgress(desc)
 
     def decorate(body: F) -> F:
+        """Return the body with a progress update after each call."""
         if construct := find_construct(body):
             raise TypeError(
-                f"progress({over!r}) is given a loop, and it counts the calls of a body. "
-                f"Give the loop a description instead: bellhop.{construct}(..., progress={desc!r})."
+                f"progress({over!r}) decorates a loop, expected the body of a loop. "
+                "Pass the description to the loop instead: "
+                f"bellhop.{construct}(..., progress={desc!r})."
             )
 
         @functools.wraps(body)

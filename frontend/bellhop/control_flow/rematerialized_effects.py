@@ -1,7 +1,7 @@
-"""Loops that are computed again, without the side effects that they had the first time.
+"""Removal of side effects from loops that derivatives recompute.
 
-JAX splits the derivative of a ``while`` into a loop of what is known and one of what is linear, and
-the second computes the values of the first again::
+JAX splits the derivative of a ``while`` into a loop of known values and a linear loop, which
+recomputes the known values::
 
     y = while[body={ lambda ; y. let debug_print y    z = sin y in (z,) } ...] x
     _ y_dot = while[
@@ -12,22 +12,25 @@ the second computes the values of the first again::
         in (z, z_dot) }
     ] x x_dot
 
-What ``remove_duplicate_effects(second, first, where)`` returns prints nothing.
+The jaxpr that ``remove_duplicate_effects(second, first, where)`` returns prints nothing.
 """
 
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.errors import DifferentiableCompileError
-from bellhop.tracing.repeated_calls import call_key, call_keys, without_calls
+from bellhop.tracing.repeated_calls import get_call_key, get_call_keys, remove_calls
 
 
 def repeated_effects_error(where: str) -> DifferentiableCompileError:
-    """Return the error for calls with side effects whose results a derivative needs again."""
+    """Return the error for recomputed side effects whose results are needed.
+
+    Args:
+        where: description of the derivative.
+    """
     error = DifferentiableCompileError(
-        f"{where}: a loop whose length is computed in the program is differentiated, and its "
-        "derivative needs results of calls with side effects in it: they would happen twice, "
-        "since its values are computed again. Take the calls out of the loop, give it a known "
-        "length, or use method='fd'."
+        f"{where}: the derivative of a loop with a dynamic trip count recomputes the loop, which "
+        "would repeat calls with side effects whose results it needs. Move the calls out of the "
+        "loop, use a static trip count, or use method='fd'."
     )
     error.where = where
     return error
@@ -36,32 +39,32 @@ def repeated_effects_error(where: str) -> DifferentiableCompileError:
 def remove_duplicate_effects(
     recomputed: ClosedJaxpr, first: ClosedJaxpr, where: str
 ) -> ClosedJaxpr:
-    """Return a jaxpr without the effects that another one has.
+    """Remove the effects from a jaxpr that an earlier jaxpr has executed.
 
     Args:
-        recomputed: computes values of ``first`` again.
-        first: runs before it.
-        where: what is differentiated, for errors.
+        recomputed: jaxpr that recomputes values of ``first``.
+        first: jaxpr that runs before it.
+        where: description of the derivative, for errors.
 
     Raises:
-        DifferentiableCompileError: where a result of such an effect is needed again.
+        DifferentiableCompileError: if a result of such an effect is needed.
     """
     if not recomputed.effects:
         return recomputed
-    made = call_keys(first)
-    return without_calls(
-        recomputed, lambda eqn: call_key(eqn) in made, repeated_effects_error(where)
+    executed = get_call_keys(first)
+    return remove_calls(
+        recomputed, lambda eqn: get_call_key(eqn) in executed, repeated_effects_error(where)
     )
 
 
 def remove_effects(recomputed: ClosedJaxpr, where: str) -> ClosedJaxpr:
-    """Return a jaxpr, all of whose effects were made before, without effects.
+    """Remove all effects from a jaxpr that recomputes values.
 
     Args:
-        recomputed: computes values again.
-        where: what is differentiated, for errors.
+        recomputed: the jaxpr.
+        where: description of the derivative, for errors.
 
     Raises:
-        DifferentiableCompileError: where a result of an effect is needed again.
+        DifferentiableCompileError: if a result of an effect is needed.
     """
-    return without_calls(recomputed, lambda _: True, repeated_effects_error(where))
+    return remove_calls(recomputed, lambda _: True, repeated_effects_error(where))

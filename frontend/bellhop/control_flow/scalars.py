@@ -1,4 +1,4 @@
-"""The numbers that decide: between branches, and how often a loop runs."""
+"""Conversion of conditions and loop bounds to scalars."""
 
 import operator
 from typing import Any
@@ -11,10 +11,14 @@ from bellhop.control_flow.eager_mode import is_interpreted
 
 
 def as_predicate(construct: str, value: Any) -> Any:
-    """Return a condition as a Python bool where it is known, else as a scalar of the program.
+    """Convert a condition to a bool if it is static, else to a traced bool scalar.
+
+    Args:
+        construct: name of the construct, for errors.
+        value: the condition.
 
     Raises:
-        TypeError: for anything but one number.
+        TypeError: if the condition is not a scalar number or bool.
     """
     if not isinstance(value, bool | int | float | complex) and not hasattr(value, "dtype"):
         raise _not_scalar_error(construct, value)
@@ -25,30 +29,32 @@ def as_predicate(construct: str, value: Any) -> Any:
     if not is_traced and array.dtype.kind not in "biufc":
         raise _not_scalar_error(construct, value)
     if array.shape:
-        raise TypeError(
-            f"{construct}: a condition must be a scalar; one has the shape {array.shape}."
-        )
+        raise TypeError(f"{construct}: a condition must be a scalar, got the shape {array.shape}.")
     return array != 0 if is_traced else bool(array)
 
 
 def _not_scalar_error(construct: str, value: object) -> TypeError:
     return TypeError(
-        f"{construct}: a condition must be a bool or a number; one is a {type(value).__name__}. "
-        "Outcomes of bellhop.measure are numbers of a compiled program."
+        f"{construct}: a condition must be a bool or a number, got a {type(value).__name__}. "
+        "Use outcomes of bellhop.measure in compiled programs only."
     )
 
 
 def as_integer(label: str, value: Any) -> Any:
-    """Return a number as a Python integer where it is known, else as a signed scalar.
+    """Convert a number to a Python int if it is static, else to a signed scalar.
+
+    Args:
+        label: description of the number, for errors.
+        value: the number.
 
     Raises:
-        TypeError: for anything but one integer; it begins with ``label``.
+        TypeError: if it is not a scalar integer.
     """
     is_traced = isinstance(value, jax.core.Tracer)
     if is_traced and is_interpreted():
         return operator.index(value)
     array = value if is_traced else np.asarray(value)
     if array.shape or not jnp.issubdtype(array.dtype, jnp.integer):
-        raise TypeError(f"{label} must be an integer; it is {array.dtype}{list(array.shape)}.")
-    # Unsigned ones wrap around where a difference is negative, and small ones where it is large.
+        raise TypeError(f"{label} must be an integer, got {array.dtype}{list(array.shape)}.")
+    # Unsigned integers wrap around for negative differences, and small types for large differences.
     return array.astype(jnp.asarray(0).dtype) if is_traced else int(array)

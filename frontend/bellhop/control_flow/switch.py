@@ -1,4 +1,4 @@
-"""Branches chosen by an integer, compiled as one conditional."""
+"""Compiled choice between branches by an integer."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,19 +15,22 @@ Function = Callable[..., Any]
 
 
 def switch(index: Any) -> Callable[[Function], "Switch"]:
-    """Compile a choice between branches by an integer; only the branch that is taken runs.
+    """Compile a choice between branches by an integer; only one branch runs.
+
+    The interface is the same as in Catalyst.
 
     Args:
-        index: which case it is, an integer.
+        index: the selected case, an integer.
+        ValueError: for a case that has a branch already.
 
     Returns:
-        a decorator for the branch that runs where ``index`` is no case of the switch.  The
-        switch that it makes has the decorator ``branch(case)`` for the others, and is called
-        with the arguments of its branches.  Inside a QNode the branches may apply gates.
+        a decorator for the default branch, which runs if no case equals ``index``. The resulting
+        switch has the decorator ``branch(case)`` for all other branches, and is called with the
+        arguments of its branches. Inside a QNode the branches may apply gates.
 
     Raises:
-        TypeError: where the index is no integer, and, at the call, where the structures or
-            shapes of the branches' results differ (dtypes are promoted as JAX does).
+        TypeError: if the index or a case is not an integer, and, at the call, if the structures or
+            shapes of the branches' results differ (dtypes are promoted by JAX's rules).
         ValueError: for a case that there is already, and TypeError for one that is no integer.
 
     Example:
@@ -45,15 +48,18 @@ def switch(index: Any) -> Callable[[Function], "Switch"]:
         ...     return choice()
         >>> value(-7)
         Array(0.5, dtype=float64)
-
-    The interface is that of Catalyst's ``switch``.
     """
     value = as_integer("switch: the index", index)
     return lambda default: Switch(value, default)
 
 
 class Switch:
-    """Cases and their branches; calling it runs one."""
+    """Cases and their branches; calling it runs one branch.
+
+    Args:
+        index: the selected case.
+        default: branch for all other values.
+    """
 
     def __init__(self, index: Any, default: Function) -> None:
         self._index = index
@@ -63,9 +69,9 @@ class Switch:
     def branch(self, case: int) -> Callable[[Function], "Switch"]:
         """Return a decorator for the branch of a case, an integer."""
         if isinstance(case, bool) or not isinstance(case, int | np.integer):
-            raise TypeError(f"switch: a case must be an integer; one is {case!r}.")
+            raise TypeError(f"switch: a case must be an integer, got {case!r}.")
         if case in self._cases:
-            raise ValueError(f"switch: there are two branches for the case {case}.")
+            raise ValueError(f"switch: there are two branches for the case {case}. Remove one.")
 
         def decorate(function: Function) -> "Switch":
             self._cases[int(case)] = function
@@ -78,14 +84,17 @@ class Switch:
         return f"<switch with the cases {cases or 'default'}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the branch of the case that the index is, with these arguments."""
+        """Run the branch of the case that equals the index, with these arguments."""
         if isinstance(self._index, int):
             return self._cases.get(self._index, self._default)(*args, **kwargs)
-        number: Any = jnp.int32(len(self._cases))
+        branch_index: Any = jnp.int32(len(self._cases))
         for position, case in enumerate(self._cases):
-            number = jnp.where(self._index == case, jnp.int32(position), number)
+            branch_index = jnp.where(self._index == case, jnp.int32(position), branch_index)
         functions = [*self._cases.values(), self._default]
         which = [*(f"the branch of {case}" for case in self._cases), "the default branch"]
-        names = [f"{what} {name_with_site(of)}" for what, of in zip(which, functions, strict=True)]
+        names = [
+            f"{which_branch} {name_with_site(function)}"
+            for which_branch, function in zip(which, functions, strict=True)
+        ]
         branches = [partial(function, *args, **kwargs) for function in functions]
-        return run_branch("switch", number, names, branches)
+        return run_branch("switch", branch_index, names, branches)

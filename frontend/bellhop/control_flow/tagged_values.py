@@ -1,8 +1,8 @@
-"""Values with marks: the same values, with rules of their own for what JAX does to them.
+"""Identity primitive with customisable transformation rules.
 
     y = quantum_marked[mark=Undifferentiable(...)] x
 
-One primitive has all marks, and asks them for its rules.
+The parameter ``mark`` (a `ValueTag`) defines the JVP, batching and lowering of the equation.
 """
 
 from collections.abc import Sequence
@@ -12,39 +12,54 @@ from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 
 from bellhop.base.types import Operand
-from bellhop.compiler.lowering_context import current_lowering, stamp_circuit
+from bellhop.compiler.lowering_context import current_lowering, record_circuit
 
-# marked: x, and what its rules need beside it... -> x
+# Operands: the value, and further operands for its rules. Result: the value.
 tagged_p = Primitive("quantum_marked")
 tagged_p.def_impl(lambda value, *_, **__: value)
 tagged_p.def_abstract_eval(lambda value, *_, **__: value)
 
 
 class ValueTag:
-    """The rules of a value.  A subclass is hashable, and changes what differs.
+    """Transformation rules of a tagged value, which hashable subclasses override.
 
     Attributes:
-        box: the lines of a circuit whose state it marks, for pictures and the module.
+        box: lines that describe a circuit whose state is tagged, for pictures and the module.
     """
 
     box: tuple[str, ...] = ()
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the value, of operands and their tangents."""
+        """Return the tangent of the value.
+
+        Args:
+            operands: the value and further operands.
+            tangents: their tangents.
+        """
         return tangents[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Return the value for all elements of a mapped axis."""
+        """Return the batched value.
+
+        Args:
+            operands: the value and further operands.
+            dims: their batch axes, or None.
+        """
         return tag_value(*operands, mark=self)
 
 
 def tag_value(*operands: Any, mark: ValueTag) -> Any:
-    """Return the first of some operands with a mark."""
+    """Return the first operand, tagged with a mark.
+
+    Args:
+        *operands: the value and further operands for its rules.
+        mark: the rules.
+    """
     return tagged_p.bind(*operands, mark=mark)
 
 
 def has_tag(eqn: JaxprEqn, kind: type[ValueTag]) -> bool:
-    """Tell whether an equation gives a value a mark of some kind."""
+    """Return whether an equation tags a value with a mark of some class."""
     return eqn.primitive is tagged_p and isinstance(eqn.params["mark"], kind)
 
 
@@ -54,7 +69,7 @@ def _jvp(primals: Sequence[Operand], tangents: Sequence[Any], *, mark: ValueTag)
 
 def _lower(ctx: mlir.LoweringRuleContext, value: Any, *_: Any, mark: ValueTag) -> list[Any]:
     if mark.box and current_lowering() is not None:
-        stamp_circuit(ctx.module_context.module, mark.box)
+        record_circuit(ctx.module_context.module, mark.box)
     return [value]
 
 

@@ -1,4 +1,4 @@
-"""Branches and loop bodies, traced once, with results of types that agree."""
+"""Tracing of branches and loop bodies, with promotion to common result types."""
 
 import functools
 import sys
@@ -21,18 +21,22 @@ Step = Callable[..., tuple[Any, Any]]
 
 
 class Gates:
-    """What a function returns that applied gates and has no value."""
+    """Result of a function that applied gates and returned no value."""
 
 
 _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
 class TracedStep:
-    """Runs an iteration of a loop that was traced.
+    """A traced iteration of a loop, as a function.
+
+    Args:
+        closed: the jaxpr.
+        out_tree: structure of its results.
 
     Attributes:
-        has_effects: whether it does more than to compute.
-        closed: what was traced.
+        has_effects: whether it has effects.
+        closed: the jaxpr.
     """
 
     def __init__(self, closed: ClosedJaxpr, out_tree: PyTreeDef) -> None:
@@ -41,7 +45,7 @@ class TracedStep:
         self._out_tree = out_tree
 
     def __call__(self, carried: tuple[Any, ...], *others: Any) -> tuple[Any, Any]:
-        """Return the next carried values, and what else the iteration returns."""
+        """Run the iteration; return the next carried values and its other results."""
         leaves = jax.tree.leaves((carried, others))
         result, rest = jax.tree.unflatten(
             self._out_tree, eval_jaxpr(self.closed.jaxpr, self.closed.consts, *leaves)
@@ -49,7 +53,7 @@ class TracedStep:
         return _map_leaves(_cast, result, FlatTree.flatten(carried)).unflatten(), rest
 
     def with_equations(self, equations: list[JaxprEqn]) -> "TracedStep":
-        """Return the step with other equations, of the same variables."""
+        """Return the step with its equations replaced."""
         changed = self.closed.jaxpr.replace(eqns=equations)
         return TracedStep(ClosedJaxpr(changed, self.closed.consts), self._out_tree)
 
@@ -60,54 +64,53 @@ def trace_step(
     carried: tuple[Any, ...],
     *others: Any,
 ) -> tuple[tuple[Any, ...], TracedStep]:
-    """Trace one iteration of a loop.
+    """Trace one iteration of a loop, promoting the types of carried values.
 
     Args:
-        construct: the loop, for errors.
-        step: takes the carried values and ``others``; returns the next carried values, and
-            anything else.
-        carried: what the first iteration gets.
+        construct: name of the loop, for errors.
+        step: takes the carried values and ``others``; returns the next carried values and other
+            results.
+        carried: initial carried values.
         others: arrays.
 
     Returns:
-        the carried values in the types that they have in every iteration, and the function
-        that runs what was traced.
+        the initial carried values in their promoted types, and the traced step.
 
     Raises:
-        TypeError: where the iteration changes the structure or a shape, or a carried value is no
+        TypeError: if the iteration changes a structure or shape, or a carried value is not an
             array.
     """
-    first = _map_leaves(functools.partial(_first, construct), FlatTree.flatten(carried))
+    first = _map_leaves(functools.partial(_to_initial_array, construct), FlatTree.flatten(carried))
     while True:
         closed, (result, rest) = _trace_flat(step, first.unflatten(), *others)
         widened = _map_leaves(_promote, first, result)
         if all(map(_same_dtype, first.leaves, widened.leaves)):
             break
-        # Python decides by types, and leaves no trace of it: the jnp.floor of an integer is no
-        # equation. So the body is traced again with the wider ones, as by JAX's loops.
+        # The body may depend on types in Python: jnp.floor of an integer leaves no equation. So the
+        # body is traced again with the promoted types, as in JAX's loops.
         first = widened
     first = _map_leaves(_cast, first, first)
     return first.unflatten(), TracedStep(closed, jax.tree.structure((result, rest)))
 
 
 def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[Any]]:
-    """Trace the branches of a conditional.
+    """Trace the branches of a conditional, promoting their results to common types.
 
     Args:
-        branches: functions of ``others``, which return the branch's result and anything else.
+        branches: functions of ``others``, which return the branch's result and other results.
         others: arrays.
 
     Returns:
-        functions that run what was traced, with results of the same types; and the shapes of
-        what else each branch returns.
+        traced branches, with results of the same types; and the types of each branch's other
+        results.
 
     Raises:
-        TypeError: where structures or shapes of the results differ.
+        TypeError: if structures or shapes of the results differ.
     """
     names = branches.names
     traced = [_trace_flat(branch, *others) for branch in branches.functions]
     results = [types[0] for _, types in traced]
-    # PennyLane's functions of gates return one thing and another, an empty list for example.
+    # Quantum functions of PennyLane return varying empty values, such as an empty list.
     are_gates = not jax.tree.leaves(results) and len({result.tree for result in results}) > 1
     if are_gates:
         results = [FlatTree.flatten(None)] * len(results)
@@ -118,6 +121,8 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
     common = _map_leaves(_common_dtype, *results)
 
     def runner(closed: ClosedJaxpr, out_tree: PyTreeDef) -> Step:
+        """Return a traced branch as a function with results of common types."""
+
         def run(*others: Any) -> tuple[Any, Any]:
             leaves = eval_jaxpr(closed.jaxpr, closed.consts, *jax.tree.leaves(others))
             result, rest = jax.tree.unflatten(out_tree, leaves)
@@ -132,29 +137,35 @@ def trace_branches(branches: Branches, *others: Any) -> tuple[list[Step], list[A
 def run_branch(
     construct: str, index: Any, names: Sequence[str], branches: Sequence[Callable[[], Any]]
 ) -> Any:
-    """Run the branch with a number, and only that one; return its result.
+    """Run the branch with an index, and only that branch; return its result.
 
-    Outside circuits, ``jax.vmap`` with an index for each element makes JAX run all branches and
-    select; circuits run one by one, so theirs stay conditionals.
+    Outside of circuits, ``jax.vmap`` over the index runs all branches and selects results; circuits
+    are batched one by one, so their conditionals stay conditionals.
+
+    Args:
+        construct: name of the construct, for errors.
+        index: index of the branch.
+        names: names of the branches, for errors.
+        branches: functions without arguments.
     """
 
-    def result_of(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
+    def check_result(name: str, branch: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: classical_result(construct, name, branch())
 
-    checked = [result_of(name, branch) for name, branch in zip(names, branches, strict=True)]
+    checked = [check_result(name, branch) for name, branch in zip(names, branches, strict=True)]
     circuit = current_gate_recorder()
     run = run_chosen_branch if circuit is None else circuit.branch
     return run(Branches(construct, index, names, checked))
 
 
 def run_chosen_branch(branches: Branches) -> Any:
-    """Run one branch of a conditional that applies no gates; return its result."""
+    """Run one branch of a conditional without gates; return its result."""
     runners, _ = trace_branches(branches.map_functions(lambda branch: lambda: (branch(), ())))
     return jax.lax.switch(branches.index, runners)[0]
 
 
 def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, Any]]:
-    """Trace a function; return the types of its result, and of what else it returns."""
+    """Trace a function; return its jaxpr and the types of both of its results."""
 
     def flat(*args: Any) -> tuple[FlatTree, Any]:
         result, rest = step(*args)
@@ -164,32 +175,45 @@ def _trace_flat(step: Step, *args: Any) -> tuple[ClosedJaxpr, tuple[FlatTree, An
     return closed, types
 
 
-def _first(construct: str, value: object) -> Any:
+def _to_initial_array(construct: str, value: object) -> Any:
+    """Convert an initial carried value to an array.
+
+    Raises:
+        TypeError: if JAX does not accept it.
+    """
     try:
         return as_array(value)
     except TypeError:
         raise TypeError(
-            f"{construct}: a value that the loop is given is a {type(value).__name__}, and only "
-            "arrays and numbers can be carried. Take anything else from around the body."
+            f"{construct}: an initial value is a {type(value).__name__}, expected arrays and "
+            "numbers. Use other values in the body as closure variables."
         ) from None
 
 
 def _map_leaves(change: Callable[..., Any], first: FlatTree, *others: FlatTree) -> FlatTree:
-    """Return what becomes of each leaf, with those of others in its place."""
+    """Apply a function to corresponding leaves of trees with the same structure."""
     columns = zip(first.leaves, *(other.leaves for other in others), strict=True)
     return first.replace_leaves([change(*column) for column in columns])
 
 
 def classical_result(construct: str, name: str, result: PyTree) -> Any:
-    """Return a result without the gates of a circuit in it, which were queued when they were made.
+    """Convert a result to arrays, without gates, which were queued when created.
+
+    Args:
+        construct: name of the construct, for errors.
+        name: name of the function, for errors.
+        result: a pytree.
+
+    Returns:
+        the pytree; None if it consists of gates only.
 
     Raises:
-        TypeError: for what is neither array, number nor gate.
+        TypeError: for a measurement, or a value that is neither array, number nor gate.
     """
     if "pennylane" in sys.modules:
         import pennylane as qml
 
-        # Elsewhere an operator is a pytree as any other.
+        # Outside of circuits an operator is an ordinary pytree.
         has_gates = current_circuit() is not None or qml.QueuingManager.recording()
         gates: Any = (qml.operation.Operator, Gates) if has_gates else ()
         measurements: Any = (qml.measurements.MeasurementProcess,)
@@ -198,52 +222,53 @@ def classical_result(construct: str, name: str, result: PyTree) -> Any:
     quantum = (*gates, *measurements)
 
     def check(leaf: object) -> Any:
+        """Convert a leaf to an array, or a gate to None."""
         if isinstance(leaf, gates):
             return None
         if isinstance(leaf, measurements):
             raise TypeError(
-                f"{construct}: {name} returns the measurement {leaf}. Only the quantum function "
-                "itself returns measurements."
+                f"{construct}: {name} returns the measurement {leaf}. Return measurements from "
+                "the quantum function itself."
             )
         try:
             return as_array(leaf)
         except TypeError:
             raise TypeError(
-                f"{construct}: {name} returns a {type(leaf).__name__}, and only arrays and numbers "
-                f"can be returned{uncalled_loop_hint(leaf)}."
+                f"{construct}: {name} returns a {type(leaf).__name__}, expected arrays and "
+                f"numbers{uncalled_loop_hint(leaf)}."
             ) from None
 
     leaves, tree = jax.tree.flatten(result, is_leaf=lambda leaf: isinstance(leaf, quantum))
     checked = [check(leaf) for leaf in leaves]
-    # A branch that applies two gates may do so in a tuple.
+    # A branch may return a tuple of gates.
     is_only_gates = checked and all(leaf is None for leaf in checked)
     return None if is_only_gates else jax.tree.unflatten(tree, checked)
 
 
 def check_same_structure(
-    construct: str, first: str, one: FlatTree, second: str, other: FlatTree
+    construct: str, first: str, first_tree: FlatTree, second: str, second_tree: FlatTree
 ) -> None:
-    """Check that two values are of one structure, and of the same shapes.
+    """Raise an error unless two trees have the same structure and shapes.
 
     Args:
-        construct: where they come together.
-        first: who has the one, and a verb.
-        one: that value.
-        second: who has the other, and a verb.
-        other: that value.
+        construct: name of the construct, for errors.
+        first: subject and verb for the first tree, for errors.
+        first_tree: the first tree.
+        second: subject and verb for the second tree, for errors.
+        second_tree: the second tree.
 
     Raises:
-        TypeError: where they are not.
+        TypeError: if they differ.
     """
-    if one.tree != other.tree:
+    if first_tree.tree != second_tree.tree:
         raise TypeError(
-            f"{construct}: the structures differ: {first} {describe_structure(one.tree)}, and "
-            f"{second} {describe_structure(other.tree)}. Return the same structure."
+            f"{construct}: the structures differ: {first} {describe_structure(first_tree.tree)}, "
+            f"and {second} {describe_structure(second_tree.tree)}. Return the same structure."
         )
-    if list(map(jnp.shape, one.leaves)) != list(map(jnp.shape, other.leaves)):
+    if list(map(jnp.shape, first_tree.leaves)) != list(map(jnp.shape, second_tree.leaves)):
         raise TypeError(
-            f"{construct}: the shapes differ: {first} {_format_leaves(one)}, and {second} "
-            f"{_format_leaves(other)}. Return arrays of the same shapes."
+            f"{construct}: the shapes differ: {first} {_format_leaves(first_tree)}, and {second} "
+            f"{_format_leaves(second_tree)}. Return arrays of the same shapes."
         )
 
 
@@ -252,11 +277,12 @@ def _format_leaves(flat: FlatTree) -> str:
 
 
 def _common_dtype(*leaves: Operand) -> Any:
+    """Return the promoted type of arrays of the same shape."""
     first = leaves[0]
-    # Random keys are of a type that promotion does not know.
+    # Type promotion does not support random keys.
     if all(_same_dtype(first, leaf) for leaf in leaves):
         return jax.ShapeDtypeStruct(first.shape, first.dtype)
-    # A Python type is what JAX promotes weakly; it does not look for that at a shape's own mark.
+    # `jnp.result_type` promotes Python types weakly, but ignores `weak_type` of shapes.
     types = [_PYTHON_TYPES[leaf.dtype.kind] if leaf.weak_type else leaf.dtype for leaf in leaves]
     return jax.ShapeDtypeStruct(first.shape, jnp.result_type(*types))
 
@@ -271,7 +297,8 @@ def _same_dtype(one: Any, other: Any) -> bool:
 
 
 def _cast(value: object, like: Any) -> Any:
+    """Convert a value to the dtype of `like`, which is not weak; keep random keys."""
     if jnp.issubdtype(like.dtype, jax.dtypes.extended):
         return value
-    # No longer weakly typed either: what a variable of the program holds is of its type.
+    # The result is not weakly typed, as a variable of the program has a fixed type.
     return jax.lax.convert_element_type(value, like.dtype)

@@ -1,4 +1,4 @@
-"""Loops that run while a condition holds, compiled as loops."""
+"""Compiled loops that run while a condition is true."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -31,23 +31,26 @@ def while_loop(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a loop that runs while ``cond_fn(*carried)`` is true.
 
+    The interface is the same as in PennyLane and Catalyst.
+
     Args:
-        cond_fn: takes the carried values and returns a number that is true or false; it may
-            not apply gates.
-        progress: what a bar is called that counts the iterations, as ``progress`` says; None
-            for no bar.
-        allow_array_resizing: for PennyLane's interface; arrays have one shape here.
+        cond_fn: takes the carried values and returns a bool or number; must not apply gates.
+        progress: description of a progress bar that counts iterations, as in ``progress``; None for
+            no bar.
+        allow_array_resizing: option for compatibility with PennyLane; must be False, since arrays
+        have
+            static shapes.
 
     Returns:
-        a decorator for the body, ``body(*carried)``, which returns the carried values of the
-        next iteration (one value, a tuple of several, or None without any).  The decorated
-        function takes the first carried values and returns the last.  Inside a QNode the body
-        may apply gates, which the adjoint method differentiates.  Where no program is traced,
-        and in a QNode that is not compiled, the loop is Python's, of any values.
+        a decorator for the body, ``body(*carried)``, which returns the carried values of the next
+        iteration (one value, a tuple of several, or None without any). The decorated function takes
+        the initial carried values and returns the final values. Inside a QNode the body may apply
+        gates, which the adjoint method differentiates. Outside of programs, and in uncompiled
+        QNodes, Python runs the loop with any values.
 
     Raises:
-        TypeError: where the condition is not a scalar, or the body changes the structure or a
-            shape of what it carries.
+        TypeError: if the condition is not a scalar, or the body changes the structure or a shape of
+            its carried values.
 
     Example:
         >>> import bellhop
@@ -56,27 +59,28 @@ def while_loop(
         ...     return bellhop.while_loop(lambda y: y > 1)(lambda y: y / 2)(x)
         >>> halve(12.0)
         Array(0.75, dtype=float64)
-
-    The interface is that of PennyLane's and Catalyst's ``while_loop``.
     """
     check_no_resizing("while_loop", allow_array_resizing)
 
     def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        what = describe_derived_function("while_loop", body)
+        """Return the loop of a body, as a function of initial carried values."""
+        label = describe_derived_function("while_loop", body)
 
         def loop(*init: Any) -> Any:
+            """Run the loop with initial carried values."""
+
             def condition(carried: tuple[Any, ...]) -> Any:
                 return as_predicate(
                     describe_derived_function("while_loop", cond_fn), cond_fn(*carried)
                 )
 
             def run_body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
-                return as_carry_arrays(what, body(*carried), init)
+                return as_carry_arrays(label, body(*carried), init)
 
             if is_interpreted():
                 carried = init
                 while condition(carried):
-                    carried = as_carry_values(what, body(*carried), init)
+                    carried = as_carry_values(label, body(*carried), init)
                 return unwrap_carry(carried)
             circuit = current_gate_recorder()
             run = run_while_loop if circuit is None else circuit.while_loop
@@ -84,14 +88,14 @@ def while_loop(
             if bar is None:
                 return unwrap_carry(run(condition, run_body, init))
 
-            def run_and_show(carried: tuple[Any, ...]) -> tuple[Any, ...]:
+            def run_with_bar(carried: tuple[Any, ...]) -> tuple[Any, ...]:
                 count, *before = carried
                 after = run_body(tuple(before))
                 bar.advance(after=after)
                 return count + 1, *after
 
             bar.begin()
-            count, *last = run(lambda carried: condition(carried[1:]), run_and_show, (0, *init))
+            count, *last = run(lambda carried: condition(carried[1:]), run_with_bar, (0, *init))
             bar.end(count)
             return unwrap_carry(tuple(last))
 
@@ -103,7 +107,16 @@ def while_loop(
 def run_while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Run a loop that is not part of a circuit; the arguments are those of a circuit's."""
+    """Run a loop outside of circuits, with the interface of a circuit's loop.
+
+    Args:
+        condition: takes the carried values, returns a bool scalar.
+        body: takes and returns the carried values.
+        carried: initial carried values.
+
+    Returns:
+        the final carried values.
+    """
     carried, step = trace_step("while_loop", lambda carried: (body(carried), ()), carried)
     return jax.lax.while_loop(
         lambda carried: jnp.asarray(condition(carried)), lambda carried: step(carried)[0], carried

@@ -1,16 +1,16 @@
-"""Reverse mode of ``lax.while_loop``, whose length the program computes.
+"""Reverse mode of ``lax.while_loop`` with a dynamic trip count, by checkpoints.
 
-JAX has forward mode of ``while``, and can split off its linear part, but it does not transpose that
-part: this needs residuals of each iteration, and an array of these would have no static shape.
-Here they are computed a second time, from checkpoints in an array of fixed length.
+JAX supports forward mode of ``while``, and can split off its linear part, but it does not transpose
+that part: this needs the residuals of each iteration, and an array of residuals would have no
+static shape.  Here residuals are recomputed, from checkpoints in an array of fixed length.
 
 The gradient of ``y, i = x, 0; while i < n: y, i = sin(y * x), i + 1`` by ``x`` is three loops::
 
     n_iterations = while[ count the iterations, y = sin(y * x) ] 0 x
     _ _ _ x_bar y_bar = while[
       body={ lambda x; n_left kept checkpoints x_bar y_bar. let
-          kept checkpoints = while[ advance from the last checkpoint to iteration n_left - 1 ]
-          y = checkpoints[kept]
+          kept checkpoints = while[ advance from the last checkpoint to iteration
+          n_left - 1 ] y = checkpoints[kept]
           z_bar = mul y_bar (cos (mul y x))
           x_bar = add x_bar (mul y z_bar)
           y_bar = mul z_bar x
@@ -21,10 +21,10 @@ The gradient of ``y, i = x, 0; while i < n: y, i = sin(y * x), i + 1`` by ``x`` 
 The iterations are reversed from the last to the first.  The carried values before an iteration are
 computed from the nearest checkpoint before it, which leaves new checkpoints on the way.  If there
 are at least as many checkpoints as iterations, each iteration is computed one more time.  If not,
-there are levels of checkpoints, each of which takes half of the free places, and each iteration is
-computed one more time for each level.  The idea is that of A. Griewank, "Achieving logarithmic
-growth of temporal and spatial complexity in reverse automatic differentiation" (1992), where the
-optimal schedule is, too.
+there are levels of checkpoints, each of which takes half of the free slots, and each iteration is
+computed one more time for each level.  The method, and the optimal schedule, are from A. Griewank,
+"Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
+differentiation" (1992).
 """
 
 import contextlib
@@ -53,20 +53,20 @@ from bellhop.jaxprs.jaxpr_interpreter import rewrite
 from bellhop.tracing.dce import eliminate_dead_code, prune_loop_body
 from bellhop.tracing.state import override_trace_state, trace_state
 
-# The bytes that checkpoints may take; and the least and the greatest number of checkpoints.
+# Maximum memory of checkpoints in bytes, and minimum and maximum number of checkpoints.
 _CHECKPOINT_BYTES = 1 << 22
 _FEWEST, _MOST = 32, 1024
 
 
 @contextlib.contextmanager
 def enable_while_transpose(where: str) -> Iterator[None]:
-    """Let JAX transpose ``while`` inside of the ``with`` block.
+    """Enable the transpose of ``while`` inside of a ``with`` block.
 
-    Outside, the transpose still raises JAX's own error, as JAX documents for ``jax.grad``, but for
-    loops ``make_loops_reversible``: those of circuits.
+    Outside, the transpose raises JAX's error, as documented for ``jax.grad``, except for loops from
+    ``make_loops_reversible``, which circuits use.
 
     Args:
-        where: what is differentiated, for errors.
+        where: description of the derivative, for errors.
     """
     patch_while_transpose(_transpose_with_fallback)
     with override_trace_state(transposing=where):
@@ -75,32 +75,35 @@ def enable_while_transpose(where: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ReversibleTag(ValueTag):
-    """The mark of what a loop carries that has a reverse mode, whoever asks for it.
+    """Tag of loop-carried values whose loop always has a reverse mode.
 
     Attributes:
-        where: whose loop it is, for errors.
+        where: description of the loop's owner, for errors.
     """
 
     where: str
 
 
 def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
-    """Return a jaxpr whose loops of computed length have a reverse mode, whoever asks for it.
+    """Tag the dynamic loops of a jaxpr so that they always have a reverse mode.
 
     Args:
         closed: the jaxpr.
-        where: whose loops they are, for errors.
+        where: description of the loops' owner, for errors.
     """
     patch_while_transpose(_transpose_with_fallback)
 
     def loop(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Bind the loop with tagged carried values."""
         body, n_consts = eqn.params["body_jaxpr"], eqn.params["body_nconsts"]
 
         def step(*args: Any) -> list[Any]:
+            """Run the body with tagged carried values."""
             consts, carried = _split(args, n_consts)
-            is_moved = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
+            is_differentiable = lambda array: jnp.issubdtype(array.dtype, jnp.inexact)
             carried = [
-                tag_value(x, mark=_ReversibleTag(where)) if is_moved(x) else x for x in carried
+                tag_value(x, mark=_ReversibleTag(where)) if is_differentiable(x) else x
+                for x in carried
             ]
             return eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
 
@@ -113,7 +116,7 @@ def make_loops_reversible(closed: ClosedJaxpr, where: str) -> ClosedJaxpr:
 
 
 def _reversible_site(body: ClosedJaxpr) -> str | None:
-    """Return whose loop it is; None where only our own derivatives have a reverse mode of it."""
+    """Return the owner of a tagged loop; None for untagged loops."""
     marks = (
         eqn.params["mark"] for eqn in iterate_equations(body.jaxpr) if has_tag(eqn, _ReversibleTag)
     )
@@ -121,36 +124,39 @@ def _reversible_site(body: ClosedJaxpr) -> str | None:
 
 
 def has_dynamic_loop(closed: ClosedJaxpr) -> bool:
-    """Tell whether a jaxpr has a ``while``, at any depth."""
+    """Return whether a jaxpr has a ``while``, at any depth."""
     return any(eqn.primitive is while_p for eqn in iterate_equations(closed.jaxpr))
 
 
 @dataclass(frozen=True)
 class _SplitLoop:
-    """A loop that is split into its non-linear part, which residuals need, and its linear part.
+    """A loop split into a nonlinear part, which computes residuals, and a linear part.
 
     Attributes:
-        first: the carried values before the first iteration.
-        goes_on: takes carried values; returns whether another iteration follows.
-        forward: takes the carried values before an iteration; returns those after it, and its
+        first: carried values before the first iteration.
+        is_unfinished: takes carried values; returns whether another iteration follows.
+        forward: takes the carried values before an iteration; returns the values after it, and its
             residuals.
         reverse: takes the residuals of an iteration, and the cotangents of the carried values after
-            it; returns what it adds to the cotangents of the linear constants, and the cotangents
-            of the carried values before it.
+            it; returns its contributions to the cotangents of the linear constants, and the
+            cotangents of the carried values before it.
     """
 
     first: list[Any]
-    goes_on: Callable[[list[Any]], Any]
+    is_unfinished: Callable[[list[Any]], Any]
     forward: Callable[[list[Any]], tuple[list[Any], list[Any]]]
     reverse: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
 
 
-def _transpose_with_fallback(by_jax: Callable[..., Any]) -> Callable[..., Any]:
+def _transpose_with_fallback(transpose_with_jax: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the transpose rule of ``while``; JAX's rule applies to untagged loops."""
+
     def transpose(cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+        """Transpose a loop, if it is tagged or inside of `enable_while_transpose`."""
         where = trace_state().transposing or _reversible_site(params["body_jaxpr"])
         if where is None:
-            return list(by_jax(cotangents, *args, **params))
-        # Loops in it too.
+            return list(transpose_with_jax(cotangents, *args, **params))
+        # Nested loops are transposed too.
         with override_trace_state(transposing=where):
             return _transpose(where, cotangents, *args, **params)
 
@@ -158,8 +164,20 @@ def _transpose_with_fallback(by_jax: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    """Transpose a ``while`` equation.
+
+    Args:
+        where: description of the derivative, for errors.
+        cotangents: cotangents of the results.
+        *args: operands; linear operands are ``UndefinedPrimal``.
+        **params: parameters of the equation.
+
+    Returns:
+        cotangents of the linear operands, None for all others.
+    """
     if all(type(cotangent) is ad.Zero for cotangent in cotangents):
-        # An effect keeps it. Arrays, as the transpose of a scan refuses a zero of what it stacks.
+        # The equation is kept for its effects. Return arrays, as the transpose of scan rejects
+        # symbolic zeros.
         return [_zeros(arg.aval) if ad.is_undefined_primal(arg) else None for arg in args]
     cond, n_cond = params["cond_jaxpr"], params["cond_nconsts"]
     body, n_consts = params["body_jaxpr"], params["body_nconsts"]
@@ -175,14 +193,14 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
     n_linear = sum(are_linear_consts) + sum(are_linear)
 
     known, cond = remove_effects(known, where), remove_effects(cond, where)
-    # DCE comes first, so that nothing is computed again that the linear part does not need; the
-    # gates of a circuit, for example, must not be applied again.
+    # Remove dead code first, so that nothing is recomputed needlessly: gates of a circuit, for
+    # example, must not be applied twice.
     n_residuals = len(linear.in_avals) - n_linear
     linear, used = eliminate_dead_code(
         linear, [True] * len(linear.out_avals), [False] * n_residuals + [True] * n_linear
     )
-    _, by_cond = eliminate_dead_code(cond, [True])
-    needed = _where(is_known, by_cond[n_cond:])
+    _, cond_inputs = eliminate_dead_code(cond, [True])
+    needed = _where(is_known, cond_inputs[n_cond:])
     known, used_consts, needed = prune_loop_body(
         known, sum(is_known_const), needed, used[:n_residuals]
     )
@@ -204,7 +222,7 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
         before = [_instantiate(ct, x.aval) for ct, x in zip(found, undefined, strict=True)]
         return before[: sum(are_linear_consts)], before[sum(are_linear_consts) :]
 
-    of_consts, of_carried = _run_reversed(
+    const_cts, carried_cts = _run_reversed(
         _SplitLoop(
             list(map(jnp.asarray, _where(is_needed, init))), is_unfinished, forward, reverse
         ),
@@ -216,18 +234,18 @@ def _transpose(where: str, cotangents: Sequence[Any], *args: Any, **params: Any)
             )
         ],
     )
-    # The tangent of a carried value may be a known zero before the loop.  Such an argument gets no
-    # cotangent.
-    of_args = [
-        *_scatter_values(of_consts, are_linear_consts),
-        *_scatter_values(of_carried, are_linear),
+    # The tangent of a carried value may be a symbolic zero before the loop. Such an argument gets
+    # no cotangent.
+    arg_cts = [
+        *_scatter_values(const_cts, are_linear_consts),
+        *_scatter_values(carried_cts, are_linear),
     ]
-    n_args = len(args) - len(of_args)
-    results = [*[None] * n_args, *of_args]
+    n_args = len(args) - len(arg_cts)
+    results = [*[None] * n_args, *arg_cts]
     results = [
         ct if ad.is_undefined_primal(arg) else None for ct, arg in zip(results, args, strict=True)
     ]
-    # For a mapped condition, copies of its constants were put before all arguments.
+    # For a batched condition, copies of its constants precede all arguments.
     return results[len(args) - _count(params) :]
 
 
@@ -236,32 +254,35 @@ def _count(params: dict[str, Any]) -> int:
 
 
 def _run_reversed(
-    loop: _SplitLoop, of_consts: list[Any], of_carried: list[Any]
+    loop: _SplitLoop, const_cts: list[Any], carried_cts: list[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Return the cotangents of linear constants and of the carried values before the loop.
+    """Reverse a loop: compute the cotangents of linear constants and initial values.
 
     Args:
         loop: the loop.
-        of_consts: zeros, in the types of the former.
-        of_carried: the cotangents of the carried values after the loop.
+        const_cts: zeros in the types of the linear constants.
+        carried_cts: cotangents of the final carried values.
+
+    Returns:
+        the cotangents of the linear constants and of the initial carried values.
     """
 
     def advance(values: list[Any]) -> list[Any]:
         return loop.forward(values)[0]
 
-    # A checkpoint is the number of an iteration, and the carried values before it.
+    # A checkpoint has the index of an iteration and the carried values before it.
     def find_state(top: Any, checkpoints: list[Any]) -> list[Any]:
         return [
             lax.dynamic_index_in_dim(stack, top, keepdims=False, allow_negative_indices=False)
             for stack in checkpoints
         ]
 
-    def advance_checkpoint(last: Any, kept: Any) -> Any:
-        """Go from the last checkpoint towards iteration ``last``, and put one checkpoint there."""
-        top, checkpoints = kept
+    def advance_checkpoint(target: Any, checkpoint_stack: Any) -> Any:
+        """Advance from the last checkpoint towards iteration `target`; save a checkpoint."""
+        top, checkpoints = checkpoint_stack
         number, *values = find_state(top, checkpoints)
-        distance = last - number
-        free = places - 1 - top
+        distance = target - number
+        free = n_slots - 1 - top
         half = jnp.maximum(lax.div(free, jnp.int32(2)), 1)
         even = jnp.where(free < 2, distance, lax.div(distance + half - 1, half))
         stride = jnp.where(distance <= free, 1, even)
@@ -271,35 +292,41 @@ def _run_reversed(
             for stack, value in zip(checkpoints, [number + stride, *values], strict=True)
         ]
 
-    def reverse_one(state: Any) -> Any:
-        n_left, kept, of_consts, of_carried = state
-        last = n_left - 1
+    def reverse_iteration(state: Any) -> Any:
+        """Reverse the last iteration that is left."""
+        n_left, checkpoint_stack, const_cts, carried_cts = state
+        target = n_left - 1
         top, checkpoints = lax.while_loop(
-            lambda kept: find_state(*kept)[0] < last,
-            lambda kept: advance_checkpoint(last, kept),
-            kept,
+            lambda checkpoint_stack: find_state(*checkpoint_stack)[0] < target,
+            lambda checkpoint_stack: advance_checkpoint(target, checkpoint_stack),
+            checkpoint_stack,
         )
         _, residuals = loop.forward(find_state(top, checkpoints)[1:])
-        more, of_carried = loop.reverse(residuals, of_carried)
-        of_consts = [total + one for total, one in zip(of_consts, more, strict=True)]
-        return last, (jnp.maximum(top - 1, 0), checkpoints), of_consts, of_carried
+        more, carried_cts = loop.reverse(residuals, carried_cts)
+        const_cts = [total + one for total, one in zip(const_cts, more, strict=True)]
+        return target, (jnp.maximum(top - 1, 0), checkpoints), const_cts, carried_cts
 
     n_iterations, _ = lax.while_loop(
-        lambda state: loop.goes_on(state[1]),
+        lambda state: loop.is_unfinished(state[1]),
         lambda state: (state[0] + 1, advance(state[1])),
         (jnp.int32(0), loop.first),
     )
-    places = _count_checkpoints(loop.first)
+    n_slots = _count_checkpoints(loop.first)
     first = [jnp.int32(0), *loop.first]
-    kept = jnp.int32(0), [jnp.broadcast_to(value, (places, *value.shape)) for value in first]
+    checkpoint_stack = (
+        jnp.int32(0),
+        [jnp.broadcast_to(value, (n_slots, *value.shape)) for value in first],
+    )
     state = lax.while_loop(
-        lambda state: state[0] > 0, reverse_one, (n_iterations, kept, of_consts, of_carried)
+        lambda state: state[0] > 0,
+        reverse_iteration,
+        (n_iterations, checkpoint_stack, const_cts, carried_cts),
     )
     return state[2:]
 
 
 def _count_checkpoints(values: Sequence[Any]) -> int:
-    """Return the number of checkpoints."""
+    """Return the number of checkpoints for carried values of this size."""
     size = sum(math.prod(value.shape) * value.dtype.itemsize for value in values)
     return min(max(_CHECKPOINT_BYTES // max(size, 1), _FEWEST), _MOST)
 
@@ -307,11 +334,15 @@ def _count_checkpoints(values: Sequence[Any]) -> int:
 def _split_body(
     body: ClosedJaxpr, are_linear_consts: list[bool], are_linear: list[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool]]:
-    """Split a body into its known and its linear part.
+    """Split a body into its known and its linear part, to a fixed point.
+
+    Args:
+        body: jaxpr of one iteration.
+        are_linear_consts: for each constant, whether it is linear.
+        are_linear: for each carried value, whether it is linear before the loop.
 
     Returns:
-        both parts, and for each carried value whether it is linear: at the beginning, or because an
-        iteration makes it so.
+        both parts, and for each carried value whether it is linear in any iteration.
     """
     while True:
         known, linear, found, _ = partial_eval_jaxpr_nounits(
@@ -323,14 +354,14 @@ def _split_body(
 
 
 def _make_batched_body(cond: ClosedJaxpr, n_cond: int, body: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the body of a loop with a mapped condition: elements that have ended do not change."""
+    """Return a body that keeps finished elements of a batched condition unchanged."""
     n_consts = len(body.in_avals) - len(body.out_avals)
 
     def step(*args: Any) -> list[Any]:
         cond_consts, consts, carried = _split(args, n_cond, n_consts)
-        (goes_on,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
+        (is_unfinished,) = eval_jaxpr(cond.jaxpr, cond.consts, *cond_consts, *carried)
         after = eval_jaxpr(body.jaxpr, body.consts, *consts, *carried)
-        return select_active_elements(goes_on, after, carried)
+        return select_active_elements(is_unfinished, after, carried)
 
     return jax.make_jaxpr(step)(*cond.in_avals[:n_cond], *body.in_avals)
 
@@ -345,7 +376,7 @@ def _where(chosen: Iterable[bool], values: Iterable[Any]) -> list[Any]:
 
 
 def _scatter_values(values: Iterable[Any], places: Sequence[bool]) -> list[Any]:
-    """Return the values in the chosen places, and None in the others."""
+    """Place values where `places` is True, and None elsewhere."""
     rest = iter(values)
     return [next(rest) if yes else None for yes in places]
 

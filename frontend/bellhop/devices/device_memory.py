@@ -1,4 +1,4 @@
-"""How much memory devices have, and how much more a program takes there."""
+"""Memory of devices, and memory that a compiled program needs."""
 
 import math
 import sys
@@ -10,32 +10,45 @@ from bellhop_runtime import memory_for_process
 
 
 def min_device_memory(devices: Sequence[jax.Device]) -> int:
-    """Return the bytes that each of some devices has, the one with the least of them.
+    """Return the memory in bytes of the device with the least memory.
 
-    The CPUs of a process share those of its machine.
+    CPU devices of one process share the process's memory equally.
+
+    Args:
+        devices: devices of any process.
     """
     return min(_single_device_memory(device, devices) for device in devices)
 
 
 def _single_device_memory(device: jax.Device, devices: Sequence[jax.Device]) -> int:
+    """Return the memory of `device` in bytes; ``sys.maxsize`` if it is unknown.
+
+    Args:
+        device: the device.
+        devices: all devices in use; CPU devices among them share the process's memory.
+    """
     stats = device.memory_stats() if device.process_index == jax.process_index() else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"]
     if device.platform != "cpu":
-        # It does not say.
+        # The device does not report its memory.
         return sys.maxsize
     together = sum(each.process_index == device.process_index for each in devices)
     return memory_of_process() // together
 
 
 def memory_of_process() -> int:
-    """Return the bytes that this process may have: of the machine, or by a limit of the system."""
+    """Return the memory in bytes that this process may use.
+
+    The value is the machine's memory or a lower limit of the operating system; ``sys.maxsize`` if
+    unknown.
+    """
     memory = memory_for_process()
     return sys.maxsize if math.isinf(memory) else int(memory)
 
 
 def required_memory(compiled: jax.stages.Compiled) -> int:
-    """Return the bytes that a program takes of each of its devices; 0 where that is not known."""
+    """Return the memory in bytes that a program needs on each device; 0 if unknown."""
     analysis = compiled.memory_analysis()
     if analysis is None:
         return 0
@@ -48,12 +61,17 @@ def required_memory(compiled: jax.stages.Compiled) -> int:
 
 
 def required_device_count(required: int, available: int) -> int:
-    """Return how many devices have enough together, a power of two."""
+    """Return the smallest power of two of devices that together have enough memory.
+
+    Args:
+        required: needed memory in bytes.
+        available: memory of each device in bytes.
+    """
     return 1 << max(0, -(-required // available) - 1).bit_length()
 
 
 def format_gib(size: int) -> str:
-    """Return a number of bytes in words; of numbers that no float holds, too."""
+    """Format a number of bytes in GiB; huge numbers as powers of two."""
     exponent = size.bit_length() - 1 - 30
     if exponent > 60:
         return f"2**{exponent} GiB"

@@ -1,4 +1,4 @@
-"""What a user's ``dev`` means, and how programs name it."""
+"""Conversion of ``dev`` options to devices and shardings, and names of both."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,14 +11,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDev
 
 from bellhop._jax.private import raw_platform, user_default_device
 
-# Where a region runs: one device, or several under a sharding.
+# Target of a region: one device, or several devices with a sharding.
 Target: TypeAlias = jax.Device | Sharding
 
-# A program names a sharding by a number made from what it is, so that it is the same
-# number in every process; this is what the number stands for.
+# Shardings by the id that names them in programs. The id is a hash of the sharding, so it is equal
+# in all processes.
 _shardings: dict[int, Sharding] = {}
-# Devices that JAX has not under their names: those of another client, whose platform says that it
-# is the same.
+# Devices that cannot be found by name: devices of a second client with the same platform name.
 _unnamed: list[jax.Device] = []
 
 # What to install for devices of a platform: an extra of the package jax.
@@ -27,11 +26,11 @@ _JAX_EXTRAS = {"gpu": "cuda12", "cuda": "cuda12", "tpu": "tpu"}
 
 @dataclass(frozen=True)
 class StateAxes:
-    """Axes of a mesh over which the states of circuits are partitioned.
+    """Mesh axes over which the states of circuits are partitioned.
 
     Attributes:
         mesh: the mesh.
-        axes: their names.
+        axes: names of the axes.
     """
 
     mesh: Mesh
@@ -39,34 +38,35 @@ class StateAxes:
 
 
 def find_state_axes(dev: Any) -> StateAxes | None:
-    """Return the axes over which a region on a user's ``dev`` partitions states; None for none.
+    """Return the mesh axes over which a region on `dev` partitions states, or None.
 
-    Of a mesh these are all, and of a sharding those over which it does not spread arguments.
+    Args:
+        dev: a mesh, which partitions states over all its axes; or a `NamedSharding`, which
+            partitions states over the axes that its spec does not use; any other value returns
+            None.
     """
     if isinstance(dev, Mesh):
         return StateAxes(dev, dev.axis_names)
     if not isinstance(dev, NamedSharding) or not isinstance(dev.mesh, Mesh):
         return None
-    taken = {
-        name for names in dev.spec for name in (names if isinstance(names, tuple) else [names])
-    }
-    free = tuple(name for name in dev.mesh.axis_names if name not in taken)
+    used = {name for names in dev.spec for name in (names if isinstance(names, tuple) else [names])}
+    free = tuple(name for name in dev.mesh.axis_names if name not in used)
     return StateAxes(dev.mesh, free) if free else None
 
 
-def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list of them") -> Target:
-    """Return what a user's ``dev`` means now.
+def resolve_target(dev: Any, where: str = "accelerate", expected: str = "a list of them") -> Target:
+    """Convert a user's ``dev`` option to a device or a sharding.
 
     Args:
-        dev: None, a device, the name of a platform or of a device, a sharding, a mesh, or a
-            sequence of devices.
-        where: what takes it, for errors.
-        several: what it takes for several devices, likewise.
+        dev: None for JAX's default device, a device, the name of a platform or of a device, a
+            sharding, a mesh, or a sequence of devices.
+        where: name of the function that takes ``dev``, for errors.
+        expected: what the function accepts for several devices, for errors.
 
     Raises:
-        ValueError: naming the devices that there are, where there is no such device, and memory
-            of one that is not its default.
-        TypeError: where ``dev`` is no device at all.
+        ValueError: if the device does not exist (the error lists all devices) or belongs to another
+            process, or if `dev` names memory other than the device's default memory.
+        TypeError: if ``dev`` has another type.
     """
     if dev is None:
         default = user_default_device()
@@ -75,7 +75,8 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
         if dev.process_index != jax.process_index():
             raise ValueError(
                 f"{where}: {dev} is a device of process {dev.process_index}, and this is "
-                f"process {jax.process_index()}; here there are {available_devices()}."
+                f"process {jax.process_index()}, which has {available_devices()}. Choose a device "
+                "of this process."
             )
         return dev
     if isinstance(dev, Sharding):
@@ -84,8 +85,8 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
         (device,) = dev.device_set
         if dev.memory_kind not in (None, device.default_memory().kind):
             raise ValueError(
-                f"{where}: values on one device are in its default memory, and not in "
-                f"'{dev.memory_kind}', as {dev} asks. Put them there by jax.device_put."
+                f"{where}: {dev} has the memory kind '{dev.memory_kind}', expected the device's "
+                "default memory. Move values to other memory by jax.device_put."
             )
         return device
     if isinstance(dev, Mesh):
@@ -106,15 +107,20 @@ def resolve_target(dev: Any, where: str = "accelerate", several: str = "a list o
             return devices[0]
         return NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
     raise TypeError(
-        f"{where} takes None, a jax.Device or the name of one, {several}, or a "
+        f"{where} takes None, a jax.Device or the name of one, {expected}, or a "
         f"jax.sharding.Sharding or Mesh, got {dev!r}."
     )
 
 
 def _parse_device_name(name: str, where: str) -> jax.Device:
+    """Return the device of this process named ``platform`` or ``platform:id``.
+
+    Raises:
+        ValueError: if the device does not exist.
+    """
     platform, has_number, number = name.partition(":")
     try:
-        # JAX takes the empty name for its default.
+        # An empty backend name would mean JAX's default backend.
         devices = {str(each.id): each for each in jax.local_devices(backend=platform or "''")}
         return devices[number] if has_number else next(iter(devices.values()))
     except (RuntimeError, KeyError):
@@ -139,7 +145,7 @@ def _platforms() -> set[str]:
 
 
 def all_devices() -> list[jax.Device]:
-    """Return the devices of this process: those of JAX's default backend, then of the others."""
+    """Return this process's devices: first JAX's default backend, then other backends."""
     devices = list(jax.local_devices())
     for platform in jax.extend.backend.backends():
         devices += [each for each in jax.local_devices(backend=platform) if each not in devices]
@@ -147,17 +153,24 @@ def all_devices() -> list[jax.Device]:
 
 
 def available_devices() -> str:
-    """Return the names of the devices of this process, for errors."""
+    """Return a list of the names of this process's devices, for errors."""
     return ", ".join(map(device_name, all_devices()))
 
 
 def device_name(device: jax.Device) -> str:
-    """Return ``platform:id``."""
+    """Return the device's name, ``platform:id``."""
     return f"{device.platform}:{device.id}"
 
 
 def target_name(target: Target) -> str:
-    """Return how programs name a target: ``platform:id``, ``device:0`` or ``sharding:number``."""
+    """Return the name of a target in programs, which `find_target` resolves.
+
+    Args:
+        target: a device or a sharding.
+
+    Returns:
+        ``platform:id``, ``device:index`` or ``sharding:id``.
+    """
     if isinstance(target, jax.Device):
         name = device_name(target)
         if _find_device(name) is target:
@@ -168,25 +181,26 @@ def target_name(target: Target) -> str:
     mesh = getattr(target, "mesh", None)
     devices = sorted(target.device_set, key=lambda d: d.id) if mesh is None else mesh.devices.flat
     text = f"{target!r} {[device_name(device) for device in devices]}"
-    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
-    while _shardings.setdefault(number, target) != target:
-        number += 1
-    return f"sharding:{number}"
+    id_ = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big")
+    while _shardings.setdefault(id_, target) != target:
+        id_ += 1
+    return f"sharding:{id_}"
 
 
 def find_target(name: str) -> Target:
-    """Return the target that ``target_name`` named."""
+    """Return the target with a name from `target_name`."""
     kind, _, number = name.partition(":")
     if kind == "sharding":
         return _shardings[int(number)]
     if kind == "device":
         return _unnamed[int(number)]
     device = _find_device(name)
-    assert device is not None, f"{name} was named when there was such a device"
+    assert device is not None, f"target_name found the device {name}"
     return device
 
 
 def _find_device(name: str) -> jax.Device | None:
+    """Return the device named ``platform:id``, or None."""
     kind, _, number = name.partition(":")
     try:
         devices = jax.devices(kind)
@@ -196,28 +210,32 @@ def _find_device(name: str) -> jax.Device | None:
 
 
 def target_platform(target: Target) -> str:
-    """Return the platform that regions for a target are lowered for, e.g. ``cuda``."""
+    """Return the lowering platform of a target, such as ``cuda``."""
     device = target if isinstance(target, jax.Device) else next(iter(target.device_set))
     return raw_platform(device)
 
 
 def count_devices(target: Target) -> int:
-    """Return how many devices a target has."""
+    """Return the number of devices of a target."""
     return 1 if isinstance(target, jax.Device) else len(target.device_set)
 
 
 def describe_target(target: Target) -> str:
-    """Return the names of the devices of a target, for people."""
+    """Return the names of a target's devices, for messages."""
     if isinstance(target, jax.Device):
         return device_name(target)
     return ", ".join(map(device_name, sorted(target.device_set, key=lambda d: d.id)))
 
 
 def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
-    """Return how an argument of a region is laid out on its target.
+    """Return the sharding of a region's argument on its target.
 
-    A sharding holds for the arguments that it fits, which are those of enough axes, each of
-    a size that it divides; every device has a whole copy of the others.
+    A target's sharding is used for arguments with enough axes whose sizes it divides; all other
+    arguments are replicated.
+
+    Args:
+        target: a device or a sharding.
+        shape: the argument's shape.
     """
     if isinstance(target, jax.Device):
         return SingleDeviceSharding(target)
@@ -232,5 +250,5 @@ def find_sharding(target: Target, shape: tuple[int, ...]) -> Sharding:
 
 
 def host_device() -> jax.Device:
-    """Return the device that programs themselves run on, whatever JAX's default is."""
+    """Return the CPU device that runs programs, independent of jax_default_device."""
     return jax.local_devices(backend="cpu")[0]

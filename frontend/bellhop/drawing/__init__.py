@@ -1,1 +1,1 @@
-"""Hybrid programs as pictures."""
+"""Diagrams of hybrid programs."""

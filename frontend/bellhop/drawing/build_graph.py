@@ -1,4 +1,4 @@
-"""From the jaxpr of a program to its picture."""
+"""Conversion of a program's jaxpr to a diagram."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 from bellhop.profiling.format_bytes import format_bytes
 from bellhop_mlir.region_name import RegionName
 
-# Numbers of the nodes that a value comes from.
+# Indices of the nodes from which a value comes.
 Sources = frozenset[int]
 _NOWHERE: Sources = frozenset()
 
-# These change what a value looks like and compute nothing, so no box stands for them.
+# Primitives that only change a value's form, so they get no box.
 _RESHAPING = {
     "broadcast_in_dim",
     "convert_element_type",
@@ -31,7 +31,7 @@ _RESHAPING = {
 
 
 def format_type(aval: Aval) -> str:
-    """Return the type of a value as jaxprs write it."""
+    """Format a type as in jaxprs."""
     return aval.str_short(short_dtypes=True)
 
 
@@ -40,13 +40,13 @@ def build_program_graph(
     arguments: Sequence[tuple[str, int]],
     results: Sequence[tuple[str, str | None]],
 ) -> Graph:
-    """Return the picture of a program.
+    """Build the diagram of a program.
 
     Args:
         closed: the traced program.
-        arguments: name of each argument and how many of the program's inputs it is.
-        results: name of each output of the program, and the device that it is asked for on;
-            equal names of one device are one box.
+        arguments: name of each argument and its number of leaves.
+        results: name of each output leaf, and its requested device or None; equal entries share one
+            box.
     """
     drawing = _GraphBuilder()
     graph, jaxpr = drawing.graph, closed.jaxpr
@@ -66,18 +66,19 @@ def build_program_graph(
 
 
 class _GraphBuilder:
-    """Goes through jaxprs; what computes on the host is gathered into few nodes.
+    """Traverses jaxprs and builds the diagram, merging host operations into few nodes.
 
-    Two operations on the host belong to one node if they depend on the same callbacks,
-    circuits and regions; so a node never depends on itself by way of another.
+    Host operations are merged if they depend on the same callbacks, circuits and regions, so a node
+    never depends on itself through another node.
     """
 
     def __init__(self) -> None:
         self.graph = Graph()
-        # What nodes depend on, but for nodes on the host; others depend on themselves too.
+        # Non-host nodes on which each node depends; non-host nodes include themselves.
         self._needs: dict[int, Sources] = {}
 
     def walk(self, jaxpr: Jaxpr, inputs: Sequence[Sources], group: Group) -> list[Sources]:
+        """Add the equations of a jaxpr to a group; return the sources of its results."""
         env: dict[Any, Sources] = dict(zip(jaxpr.invars, inputs, strict=True))
         hosts: dict[Sources, Node] = {}
 
@@ -91,18 +92,27 @@ class _GraphBuilder:
         return [read(atom) for atom in jaxpr.outvars]
 
     def flow(self, sources: Sources, target: int, atom: Any) -> None:
+        """Add edges to a node, labelled with the value's type and transfer."""
         devices = self.graph.devices
         for source in sources:
-            what, there, here = format_type(atom.aval), devices.get(source), devices.get(target)
-            if there is not None and here is not None and there != here:
-                what += (
-                    f", {format_bytes(count_bytes(atom.aval)) or 'nothing'} from {there} to {here}"
-                )
-            self.graph.connect(source, target, what)
+            label, source_device, target_device = (
+                format_type(atom.aval),
+                devices.get(source),
+                devices.get(target),
+            )
+            if (
+                source_device is not None
+                and target_device is not None
+                and source_device != target_device
+            ):
+                size = format_bytes(count_bytes(atom.aval)) or "nothing"
+                label += f", {size} from {source_device} to {target_device}"
+            self.graph.connect(source, target, label)
 
     def _equation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
+        """Add one equation; return the sources of its results."""
         box = _describe_box(eqn)
         if box is not None:
             kind, lines = box
@@ -125,6 +135,7 @@ class _GraphBuilder:
     def _add_host_operation(
         self, eqn: JaxprEqn, sources: list[Sources], group: Group, hosts: dict[Sources, Node]
     ) -> list[Sources]:
+        """Add an operation to the host node with the same dependencies."""
         needs = self._find_needed(sources)
         if needs not in hosts:
             hosts[needs] = self.graph.add(group, BoxKind.HOST)
@@ -141,14 +152,18 @@ class _GraphBuilder:
         return _NOWHERE.union(*(self._needs.get(n, frozenset([n])) for n in numbers))
 
     def _inline(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
+        """Add the equations of a nested jaxpr to the same group."""
         [inner] = list(inner_jaxprs(eqn))[:1]
         return self.walk(inner, sources[len(sources) - len(inner.invars) :], group)
 
     def _scan(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
+        """Add a ``scan`` as a group with a node for its carried values."""
         params = eqn.params
         consts, carried = scan_counts(params)
         loop = self.graph.add_group(group, f"{params['length']} times")
-        state = self._carried(loop, sources[consts : consts + carried], eqn.invars[consts:])
+        state = self._add_carried_node(
+            loop, sources[consts : consts + carried], eqn.invars[consts:]
+        )
         inner = params["jaxpr"].jaxpr
         inputs = sources[:consts] + [state] * carried + sources[consts + carried :]
         outputs = self.walk(inner, inputs, loop)
@@ -156,11 +171,12 @@ class _GraphBuilder:
         return [state] * carried + outputs[carried:]
 
     def _while(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
+        """Add a ``while`` as a group with a node for its carried values."""
         params = eqn.params
         in_cond, in_body = params["cond_nconsts"], params["body_nconsts"]
         consts = in_cond + in_body
         loop = self.graph.add_group(group, "while")
-        state = self._carried(loop, sources[consts:], eqn.invars[consts:])
+        state = self._add_carried_node(loop, sources[consts:], eqn.invars[consts:])
         carried = [state] * (len(sources) - consts)
         self.walk(params["cond_jaxpr"].jaxpr, sources[:in_cond] + carried, loop)
         body = params["body_jaxpr"].jaxpr
@@ -169,17 +185,21 @@ class _GraphBuilder:
         return carried
 
     def _cond(self, eqn: JaxprEqn, sources: list[Sources], group: Group) -> list[Sources]:
+        """Add a ``cond`` as a group with one group for each branch."""
         branches = eqn.params["branches"]
         outer = self.graph.add_group(group, "if" if len(branches) == 2 else "switch")
         titles = ("otherwise", "then") if len(branches) == 2 else range(len(branches))
         outputs = [sources[0]] * len(eqn.outvars)
         for title, branch in zip(titles, branches, strict=True):
             inner = self.graph.add_group(outer, str(title))
-            of_branch = self.walk(branch.jaxpr, sources[1:], inner)
-            outputs = [one | other for one, other in zip(outputs, of_branch, strict=True)]
+            branch_outputs = self.walk(branch.jaxpr, sources[1:], inner)
+            outputs = [left | right for left, right in zip(outputs, branch_outputs, strict=True)]
         return outputs
 
-    def _carried(self, loop: Group, sources: list[Sources], atoms: Sequence[Any]) -> Sources:
+    def _add_carried_node(
+        self, loop: Group, sources: list[Sources], atoms: Sequence[Any]
+    ) -> Sources:
+        """Add the node of a loop's carried values."""
         node = self.graph.add(loop, BoxKind.CARRIED, "carried")
         for source, atom in zip(sources, atoms, strict=False):
             self.flow(source, node.index, atom)
@@ -188,6 +208,7 @@ class _GraphBuilder:
     def _connect_carried(
         self, outputs: Sequence[Sources], state: Sources, atoms: Sequence[Any]
     ) -> None:
+        """Add the edges from an iteration's results back to the carried values."""
         [carried] = state
         for source, atom in zip(outputs, atoms, strict=False):
             self.flow(source - state, carried, atom)
@@ -201,7 +222,7 @@ _STRUCTURES = {
 
 
 def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
-    """Return kind and lines of the node that an equation is, if it is one."""
+    """Return kind and lines of an equation's node; None for host operations."""
     params, name = eqn.params, eqn.primitive.name
     linear = params.get("linear")
     if name == "quantum_circuit" or (linear and linear.circuit_params):
@@ -223,7 +244,7 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
 
 
 def _format_transfer(eqn: JaxprEqn) -> str:
-    """Return how many bytes a region takes and gives; none are numbers of the program's text."""
+    """Format the number of bytes that a region receives and returns, without literals."""
     taken = [atom.aval for atom in dict.fromkeys(a for a in eqn.invars if _is_value(a))]
     given = [var.aval for var in eqn.outvars]
     sizes = (sum(map(count_bytes, each)) for each in (taken, given))
@@ -231,7 +252,7 @@ def _format_transfer(eqn: JaxprEqn) -> str:
 
 
 def count_bytes(aval: Aval) -> int:
-    """Return how many bytes a value is."""
+    """Return the size of a value in bytes."""
     return int(aval.size * aval.dtype.itemsize)
 
 
@@ -240,11 +261,11 @@ def _is_value(atom: Any) -> bool:
 
 
 def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
-    """Return the lines of a circuit: its name, device, derivatives, and what is to run it.
+    """Return the lines of a circuit: name, device, derivatives, and backend.
 
     Args:
-        params: of its equation.
-        along: whether it is only the derivative along a tangent.
+        params: parameters of its equation.
+        along: whether it computes only a derivative along a tangent.
     """
     # With PennyLane, which draws nothing of a program without circuits.
     from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
@@ -265,7 +286,7 @@ def _format_circuit(params: dict[str, Any], *, along: bool) -> list[str]:
 
 
 def _format_operation(eqn: JaxprEqn) -> str:
-    """Return what an operation on the host is called in its box."""
+    """Return the name of a host operation in its box."""
     return str(eqn.params.get("name") or eqn.primitive.name).strip("_")
 
 

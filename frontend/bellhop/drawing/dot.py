@@ -1,4 +1,4 @@
-"""Pictures of programs in the DOT language of Graphviz."""
+"""Diagrams in Graphviz's DOT language."""
 
 import json
 
@@ -16,7 +16,7 @@ _STYLES = {
 
 
 def to_dot(graph: Graph) -> str:
-    """Return a graph in the DOT language."""
+    """Convert a graph to the DOT language."""
     lines = [
         "digraph program {",
         '  node [style=filled, fontname="sans-serif", fontsize=10]',
@@ -29,10 +29,11 @@ def to_dot(graph: Graph) -> str:
 
 
 def _format_group(group: Group, indent: str) -> list[str]:
+    """Return the lines of a group's nodes and subgraphs."""
     lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):
         title = f'label={json.dumps(inner.title)}; style="rounded"; color="#94a3b8"'
-        # Graphviz draws a box around a subgraph only if its name begins so.
+        # Graphviz draws a box around a subgraph only if its name starts with "cluster".
         lines.append(f"{indent}subgraph cluster_{inner.index} {{")
         lines.append(f'{indent}  {title}; fontname="sans-serif"; fontsize=10')
         lines += _format_group(inner, indent + "  ")

@@ -1,4 +1,4 @@
-"""draw: the picture of a hybrid program."""
+"""`draw`: diagrams of hybrid programs."""
 
 import functools
 import inspect
@@ -31,7 +31,7 @@ _TEXTS = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture of a program; shown as one in notebooks, as Mermaid text by ``print``.
+    """A diagram of a program, shown as image in notebooks and printed as Mermaid text.
 
     Attributes:
         graph: nodes, groups and edges.
@@ -47,24 +47,24 @@ class Drawing:
 
     @property
     def mermaid(self) -> str:
-        """The picture as Mermaid text, which GitHub and many editors show."""
+        """The diagram as Mermaid text, which GitHub and many editors render."""
         return to_mermaid(self.graph)
 
     @property
     def dot(self) -> str:
-        """The picture in Graphviz's language."""
+        """The diagram in Graphviz's DOT language."""
         return to_dot(self.graph)
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file.
+        """Write the diagram to a file.
 
         Args:
-            path: ends with ``.mmd`` for Mermaid, ``.dot`` for Graphviz's language, or with
+            path: path ending with ``.mmd`` for Mermaid, ``.dot`` for Graphviz's language, or
                 ``.svg``, ``.png`` or ``.pdf``, which need Graphviz.
 
         Raises:
             ValueError: for another ending.
-            RuntimeError: if Graphviz is needed and not there.
+            RuntimeError: if Graphviz is needed and not installed.
 
         Example:
             >>> import bellhop, pathlib
@@ -97,17 +97,16 @@ class Drawing:
 
 
 def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
-    """Draw a hybrid program: host, circuits, callbacks and regions, and what flows between.
+    """Draw a hybrid program: host code, circuits, callbacks, regions and data flow.
 
-    What the host computes between two of these is gathered into one box; loops and
-    conditionals are boxes around what happens in them.  A circuit says what it computes besides
-    values, and whether it is for Bellhop's engine, for its device's plugin or a part of the
-    program, and then why.  A region says its device, and how many bytes it takes and gives, and
-    what goes straight from one device to another says from where to where, as does a result that
-    is asked for on a device.  Nothing is compiled or run.
+    Host operations between callbacks, circuits and regions are merged into one box; loops and
+    conditionals are boxes around their contents. The box of a circuit shows its derivatives and its
+    backend: Bellhop's engine, the device's plugin, or the program itself with a reason. The box of
+    a region shows its device and the bytes that it receives and returns; edges between devices, and
+    to results on a device, show the transfer. Nothing is compiled or run.
 
     Args:
-        fn: a qjit function, or a function that could be one.
+        fn: a qjit function, or a function that qjit accepts.
 
     Returns:
         a function of the arguments of ``fn`` that returns a ``Drawing``.
@@ -138,24 +137,25 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
 
     @functools.wraps(function)
     def draw_call(*args: Any, **kwargs: Any) -> Drawing:
-        called, names = function, _argument_sizes(function, args, kwargs)
+        """Trace the function for these arguments and draw it."""
+        traced, names = function, _argument_sizes(function, args, kwargs)
         if isinstance(fn, QJIT) and fn.static_arguments:
             static, args, kwargs = fn.static_arguments.split(args, kwargs)
-            # As the program is, so is the drawing: static arguments are no arrows.
+            # Static arguments are part of the program, so they are not drawn.
             names = _dynamic_argument_sizes(fn.static_arguments.dynamic_names(), args, kwargs)
-            called = lambda *args, **kwargs: _call_bound(static, function, args, kwargs)
+            traced = lambda *args, **kwargs: _call_bound(static, function, args, kwargs)
         options = trace_with_options(fn.compile_options) if isinstance(fn, QJIT) else nullcontext()
-        asked = fn.compile_options.out_shardings if isinstance(fn, QJIT) else None
+        out_shardings = fn.compile_options.out_shardings if isinstance(fn, QJIT) else None
         targets: tuple[Target | None, ...] = ()
 
-        def placed(*args: Any, **kwargs: Any) -> Any:
+        def resolve_and_trace(*args: Any, **kwargs: Any) -> Any:
             nonlocal targets
-            result = trace_inline(called)(*args, **kwargs)
-            targets = resolve_out_shardings(function, asked, *jax.tree.flatten(result))
+            result = trace_inline(traced)(*args, **kwargs)
+            targets = resolve_out_shardings(function, out_shardings, *jax.tree.flatten(result))
             return result
 
         with options:
-            closed, types = make_flat_jaxpr(placed, *args, **kwargs)
+            closed, types = make_flat_jaxpr(resolve_and_trace, *args, **kwargs)
         results = [
             ("result" + jax.tree_util.keystr(path[:1]), target and describe_target(target))
             for path, target in zip_longest(types.paths, targets)
@@ -166,20 +166,20 @@ def draw(fn: Callable[..., Any]) -> Callable[..., Drawing]:
 
 
 def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Callable[..., Any]:
-    """Draw a program as a figure of Matplotlib's, as Catalyst's ``draw_graph`` does.
+    """Draw a program as a Matplotlib figure, with Catalyst's interface.
 
     Args:
         fn: a qjit function, or a function that could be one.
-        level: without, the picture is that of ``draw``.  With the number or the name of a level
-            of ``qml.specs``, it is the gates of a QNode after so many of its transforms; what
-            ``bellhop.passes`` do comes later, and ``f.mlir`` shows it.
+        level: None draws the diagram of ``draw``. An index or name of a level of ``qml.specs``
+            draws the gates of a QNode after that many of its transforms; ``bellhop.passes`` are
+            applied later, see ``f.mlir``.
 
     Returns:
         a function of the arguments of ``fn`` that returns a figure and its axes.
 
     Raises:
         ImportError: at the call, without Matplotlib, which is in the extra ``plot``.
-        ValueError: for a level that there is not, or of what is no QNode.
+        ValueError: for an unknown level, or a level without a QNode.
         TypeError: if ``fn`` is not callable.
 
     Example:
@@ -205,7 +205,7 @@ def draw_graph(fn: Callable[..., Any], *, level: int | str | None = None) -> Cal
 def _argument_sizes(
     function: Callable[..., Any], args: Args, kwargs: Kwargs
 ) -> list[tuple[str, int]]:
-    """Return the name of each argument and how many leaves it has, in JAX's order."""
+    """Return name and number of leaves of each argument, in JAX's order."""
     try:
         positional = inspect.signature(function).bind_partial(*args).arguments
     except (TypeError, ValueError):
@@ -215,6 +215,7 @@ def _argument_sizes(
 
 
 def _dynamic_argument_sizes(names: list[str], args: Args, kwargs: Kwargs) -> list[tuple[str, int]]:
+    """Return name and number of leaves of each dynamic argument, in JAX's order."""
     values = [*zip(names, args, strict=False), *sorted(kwargs.items())]
     values += [(f"argument {i}", args[i]) for i in range(len(names), len(args))]
     return [(name, len(jax.tree.leaves(value))) for name, value in values]
@@ -230,6 +231,7 @@ def _has_graphviz() -> bool:
 
 
 def _import_graphviz() -> Any:
+    """Return the Python package graphviz, or None if it is not installed."""
     try:
         import graphviz
     except ImportError:
@@ -238,6 +240,11 @@ def _import_graphviz() -> Any:
 
 
 def _render(text: str, form: str) -> bytes:
+    """Render DOT text by Graphviz.
+
+    Raises:
+        RuntimeError: if Graphviz is not installed.
+    """
     if not _has_graphviz():
         raise RuntimeError(
             f"To draw as {form}, install Graphviz (its command `dot`) and the Python package "

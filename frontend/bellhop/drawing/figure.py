@@ -1,11 +1,11 @@
-"""A graph as a figure of Matplotlib's: ranks from top to bottom, in the order of what flows."""
+"""Diagrams as Matplotlib figures, with nodes in ranks from top to bottom."""
 
 from collections import defaultdict
 from typing import Any
 
 from bellhop.drawing.graph import BoxKind, Graph, Group
 
-# Of a box, in inches.
+# Size of a box in inches.
 _WIDTH, _HEIGHT = 2.4, 0.9
 
 _COLORS = {
@@ -17,18 +17,18 @@ _COLORS = {
 
 
 def make_figure(graph: Graph) -> tuple[Any, Any]:
-    """Return a figure with a picture of a graph, and its axes.
+    """Draw a graph; return Matplotlib's figure and axes.
 
     Raises:
-        ImportError: without Matplotlib.
+        ImportError: if Matplotlib is not installed.
     """
     try:
         from matplotlib import pyplot
         from matplotlib.patches import Rectangle
     except ImportError:
         raise ImportError(
-            "draw_graph makes a figure of Matplotlib's: pip install pennylane-bellhop[plot]. "
-            "bellhop.draw needs nothing."
+            "draw_graph needs Matplotlib: pip install pennylane-bellhop[plot]. "
+            "Use bellhop.draw without it."
         ) from None
     places = _layout_nodes(graph)
     columns = 1 + max((abs(x) for x, _ in places.values()), default=0)
@@ -57,21 +57,21 @@ def make_figure(graph: Graph) -> tuple[Any, Any]:
 
 
 def _layout_nodes(graph: Graph) -> dict[int, tuple[float, float]]:
-    """Return where each node stands: below all that it depends on."""
+    """Return the position of each node, below all nodes on which it depends."""
     rank: dict[int, int] = {}
     results = [node.index for node in graph.nodes() if node.kind is BoxKind.RESULT]
-    # Nodes are numbered in the order of the program.  What flows back in a loop does not count.
-    for number in sorted({node.index for node in graph.nodes()} - set(results)):
-        sources = [rank[s] for s, t in graph.edges if t == number and s in rank]
-        rank[number] = 1 + max(sources, default=-1)
+    # Node indices follow the order of the program. Back edges of loops do not count.
+    for index in sorted({node.index for node in graph.nodes()} - set(results)):
+        sources = [rank[s] for s, t in graph.edges if t == index and s in rank]
+        rank[index] = 1 + max(sources, default=-1)
     rank |= dict.fromkeys(results, 1 + max(rank.values(), default=-1))
     rows: dict[int, list[int]] = defaultdict(list)
-    for number, row in rank.items():
-        rows[row].append(number)
+    for index, row in rank.items():
+        rows[row].append(index)
     return {
-        number: (column - (len(row) - 1) / 2, -float(y))
+        index: (column - (len(row) - 1) / 2, -float(y))
         for y, row in rows.items()
-        for column, number in enumerate(row)
+        for column, index in enumerate(row)
     }
 
 

@@ -1,11 +1,11 @@
-"""What a picture of a program shows: nodes, groups of nodes, and what flows between them."""
+"""Data model of a diagram: nodes, groups of nodes, and edges."""
 
 import enum
 from dataclasses import dataclass, field
 
 
 class BoxKind(enum.StrEnum):
-    """What a box stands for; each kind is drawn in a way of its own."""
+    """Kind of a node, which determines its style."""
 
     ARGUMENT = "argument"
     RESULT = "result"
@@ -21,9 +21,9 @@ class Node:
     """One box.
 
     Attributes:
-        index: its place in the graph.
-        kind: what it stands for.
-        lines: what stands in it; for one on the host, its operations.
+        index: its index in the graph.
+        kind: its kind.
+        lines: its text; of a host node, its operations.
     """
 
     index: int
@@ -32,13 +32,20 @@ class Node:
 
     @property
     def text(self) -> list[str]:
-        """The lines, shortened where there are many operations."""
+        """The lines, shortened if there are many operations."""
         return ["host", shorten(self.lines)] if self.kind is BoxKind.HOST else self.lines
 
 
 @dataclass
 class Group:
-    """A loop, a conditional or a branch: nodes and further groups under a title."""
+    """A loop, a conditional or a branch: nodes and nested groups with a title.
+
+    Attributes:
+        index: its index in the graph.
+        title: its title.
+        nodes: its nodes.
+        groups: nested groups.
+    """
 
     index: int
     title: str
@@ -46,18 +53,18 @@ class Group:
     groups: list["Group"] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything in it."""
+        """Return whether the group contains any node."""
         return bool(self.nodes) or any(self.groups)
 
 
 @dataclass
 class Graph:
-    """Nodes in groups, and edges between nodes by their numbers.
+    """Nodes in groups, and edges between node indices.
 
     Attributes:
-        top: what is in no loop and no conditional.
-        edges: for source and target, the types of the values that flow there.
-        devices: those of the nodes whose values lie on one.
+        top: group of nodes outside of loops and conditionals.
+        edges: types of the values, by source and target.
+        devices: device of nodes with device-resident values.
     """
 
     top: Group = field(default_factory=lambda: Group(0, ""))
@@ -67,7 +74,14 @@ class Graph:
     _groups: int = 0
 
     def add(self, group: Group, kind: BoxKind, *lines: str, device: str | None = None) -> Node:
-        """Put a new node into a group."""
+        """Add a new node to a group.
+
+        Args:
+            group: the group.
+            kind: kind of the node.
+            *lines: its text.
+            device: device of its value, or None.
+        """
         node = Node(self._nodes, kind, list(lines))
         if device is not None:
             self.devices[node.index] = device
@@ -76,24 +90,24 @@ class Graph:
         return node
 
     def add_group(self, outer: Group, title: str) -> Group:
-        """Put a new group into another."""
+        """Add a new group to another group."""
         self._groups += 1
         group = Group(self._groups, title)
         outer.groups.append(group)
         return group
 
     def connect(self, source: int, target: int, label: str) -> None:
-        """Let a value flow from one node to another."""
+        """Add a value to the edge between two nodes."""
         self.edges.setdefault((source, target), []).append(label)
 
     def nodes(self, group: Group | None = None) -> list[Node]:
-        """Return the nodes of a group and of all groups in it."""
+        """Return the nodes of a group and its nested groups."""
         group = group or self.top
         return group.nodes + [node for inner in group.groups for node in self.nodes(inner)]
 
 
 def shorten(items: list[str]) -> str:
-    """Return the first few different items, and how many more there are."""
+    """Join the first three distinct items, and the number of further items."""
     different = list(dict.fromkeys(items))
     more = f", {len(different) - 3} more" if len(different) > 3 else ""
     return ", ".join(different[:3]) + more

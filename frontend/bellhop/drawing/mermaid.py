@@ -1,8 +1,8 @@
-"""Pictures of programs as Mermaid text."""
+"""Diagrams as Mermaid text."""
 
 from bellhop.drawing.graph import BoxKind, Graph, Group, Node, shorten
 
-# What stands on both sides of the text of a box: its shape.
+# Delimiters of a box's text, which define its shape.
 _SHAPES = {
     BoxKind.ARGUMENT: ("([", "])"),
     BoxKind.RESULT: ("([", "])"),
@@ -20,7 +20,7 @@ _STYLES = {
 
 
 def to_mermaid(graph: Graph) -> str:
-    """Return a graph as a Mermaid flowchart."""
+    """Convert a graph to a Mermaid flowchart."""
     lines = ["flowchart TD", *_format_group(graph.top, "  ")]
     for (source, target), types in graph.edges.items():
         lines.append(f'  n{source} -->|"{_escape(shorten(types))}"| n{target}')
@@ -30,6 +30,7 @@ def to_mermaid(graph: Graph) -> str:
 
 
 def _format_group(group: Group, indent: str) -> list[str]:
+    """Return the lines of a group's nodes and subgraphs."""
     lines = [indent + _format_node(node) for node in group.nodes]
     for inner in filter(None, group.groups):
         lines.append(f'{indent}subgraph g{inner.index}["{_escape(inner.title)}"]')

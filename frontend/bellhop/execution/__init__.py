@@ -1,1 +1,1 @@
-"""How the program of a qjit function gets to run."""
+"""Execution of a qjit function's programs."""

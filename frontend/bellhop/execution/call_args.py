@@ -1,4 +1,4 @@
-"""A call of a program, from the arguments that the caller gave on."""
+"""Arguments of one call of a program."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,14 +10,13 @@ from bellhop.base.types import Args, Kwargs
 
 @dataclass(frozen=True)
 class CallArgs:
-    """A call of a program.
+    """Arguments of one call of a program.
 
     Attributes:
-        static: the arguments that are part of the program.
-        caller_arguments: the others, those with a position and those with a name, as the caller
-            gave them.
-        args: those with a position, as the program takes them.
-        kwargs: those with a name.
+        static: static arguments.
+        caller_arguments: dynamic positional and keyword arguments as the caller passed them.
+        args: positional arguments for the program.
+        kwargs: keyword arguments for the program.
     """
 
     static: Static
@@ -27,14 +26,14 @@ class CallArgs:
 
     @classmethod
     def from_caller(cls, static: Static, args: Any, kwargs: Any) -> "CallArgs":
-        """Return the call whose program takes what the caller gave."""
+        """Create a call whose program arguments are the caller's."""
         return cls(static, (args, kwargs), args, kwargs)
 
     def with_arguments(self, arguments: tuple[Any, Any]) -> "CallArgs":
-        """Return the call with other arguments for the program."""
+        """Return the call with other program arguments."""
         return replace(self, args=arguments[0], kwargs=arguments[1])
 
     @property
     def flattened(self) -> "CallArgs":
-        """That with each argument a ``FlatTree``."""
+        """The call with each program argument as a ``FlatTree``."""
         return self.with_arguments(flatten_call(self.args, self.kwargs))

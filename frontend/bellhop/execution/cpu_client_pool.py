@@ -1,9 +1,9 @@
-"""Further CPU clients, for programs beyond the number that JAX's client runs at once.
+"""Additional CPU clients, for more concurrent programs than JAX's client runs.
 
-JAX's CPU client runs 32 programs at once, and the next one waits.  A program whose callback calls
-other programs runs until these are done.  So a chain of 33 of them, or 32 threads whose callbacks
-use JAX, would wait for ever.  When a part of that number is running, further programs run on
-clients of their own, as many as are needed.
+JAX's CPU client runs 32 programs concurrently; further programs wait. A program whose callback
+calls programs waits for them. So a chain of 33 programs, or 32 threads whose callbacks use JAX,
+would deadlock. If `RUNS_PER_CLIENT` programs are running, further programs run on additional
+clients.
 """
 
 import contextlib
@@ -14,11 +14,13 @@ import jax
 
 from bellhop._jax.private import make_cpu_client
 
-# The rest of the 32 is for what callbacks compute with JAX themselves.
+# The rest of the 32 is reserved for JAX code in callbacks.
 RUNS_PER_CLIENT = 24
 
 
 class _Client:
+    """An additional CPU client, and the number of programs that run on it."""
+
     def __init__(self) -> None:
         self.device = make_cpu_client().local_devices()[0]
         self.runs = 0
@@ -30,7 +32,7 @@ _clients_lock = threading.Lock()
 
 @contextlib.contextmanager
 def borrow_spare_device() -> Iterator[jax.Device]:
-    """Lend a CPU device with room for one more run."""
+    """Reserve a CPU device for one execution inside of a ``with`` block."""
     with _clients_lock:
         client = next((each for each in _clients if each.runs < RUNS_PER_CLIENT), None)
         if client is None:

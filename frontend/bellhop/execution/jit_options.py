@@ -1,4 +1,4 @@
-"""The options of the ``jax.jit`` that a qjit function's programs are embedded into."""
+"""Options of the ``jax.jit`` that contains a qjit function's programs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from bellhop.arguments.static_arguments import Donated
 
 @dataclass(frozen=True)
 class JitOptions:
-    """Options of ``jax.jit`` that mean the same for a qjit function.
+    """Options of ``jax.jit`` with the same meaning in qjit.
 
     Attributes:
-        donated: the arguments whose memory the program may take for its results.
-        keep_unused: whether the executable takes arguments that the function does not use.
+        donated: arguments whose memory the program may reuse for its results.
+        keep_unused: whether the executable keeps unused arguments.
         compiler_options: XLA options by name.
     """
 

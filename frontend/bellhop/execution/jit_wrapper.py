@@ -1,4 +1,4 @@
-"""The ``jax.jit`` that a program is embedded into: its static arguments, and its results."""
+"""The ``jax.jit`` that contains a program."""
 
 import contextlib
 import threading
@@ -19,7 +19,13 @@ from bellhop_runtime import within
 
 
 def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
-    """Return what JAX tells the programs of a function apart by now, of values or of tracers."""
+    """Return the key by which JAX currently distinguishes a function's programs.
+
+    Args:
+        static: static arguments.
+        args: positional arguments, values or tracers.
+        kwargs: keyword arguments.
+    """
     leaves, tree = jax.tree.flatten((args, kwargs))
     avals = map(jax.typeof, leaves)
     types = tuple((aval.shape, aval.dtype, aval.weak_type) for aval in avals)
@@ -27,10 +33,10 @@ def compute_signature(static: Hashable, args: Args, kwargs: Kwargs) -> Hashable:
 
 
 class TraceRegistry:
-    """The traces of one function that are under way.
+    """Traces of one function that are in progress.
 
-    No lock is held while a function is traced, which is a user's code: only who wants the very
-    program that is being traced waits for it.
+    No lock is held while user code is traced: a thread waits only for another thread's trace of the
+    same signature.
     """
 
     def __init__(self) -> None:
@@ -38,7 +44,7 @@ class TraceRegistry:
 
     @contextlib.contextmanager
     def register_trace(self, signature: Hashable) -> Iterator[None]:
-        """Trace inside."""
+        """Register a trace in this thread inside of a ``with`` block."""
         trace = threading.get_ident(), threading.Event()
         self._in_progress.setdefault(signature, trace)
         try:
@@ -49,14 +55,14 @@ class TraceRegistry:
             trace[1].set()
 
     def wait_for_trace(self, signature: Hashable) -> None:
-        """Wait where another thread is tracing this signature."""
+        """Wait while another thread traces this signature."""
         thread, is_traced = self._in_progress.get(signature, (None, None))
         if is_traced is not None and thread != threading.get_ident():
             within("waits for another thread, which traces it", is_traced.wait)
 
 
-# Makes a program of static arguments, those with a position and those with a name; returns it and
-# the structure of its result.
+# Takes static, positional and keyword arguments; returns the program's code and the structure of
+# its result.
 Compile = Callable[[Static, Any, Any], tuple[Code, Any]]
 
 
@@ -64,27 +70,27 @@ _NO_TABLE = np.zeros(2, np.uint32)
 
 
 def wait_until_started(result: PyTree) -> None:
-    """Wait for a program that began late.
+    """Wait for the execution of a program whose start may be delayed.
 
-    Dispatch is synchronous except where an argument is still on its way: JAX copies large
-    NumPy arrays on a thread of its own, and the program begins after that.
+    Dispatch is synchronous except if an argument is not ready: JAX copies large NumPy arrays on a
+    separate thread, and the program starts after that.
     """
-    # All results come of the same run. To take a tree apart costs more than the rest.
+    # All results belong to the same execution; flattening the tree would cost more.
     first = result[0] if type(result) is tuple and result else result
     if not isinstance(first, jax.Array):
         first = next(iter(jax.tree.leaves(result)), None)
-    # Without jit, results may be NumPy's.
+    # With jax.disable_jit, results may be NumPy arrays.
     if isinstance(first, jax.Array):
         first.block_until_ready()
 
 
 def pack_first_input(handle: jax.Array, static: Static) -> Any:
-    """Return what the ``jax.jit`` of a qjit function takes before the arguments."""
+    """Return the first argument of the ``jax.jit``: the handle and static arguments."""
     return handle if static is NO_STATIC else (handle, static)
 
 
 def unpack_first_input(first: Any) -> tuple[Any, Static]:
-    """Return the handle, and the static arguments."""
+    """Return the handle and the static arguments."""
     return first if type(first) is tuple else (first, NO_STATIC)
 
 
@@ -94,26 +100,27 @@ def make_jit_wrapper(
     jit_options: JitOptions,
     compile_: Compile,
 ) -> Any:
-    """Return the ``jax.jit`` that a qjit function's programs are embedded into.
+    """Return the ``jax.jit`` that contains a qjit function's programs.
 
-    It is lowered for each new signature, and that is when a program is made.
+    It is traced for each new signature, which compiles a program.
 
     Args:
-        traces: those of the function that are under way.
-        name: what the function is called.
-        jit_options: the user's options of it.
-        compile_: makes a program.
+        traces: traces of the function in progress.
+        name: name of the function.
+        jit_options: the user's options of ``jax.jit``.
+        compile_: compiles a program.
     """
 
     def embedded(first: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Compile the program for these tracers, and bind it."""
         handle, static = unpack_first_input(first)
         check_context_on_host()
         with traces.register_trace(compute_signature(static, args, kwargs)):
             code, out_tree = compile_(static, args, kwargs)
         leaves = jax.tree.leaves((args, kwargs))
-        # What is not used costs less of a call.
+        # An unused table is a constant, which makes calls cheaper.
         table = handle if code.calls_runtime else _NO_TABLE
-        results = program_p.bind(*code.operands(leaves), table, code=code, is_region=False)
+        results = program_p.bind(*code.select_operands(leaves), table, code=code, is_region=False)
         if code.targets or not code.out_avals:
             return PendingResults(ResultForm(out_tree, code), results)
         return jax.tree.unflatten(out_tree, results)
@@ -123,7 +130,7 @@ def make_jit_wrapper(
     return jax.jit(
         embedded,
         # The first argument is the handle.
-        donate_argnums=tuple(number + 1 for number in donated.positions),
+        donate_argnums=tuple(position + 1 for position in donated.positions),
         donate_argnames=donated.names,
         keep_unused=jit_options.keep_unused,
         compiler_options=dict(jit_options.compiler_options) or None,

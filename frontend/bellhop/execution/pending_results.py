@@ -1,4 +1,4 @@
-"""What a program returns inside its ``jax.jit`` where that is not yet what its caller gets."""
+"""Intermediate results of a program's ``jax.jit``, which callers do not see."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,12 +13,12 @@ from bellhop_runtime import CallWithArguments, take_held
 
 
 class ResultForm(NamedTuple):
-    """What a call returns, but for the arrays.
+    """Static description of a call's results.
 
     Attributes:
-        tree: the structure of what the function returned.
+        tree: structure of the function's result.
         code: the program.
-        call: what owns the results on devices until they are taken; None where there are none.
+        call: owner of device-resident results until they are taken, or None.
     """
 
     tree: PyTree
@@ -27,13 +27,13 @@ class ResultForm(NamedTuple):
 
 
 class PendingResults:
-    """The results of a program that has none, or whose caller asks for some on a device.
+    """Results of a program that need conversion: handles, targets, or no results.
 
-    JAX drops a program none of whose results is used, so one without results returns something.
+    JAX removes a program without used results, so a program without results returns its handle.
 
     Args:
-        form: what else there is.
-        leaves: what the program returned.
+        form: description of the results.
+        leaves: values that the program returned.
     """
 
     def __init__(self, form: ResultForm, leaves: Sequence[Any]) -> None:
@@ -41,33 +41,34 @@ class PendingResults:
         self.leaves = leaves
 
     def with_call(self, call: CallWithArguments) -> "PendingResults":
-        """Return the results as those of a call, which lasts as long as they do."""
+        """Return the results with their owner, which then lives as long as they do."""
         return PendingResults(self.form._replace(call=call), self.leaves)
 
     def finish(self, arguments: PyTree) -> PyTree:
-        """Return the results, where the caller asks for them, each to be donated as it likes.
+        """Convert the results: resolve handles, copy aliases, move to requested devices.
 
         Args:
-            arguments: what the program was called with.
+            arguments: the program's arguments; a result that aliases an argument or another result
+                is copied, so that each can be donated.
         """
         tree, code, _ = self.form
         leaves = list(self.leaves[: tree.num_leaves])
-        # All handles are let go of before anything can fail.
-        for number in code.handle_result_indices:
-            leaves[number] = take_held(int(np.asarray(leaves[number]).view(np.uint64)[0]))
-        # What is an argument, or several results, is one value on the device.
-        taken = (
+        # Take all handles before anything can fail.
+        for index in code.handle_result_indices:
+            leaves[index] = take_held(int(np.asarray(leaves[index]).view(np.uint64)[0]))
+        # A result may be the same device array as an argument or another result.
+        seen = (
             set(map(id, map(unwrap_key_data, jax.tree.leaves(arguments))))
             if code.handle_result_indices
             else set()
         )
-        for number in code.handle_result_indices:
-            if id(leaves[number]) in taken:
-                leaves[number] = leaves[number].copy()
-            taken.add(id(leaves[number]))
-            dtype = code.out_avals[number].dtype
+        for index in code.handle_result_indices:
+            if id(leaves[index]) in seen:
+                leaves[index] = leaves[index].copy()
+            seen.add(id(leaves[index]))
+            dtype = code.out_avals[index].dtype
             if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
-                leaves[number] = jax.random.wrap_key_data(leaves[number], impl=dtype._impl)
+                leaves[index] = jax.random.wrap_key_data(leaves[index], impl=dtype._impl)
         return jax.tree.unflatten(tree, place_on_targets(leaves, code.targets))
 
 
@@ -77,7 +78,7 @@ jax.tree_util.register_pytree_node(
 
 
 def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[Any]:
-    """Return arrays where they are asked for; there may be no targets at all."""
+    """Put arrays on their targets; an empty `targets` changes nothing."""
     if not targets:
         return leaves
     return [
@@ -87,8 +88,9 @@ def place_on_targets(leaves: Sequence[Any], targets: Sequence[Any]) -> Sequence[
 
 
 def _place_leaf(leaf: Any, target: Target) -> jax.Array:
+    """Move an array or tracer to a device or sharding."""
     if isinstance(leaf, jax.core.Tracer) and isinstance(target, jax.sharding.Sharding):
-        # Under jax.vmap, its axes are those of one result; device_put's are those of the batch.
+        # Under jax.vmap, the sharding's axes refer to one element, but device_put's to the batch.
         there = jax.device_put(leaf, find_sharding(target, ()))
         return jax.jit(lambda value: value, out_shardings=target)(there)
     return jax.device_put(leaf, target)

@@ -1,4 +1,4 @@
-"""How the program of a qjit function gets to run: by JAX's fast calls, or around them."""
+"""Execution of a qjit function's programs, by JAX's fast path or around it."""
 
 import weakref
 from collections.abc import Callable, Hashable
@@ -42,19 +42,19 @@ from bellhop_runtime import CallbackTable, CallWithArguments, within
 
 
 class _StaleDeviceError(Exception):
-    """A program is called with a handle on a device that JAX has dropped."""
+    """The table handle is on a device that JAX has dropped."""
 
 
 class Runner:
-    """The fast calls of a qjit function, and the ways around them.
+    """Runs the programs of a qjit function.
 
-    JAX holds nothing while a program runs, nor does anything here: a callback may call its own
+    Neither JAX nor this class holds a lock while a program runs: a callback may call its own
     function, or wait for a thread that does.
 
     Attributes:
-        given_handle: the handle that fast calls are given; None until JAX's devices are asked for.
-        needs_call: whether a program has regions that take what it is called with, or keep what it
-            returns, so that each call has a handle of its own.
+        given_handle: table handle of fast calls; None until JAX's devices are initialised.
+        needs_call: whether a program has regions that read the caller's arguments or keep results
+            on their device, so that each call has its own handle.
     """
 
     def __init__(
@@ -69,20 +69,20 @@ class Runner:
         ],
         jit_options: JitOptions,
     ) -> None:
-        """Begin without programs.
+        """Start without programs.
 
         Args:
-            name: what the function is called.
-            table: that of its programs.
-            compile_: makes the program of a new signature.
-            run_uncompiled: runs the function itself.
-            refuse: raises what is wrong with arguments that JAX refused, if it knows.
-            finish: makes the executable of what was lowered for arguments, each a ``FlatTree``, on
-                the host's device, with XLA's options.
-            jit_options: the options of the ``jax.jit`` that programs are embedded into.
+            name: name of the function.
+            table: callback table of its programs.
+            compile_: compiles the program of a new signature.
+            run_uncompiled: calls the user's function eagerly.
+            refuse: raises a clear error for arguments that JAX rejected, if it finds the reason.
+            finish: compiles a lowered program for flat arguments on the host, with XLA's options.
+            jit_options: options of the ``jax.jit`` that contains the programs.
         """
 
         def compile_here(*arguments: Any) -> Any:
+            """Compile a program, and record its operands and options."""
             handle = self.given_handle
             if handle is not self.handle:
                 raise _StaleDeviceError
@@ -110,13 +110,13 @@ class Runner:
         self._embedding = make_jit_wrapper(self._traces, name, jit_options, compile_here)
         self._uncompiled: Callable[..., Any] | None = uncompiled_flat
         self.needs_call = False
-        # The arguments that are operands, of each program.
+        # Indices of the arguments that are operands, by signature.
         self._operands: dict[Hashable, tuple[int, ...]] = {}
-        # The generator of kernels for each program, which is traced before it is known.
+        # Code generator options by signature, which are known after tracing.
         self._generator_options: dict[Hashable, dict[str, bool] | None] = {}
-        # Classical programs, each for as long as JAX may lower it.
+        # Jaxprs of classical programs, kept as long as JAX may lower them.
         self._jaxprs: weakref.WeakKeyDictionary[Code, Any] = weakref.WeakKeyDictionary()
-        # One that began before a program was found to take arguments may run none that does.
+        # A fast path from before `needs_call` must not run programs that need a call's handle.
         self._jit_without = make_fast_call(
             uncompiled, self._compile_once, lambda: not self.needs_call
         )
@@ -124,53 +124,54 @@ class Runner:
         self._table = table
         self._donated = jit_options.donated
         self._jit_options = jit_options
-        # Those that Lowered.compile was called with, beside the options of the jax.jit.
+        # Options of Lowered.compile, in addition to the ``jax.jit``'s.
         self._compile_options: dict[str, Any] | None = None
         self.given_handle: Any = None
         self._refuse = refuse
         self._finish = finish
-        # Whether JAX ever would have run a program elsewhere.
+        # Whether JAX ever would have run a program on other devices.
         self._gathers = False
 
     def clear_cache(self) -> None:
-        """Forget all programs."""
+        """Drop all programs."""
         self._embedding.clear_cache()
         self._jit_without._clear_cache()
         self._jit_with._clear_cache()
 
     @property
     def jit(self) -> Any:
-        """What calls by a handle and the arguments, or returns ``UnexecutedProgram``."""
+        """Fast path of handle and arguments; may return ``UnexecutedProgram``."""
         return self._jit_with if self.needs_call else self._jit_without
 
     def _compile_once(self, first: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Compile, unless another thread does."""
+        """Compile a program, after waiting for another thread that traces it."""
         args, kwargs = flatten_call(args, kwargs)
         signature = compute_signature(unpack_first_input(first)[1], args, kwargs)
         self._traces.wait_for_trace(signature)
 
-        def compiled() -> Any:
+        def compile_program() -> Any:
             lowered = self._embedding.lower(first, *args, **kwargs)
-            options = self._options_of(signature)
+            options = self._get_compiler_options(signature)
             return run_with_failures(lambda: self._finish(lowered, args, kwargs, options))
 
-        return within("is compiled for new types of arguments", compiled)
+        return within("is compiled for new types of arguments", compile_program)
 
     def _new_handle(self) -> Any:
+        """Return the table handle as array on the CPU device, or as NumPy array."""
         handle = table_handle(self._table)
         if len(jax.local_devices(backend="cpu")) > 1:
-            # An array on one would be on its way to programs that run on another.
+            # With several CPU devices, a JAX array would be copied to the program's device first.
             return handle
         return jax.block_until_ready(copy_to_device(handle, host_device()))
 
     @property
     def handle(self) -> Any:
-        """That of the table: an array on the host, or of NumPy's where the host is several devices.
+        """Handle of the callback table: on the CPU device, or a NumPy array.
 
-        ``clear_backends`` and the end of the process let JAX drop its devices, and its programs
-        with them.  An operand on a device of before would be on its way when a program begins,
-        which then runs on a thread of XLA's: signals do not get there, and at the end of the
-        process no Python function is called from it.
+        ``clear_backends`` and the end of the process make JAX drop its devices and programs. A
+        handle on a dropped device would be copied when a program begins, which would then run on a
+        thread of XLA: signals are not handled there, and at the end of the process it cannot call
+        Python functions.
         """
         given = self.given_handle
         if given is None or (isinstance(given, jax.Array) and given.devices() != {host_device()}):
@@ -179,20 +180,20 @@ class Runner:
 
     @property
     def has_fast_calls(self) -> bool:
-        """Whether ``jit`` may be called with the arguments as they are."""
+        """Whether ``jit`` may be called with unchanged arguments."""
         copies = self.needs_call and self._donated
         return self.given_handle is not None and not self._gathers and not copies
 
     def run(self, call: CallArgs, begun: Any = None, failed: BaseException | None = None) -> Any:
-        """Run by a fast call where that is possible, or go on after one.
+        """Run a call by JAX's fast path if possible, or continue after a fast call.
 
         Args:
             call: the call.
-            begun: what a fast call has returned, or None.
-            failed: what it has raised, or None.
+            begun: result of a fast call, or None.
+            failed: exception of a fast call, or None.
         """
-        is_aside = False
-        # Not what another call finds out while this one is under way.
+        is_uncached = False
+        # Read once, as another call may set it meanwhile.
         gathers = self._gathers and begun is None and failed is None
         try:
             if failed is not None:
@@ -205,10 +206,11 @@ class Runner:
             with default_to_host():
                 return self._run(call, begun)
         except RecursionError as error:
-            # JAX's C++ refuses a program that it is compiling; all else has frames of its own.
+            # JAX's C++ raises RecursionError for a program that is being compiled; other recursion
+            # errors have more frames.
             if not _was_raised_here(error):
                 raise
-            is_aside = True
+            is_uncached = True
         except _StaleDeviceError:
             pass
         except NotOnHostError:
@@ -225,27 +227,27 @@ class Runner:
         except (TypeError, OverflowError, INVALID_ARGUMENT):
             self._refuse(*call.caller_arguments, are_values=True)
             raise
-        return self.run_uncached(call) if is_aside else self.run(call)
+        return self.run_uncached(call) if is_uncached else self.run(call)
 
     def _run_gathered(self, call: CallArgs) -> Any:
         with use_host():
             return self._run(self._gather_call(call.flattened))
 
     def _gather_call(self, call: CallArgs) -> CallArgs:
-        """Return a flat call with what the program takes where it finds it."""
+        """Copy the operands of a flat call to the host."""
         return call.with_arguments(gather((call.args, call.kwargs), self._operand_indices(call)))
 
     def _operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
-        """Return which arguments of a flat call are operands; None for all."""
+        """Return the indices of a flat call's operands; None for all arguments."""
         return self._operands.get(compute_signature(call.static, call.args, call.kwargs))
 
-    def _compiler_options_of(self, call: CallArgs) -> dict[str, Any] | None:
-        """Return XLA's options for the program of a flat call; None for the defaults."""
-        return self._options_of(compute_signature(call.static, call.args, call.kwargs))
+    def _get_call_compiler_options(self, call: CallArgs) -> dict[str, Any] | None:
+        """Return XLA's options for the program of a flat call; None for defaults."""
+        return self._get_compiler_options(compute_signature(call.static, call.args, call.kwargs))
 
-    def _options_of(self, signature: Hashable) -> dict[str, Any] | None:
-        """Return XLA's options for the program of a signature; None for the defaults."""
-        # The user's options have precedence.
+    def _get_compiler_options(self, signature: Hashable) -> dict[str, Any] | None:
+        """Return XLA's options for the program of a signature; None for defaults."""
+        # The user's options take precedence.
         options = {
             **(self._generator_options.get(signature) or {}),
             **self._jit_options.compiler_options,
@@ -254,6 +256,7 @@ class Runner:
         return options or None
 
     def _run(self, call: CallArgs, begun: Any = None) -> Any:
+        """Run a call by the fast path; execute a program that was only compiled."""
         handle = self.given_handle
         if handle is None:
             handle = self.handle
@@ -270,57 +273,57 @@ class Runner:
         return begun
 
     def _run_on_handle(self, run: Callable[[Any], Any], handle: Any, call: CallArgs) -> Any:
-        """Run a program with what it takes first: the handle of the table, or one of this call.
+        """Run a program with the table's handle, or with a handle of this call.
 
         Args:
-            run: takes that and runs the program, or compiles it.
-            handle: that of the table.
+            run: takes the first argument, and runs or compiles the program.
+            handle: handle of the table.
             call: the call.
         """
         if not self.needs_call:
             return run(pack_first_input(handle, call.static))
-        # It lasts as long as the run, which may have begun late.
-        given = CallWithArguments(self._table, self._copy_donated_leaves(call))
+        # It must live as long as the execution, which may start late.
+        call_handle = CallWithArguments(self._table, self._copy_donated_leaves(call))
         try:
-            result = run(pack_first_input(table_handle(given), call.static))
+            result = run(pack_first_input(table_handle(call_handle), call.static))
             if type(result) is not UnexecutedProgram:
                 wait_until_started(result)
-            return result.with_call(given) if type(result) is PendingResults else result
+            return result.with_call(call_handle) if type(result) is PendingResults else result
         finally:
-            # An exception has this frame, and would keep what the run has left.
-            del given
+            # An exception would keep this frame, and with it the results.
+            del call_handle
 
     def _copy_donated_leaves(self, call: CallArgs) -> list[Any]:
-        """Return the arguments that regions take, with copies of what the program may overwrite."""
+        """Return the arguments for regions, with copies of donated operands."""
         leaves = jax.tree.leaves(call.caller_arguments)
         if not self._donated:
             return leaves
         call = call.flattened
         operands = self._operand_indices(call)
-        # The order of leaves is that of JAX, which sorts keyword arguments.
+        # JAX sorts keyword arguments by name.
         arguments = [*enumerate(call.args), *sorted(call.kwargs.items())]
-        takes = [(key, leaf) for key, argument in arguments for leaf in argument.leaves]
-        for number, (key, taken) in enumerate(takes):
-            is_operand = operands is None or number in operands
-            is_overwritten = key in self._donated and is_operand and taken is leaves[number]
-            if is_overwritten and isinstance(taken, jax.Array):
-                leaves[number] = taken.copy()
+        program_leaves = [(key, leaf) for key, argument in arguments for leaf in argument.leaves]
+        for index, (key, value) in enumerate(program_leaves):
+            is_operand = operands is None or index in operands
+            is_overwritten = key in self._donated and is_operand and value is leaves[index]
+            if is_overwritten and isinstance(value, jax.Array):
+                leaves[index] = value.copy()
         return leaves
 
     def check_results(self, call: CallArgs, results: Any) -> None:
-        """Refuse what a run has returned as ``jax.debug_nans`` and ``jax.debug_infs`` ask."""
+        """Check results for NaN and infinity, as JAX's debug options request."""
         call, name = call.flattened, f"jit({self._name})"
         with use_host():
             first = pack_first_input(self.handle, call.static)
             check_results(name, results, self._uncompiled, first, *call.args, **call.kwargs)
 
     def run_uncached(self, call: CallArgs, device: jax.Device | None = None) -> Any:
-        """Run outside JAX's cache of fast calls, on another CPU device if one is given."""
+        """Run without JAX's fast path, possibly on another CPU device."""
         call = call.flattened
         call = call.with_arguments(gather((call.args, call.kwargs)))
         with use_host():
             self._traces.wait_for_trace(compute_signature(call.static, call.args, call.kwargs))
-        # Also where it is an array of NumPy's: without it nothing may say where to run.
+        # Also for a NumPy array: otherwise no argument may determine the device.
         handle = self.handle if device is None else jax.device_put(self.handle, device)
         executable = self.compile(call, handle)
         (handle, *args), kwargs = prepare_arguments((handle, *call.args), call.kwargs, device)
@@ -329,7 +332,7 @@ class Runner:
             return self._run_on_handle(run, handle, call)
 
     def run_on_spare_device(self, call: CallArgs) -> Any:
-        """Run where there is room, and bring the results to where they are otherwise."""
+        """Run on a device with capacity, and move the results to their usual device."""
         call = call.flattened
         arguments = gather((call.args, call.kwargs))
         chosen = committed_devices(arguments)
@@ -340,7 +343,7 @@ class Runner:
         return move_to_device(results, chosen.pop()) if chosen else move_uncommitted(results)
 
     def lower(self, call: CallArgs, handle: jax.Array | None = None) -> Any:
-        """Return JAX's ``Lowered``, of values or of abstract values."""
+        """Return JAX's ``Lowered`` for values or types."""
         call = call.flattened
         if handle is None:
             handle = self.handle
@@ -348,30 +351,30 @@ class Runner:
         return self._run_stage("lower", handle, call)
 
     def lowered_operand_indices(self, call: CallArgs) -> tuple[int, ...] | None:
-        """Return which arguments are operands of what ``lower`` has made of the same here."""
+        """Return the operand indices of a call that was lowered before."""
         with use_host():
             return self._operand_indices(call.flattened)
 
-    def options_of_lowered(self, call: CallArgs) -> dict[str, Any] | None:
-        """Return XLA's options for what ``lower`` has made of the same call; None for defaults."""
+    def get_lowered_options(self, call: CallArgs) -> dict[str, Any] | None:
+        """Return XLA's options for a call that was lowered before; None for defaults."""
         with use_host():
-            return self._compiler_options_of(call.flattened)
+            return self._get_call_compiler_options(call.flattened)
 
     def compile(self, call: CallArgs, handle: jax.Array | None = None) -> Any:
-        """Return JAX's ``Compiled``, of values or of abstract values."""
+        """Return JAX's ``Compiled`` for values or types."""
         call = call.flattened
         lowered = self.lower(call, handle)
-        options = self.options_of_lowered(call)
+        options = self.get_lowered_options(call)
         if handle is None or handle is self.handle:
             return run_with_failures(lambda: self._finish(lowered, call.args, call.kwargs, options))
         return run_with_failures(lambda: lowered.compile(options))
 
     def trace(self, call: CallArgs) -> Any:
-        """Make the program of values or abstract values, and no more; return JAX's ``Traced``."""
+        """Trace and optimise the program for values or types; return JAX's ``Traced``."""
         return self._run_stage("trace", self.handle, call.flattened)
 
     def _run_stage(self, stage: str, handle: Any, call: CallArgs) -> Any:
-        """Return a stage of the ``jax.jit``, of a flat call; errors name the argument."""
+        """Call a stage method of the ``jax.jit``; errors name the argument."""
         with use_host():
             first = pack_first_input(handle, call.static)
             try:
@@ -382,7 +385,7 @@ class Runner:
 
 
 def _was_raised_here(error: BaseException) -> bool:
-    """Tell whether the innermost frame of an error is one of this file."""
+    """Return whether the innermost frame of an error is in this file."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -1,1 +1,1 @@
-"""Functions of other frameworks as callbacks."""
+"""Interoperability with other frameworks: PyTorch."""

@@ -1,4 +1,4 @@
-"""call_torch: a PyTorch function or module that programs call and differentiate."""
+"""`call_torch`: differentiable PyTorch functions and modules in programs."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +34,11 @@ from bellhop.frameworks.torch_tensors import (
 class TorchFunction(PickledByName):
     """A PyTorch function that traced code can call; see ``call_torch``.
 
+    Args:
+        function: the PyTorch function or module.
+        result_type: declared result type, or ``MISSING``.
+        vmap_method: behaviour under ``vmap``.
+
     Example:
         >>> import bellhop, torch
         >>> relu = bellhop.call_torch(torch.nn.functional.relu)
@@ -53,14 +58,15 @@ class TorchFunction(PickledByName):
         self._module = function if is_module else None
         self._vmap_method = vmap_method
         self._declared = None if result_type is MISSING else result_avals(function, result_type)
-        # By modes, structure and types of the arguments: the function, its results, their tree.
+        # Function, result types and result structure, by modes, structure and types of the
+        # arguments.
         self._calls: dict[Any, tuple[PrimalFunction, tuple[ShapedArray, ...], Any]] = {}
 
     def __repr__(self) -> str:
         return f"<call_torch '{self.__name__}'>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it with traced or concrete arguments; a module with the parameters it has."""
+        """Call the function; a module uses its current parameters."""
         return self._call(None, args, kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> "TorchFunction":
@@ -73,20 +79,20 @@ class TorchFunction(PickledByName):
         return method
 
     def apply(self, parameters: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Call the module with parameters in the place of its own.
+        """Call the module with parameters from a dictionary.
 
         Args:
-            parameters: arrays by name, as ``parameters()`` returns them; those that are left
-                out are the module's own.
-            args: arguments of the module, by position.
-            kwargs: arguments of the module, by name.
+            parameters: arrays by name, as from ``parameters()``; missing parameters use the
+                module's values.
+            args: positional arguments of the module.
+            kwargs: keyword arguments of the module.
 
         Returns:
-            what the module returns; differentiable in the parameters too.
+            the module's result, differentiable in the parameters too.
 
         Raises:
-            TypeError: where this is no module.
-            ValueError: naming the parameters that the module does not have.
+            TypeError: if this is not a module.
+            ValueError: naming parameters that the module does not have.
 
         Example:
             >>> import bellhop, jax.numpy as jnp, torch
@@ -95,17 +101,17 @@ class TorchFunction(PickledByName):
             >>> layer.apply(weights, jnp.array([1.0, 2.0]))
             Array([3.], dtype=float64)
         """
-        self._refuse_unknown(parameters)
+        self._check_parameter_names(parameters)
         return self._call(dict(parameters), args, kwargs)
 
     def parameters(self) -> dict[str, jax.Array]:
         """Return copies of the module's parameters by name, for ``apply``.
 
         Returns:
-            a dictionary of arrays, of the shapes and dtypes that they have in PyTorch.
+            a dictionary of arrays with the shapes and dtypes of PyTorch.
 
         Raises:
-            TypeError: where this is no module.
+            TypeError: if this is not a module.
 
         Example:
             >>> import bellhop, torch
@@ -117,14 +123,14 @@ class TorchFunction(PickledByName):
         return {name: jnp.array(to_array(parameter)) for name, parameter in named}
 
     def update(self, parameters: Mapping[str, Any]) -> None:
-        """Give the module new values of its parameters, for PyTorch to go on with.
+        """Copy values into the module's parameters.
 
         Args:
-            parameters: arrays by name, as ``parameters()`` returns them.
+            parameters: arrays by name, as from ``parameters()``.
 
         Raises:
-            TypeError: where this is no module.
-            ValueError: naming the parameters that the module does not have.
+            TypeError: if this is not a module.
+            ValueError: naming parameters that the module does not have.
 
         Example:
             >>> import bellhop, torch
@@ -134,29 +140,33 @@ class TorchFunction(PickledByName):
             [0.5]
         """
         torch = import_torch()
-        self._refuse_unknown(parameters)
+        self._check_parameter_names(parameters)
         own = dict(self._own_module().named_parameters())
         with torch.no_grad():
             for name, value in parameters.items():
                 own[name].copy_(to_tensor(np.array(value)))
 
-    def _refuse_unknown(self, parameters: Mapping[str, Any]) -> None:
+    def _check_parameter_names(self, parameters: Mapping[str, Any]) -> None:
+        """Raise an error for parameters that the module does not have."""
         names = [name for name, _ in self._own_module().named_parameters()]
         unknown = sorted(set(parameters) - set(names))
         if unknown:
             raise ValueError(
-                f"call_torch: '{self.__name__}' has no parameters {unknown}; it has {names}."
+                f"call_torch: '{self.__name__}' has no parameters {unknown}, expected some of "
+                f"{names}."
             )
 
     def _own_module(self) -> Any:
+        """Return the module; raise an error if this is a function."""
         if self._module is None:
             raise TypeError(
-                f"call_torch: '{self.__name__}' is a function, which has no parameters but its "
-                "arguments. Give call_torch a torch.nn.Module."
+                f"call_torch: '{self.__name__}' is a function without "
+                "parameters. Pass a torch.nn.Module to call_torch."
             )
         return self._module
 
     def _call(self, parameters: dict[str, Any] | None, args: Args, kwargs: Kwargs) -> Any:
+        """Call the function or module in traced code."""
         leaves, in_tree = jax.tree.flatten((parameters, args, kwargs))
         avals = [jax.typeof(leaf) for leaf in leaves]
         modes = TorchModes.current()
@@ -170,6 +180,7 @@ class TorchFunction(PickledByName):
     def _prepare(
         self, in_tree: PyTreeDef, avals: Sequence[Any], modes: TorchModes
     ) -> tuple[PrimalFunction, tuple[ShapedArray, ...], Any]:
+        """Return the flat function, its result types and structure for argument types."""
         for aval in avals:
             torch_dtype(aval.dtype)
         mutates = False
@@ -179,13 +190,14 @@ class TorchFunction(PickledByName):
             avals_out, out_tree = self._declared
 
         def call(*tensors: Any) -> list[Any]:
+            """Call the function with flat tensors; return flat tensors."""
             result = self._evaluate(in_tree, tensors, {})
             try:
                 leaves = out_tree.flatten_up_to(result)
             except ValueError as error:
                 raise TypeError(
                     f"call_torch '{self.__name__}' returned a value of structure "
-                    f"{describe_structure(jax.tree.structure(result))}, and its result type has "
+                    f"{describe_structure(jax.tree.structure(result))}, expected "
                     f"{describe_structure(out_tree)}."
                 ) from error
             results = list(map(_as_tensor, leaves))
@@ -198,7 +210,7 @@ class TorchFunction(PickledByName):
     def _check_default_dtype(
         self, results: Sequence[Any], avals: Sequence[ShapedArray], modes: TorchModes
     ) -> None:
-        """Raise an error for results whose type is another because the default dtype is."""
+        """Raise an error if a result's type changed because PyTorch's default dtype did."""
         default_dtype = import_torch().get_default_dtype()
         if default_dtype == modes.default_dtype:
             return
@@ -209,10 +221,11 @@ class TorchFunction(PickledByName):
                     f"call_torch '{self.__name__}': the result has type {found}, expected "
                     f"{aval.dtype}: PyTorch's default dtype was {modes.default_dtype} when the "
                     f"program was traced, and is {default_dtype}. Set the same default dtype, or "
-                    "give the tensors that the function makes a dtype."
+                    "pass a dtype to the tensors that the function creates."
                 )
 
     def _evaluate(self, in_tree: PyTreeDef, tensors: Sequence[Any], state: dict[str, Any]) -> Any:
+        """Call the function, or the module with given parameters and buffers."""
         parameters, args, kwargs = jax.tree.unflatten(in_tree, tensors)
         state = {**state, **(parameters or {})}
         if self._module is None or not state:
@@ -220,7 +233,7 @@ class TorchFunction(PickledByName):
         torch = import_torch()
         module = self._module
         if isinstance(module, torch.jit.ScriptModule):
-            # functional_call takes no TorchScript module, but does take a module that has one.
+            # functional_call does not support TorchScript modules, but modules that contain them.
             module = torch.nn.ModuleDict({"module": module})
             module.forward = module["module"].forward
             state = {f"module.{name}": value for name, value in state.items()}
@@ -229,7 +242,7 @@ class TorchFunction(PickledByName):
     def _infer(
         self, in_tree: PyTreeDef, avals: Sequence[Any]
     ) -> tuple[tuple[ShapedArray, ...], Any, bool]:
-        """Find the result type by running the function on tensors without data."""
+        """Infer the result type by running the function on tensors without data."""
 
         def evaluate(tensors: Sequence[Any], state: dict[str, Any]) -> Any:
             return self._evaluate(in_tree, tensors, state)
@@ -239,14 +252,15 @@ class TorchFunction(PickledByName):
         except Exception as error:
             raise CompileError(
                 f"call_torch: the result type of '{self.__name__}' "
-                f"({definition_site(self._function)}) is found by running it on tensors without "
-                f"data, and that failed: {type(error).__name__}: {error} Where it needs the data, "
-                "give the type: call_torch(fn, result_type=...)."
+                f"({definition_site(self._function)}) is inferred with tensors without "
+                f"data, which failed: {type(error).__name__}: {error} If it needs the "
+                "data, declare the type: call_torch(fn, result_type=...)."
             ) from error
         leaves, out_tree = jax.tree.flatten(result)
-        return tuple(self._aval_of(leaf) for leaf in leaves), out_tree, mutates
+        return tuple(self._get_aval(leaf) for leaf in leaves), out_tree, mutates
 
-    def _aval_of(self, leaf: object) -> ShapedArray:
+    def _get_aval(self, leaf: object) -> ShapedArray:
+        """Return the abstract value of a result leaf."""
         torch = import_torch()
         if isinstance(leaf, torch.Tensor):
             dtype = numpy_dtype(leaf.dtype)
@@ -255,19 +269,20 @@ class TorchFunction(PickledByName):
         if isinstance(leaf, bool | int | float | complex):
             return ShapedArray((), jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
         raise TypeError(
-            f"call_torch: '{self.__name__}' returns {leaf!r} of type {type(leaf).__name__}; it "
-            "must return tensors, numbers, or a pytree of these."
+            f"call_torch: '{self.__name__}' returns {leaf!r} of type {type(leaf).__name__}, "
+            "expected tensors, numbers, or a pytree of these."
         )
 
 
 def _as_pytree(result: PyTree) -> Any:
-    """Return a result whose tuples are such: PyTorch has classes of its own, as of max."""
+    """Convert PyTorch's tuple classes, such as the result of max, to plain tuples."""
     return jax.tree.map(
         lambda leaf: tuple(map(_as_pytree, leaf)) if isinstance(leaf, tuple) else leaf, result
     )
 
 
 def _as_tensor(leaf: object) -> Any:
+    """Convert a Python number to a tensor; return other values unchanged."""
     torch = import_torch()
     if isinstance(leaf, bool | int | float | complex):
         return torch.tensor(leaf, dtype=torch_dtype(np.result_type(leaf)))
@@ -282,32 +297,33 @@ def call_torch(
 ) -> Any:
     """Make a PyTorch function or module callable from compiled programs.
 
-    Its arguments arrive as tensors that are views of the program's memory.  Its derivatives are
-    PyTorch's, of any order, forward and in reverse; each runs the function again.  The function
-    must be pure as that of ``pure_callback`` must.
+    Its arguments are tensors that share the program's memory. Derivatives of any order, forward and
+    reverse, are computed by PyTorch; each runs the function again. The function must be pure, as
+    for ``pure_callback``.
 
-    A module is called with the parameters that it has when the program runs, which are not
-    differentiated.  To train it, give them as an argument: ``f.parameters()`` returns them by
-    name, ``f.apply(parameters, *args)`` calls the module with them, and ``f.update(parameters)``
-    gives them back to PyTorch.
+    A module uses its parameters at the time of the call, without differentiating them. To train it,
+    pass the parameters as an argument: ``f.parameters()`` returns them by name,
+    ``f.apply(parameters, *args)`` calls the module with them, and ``f.update(parameters)`` stores
+    them in the module.
 
-    A function runs in the autocast and default device in which it was traced, and outside of
-    ``torch.inference_mode`` and ``torch.no_grad``: programs say what is differentiated.
+    The function runs with the autocast and default device that were set when it was traced, and
+    outside of ``torch.inference_mode`` and ``torch.no_grad``: the program determines the
+    derivatives.
 
     Args:
         fn: the function or ``torch.nn.Module``, of pytrees of tensors on the CPU.
-        result_type: what it returns, as ``pure_callback`` takes it.  Without one, the function is
-            run once for each new signature on tensors without data.
-        vmap_method: how it is called under ``vmap``, as for ``pure_callback``; its derivatives
-            get mapped arguments at full length where it gets them at length 1.
+        result_type: result type as for ``pure_callback``. By default, the function is run once for
+            each new signature on tensors without data.
+        vmap_method: behaviour under ``vmap``, as for ``pure_callback``; derivatives get mapped
+            arguments of full length even where the method uses length 1.
 
     Returns:
         a ``TorchFunction`` of pytrees of arrays; without ``fn``, a decorator.
 
     Raises:
-        ImportError: without PyTorch, which is the extra ``torch``.
-        TypeError: where ``fn`` is no function, or a type has no counterpart in PyTorch.
-        CompileError: when traced, where the function does not run on tensors without data.
+        ImportError: without PyTorch, which is in the extra ``torch``.
+        TypeError: if ``fn`` is not callable, or a dtype does not exist in PyTorch.
+        CompileError: when traced, if the function does not run on tensors without data.
 
     Example:
         >>> import bellhop, torch

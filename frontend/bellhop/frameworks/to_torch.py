@@ -1,4 +1,4 @@
-"""to_torch: a traced function that PyTorch calls, maps and differentiates."""
+"""`to_torch`: traced functions that PyTorch calls, maps and differentiates."""
 
 import functools
 import inspect
@@ -17,26 +17,28 @@ from bellhop.frameworks.torch_tensors import import_torch, is_traced_tensor, to_
 
 @functools.cache
 def _graph_node() -> Any:
+    """Return the ``torch.autograd.Function`` class for calls of FlatFunctions."""
     function_type: Any = import_torch().autograd.Function
 
     class Node(function_type):
-        """A call of an ``FlatFunction`` in PyTorch's graph; its derivatives are such again."""
+        """A call of a ``FlatFunction`` in PyTorch's graph; its derivatives are Nodes."""
 
         @staticmethod
         def forward(function: FlatFunction, *tensors: Any) -> tuple[Any, ...]:
+            """Call the function with tensors; return copies of its results."""
             if is_traced_tensor(tensors):
                 raise NotImplementedError(
-                    f"to_torch: '{function.name}' cannot be part of a graph of PyTorch's, which "
-                    "torch.export, torch.func.linearize, make_fx and the device 'meta' ask for: it "
-                    "is a program of its own. Call it with data, and use torch.func.jvp for "
-                    "linearize."
+                    f"to_torch: '{function.name}' does not support tensors without data, as in "
+                    "torch.export, torch.func.linearize, make_fx and the device 'meta'. Call it "
+                    "with data, and use torch.func.jvp in place of linearize."
                 )
             results = function(list(map(to_array, tensors)))
-            # Copies: PyTorch may write into what it gets, and JAX's arrays do not change.
+            # Copies, since PyTorch may write into tensors, and JAX's arrays are immutable.
             return tuple(to_tensor(np.array(result)) for result in results)
 
         @staticmethod
         def setup_context(context: Any, inputs: Any, outputs: Any) -> None:
+            """Save the function and its arguments for derivatives."""
             context.function, *tensors = inputs
             context.save_for_backward(*tensors)
             context.save_for_forward(*tensors)
@@ -44,8 +46,9 @@ def _graph_node() -> Any:
 
         @staticmethod
         def backward(context: Any, *cotangents: Any) -> tuple[Any, ...]:
+            """Return the cotangents of the arguments."""
             active = context.needs_input_grad[1:]
-            # PyTorch's cotangents are the conjugates of JAX's.
+            # PyTorch cotangents are complex conjugates of JAX cotangents.
             inexact = [ct.conj() for ct in cotangents if _is_differentiable(ct)]
             pullback = context.function.pullback(active)
             found = iter(Node.apply(pullback, *context.saved_tensors, *inexact))
@@ -53,21 +56,23 @@ def _graph_node() -> Any:
 
         @staticmethod
         def jvp(context: Any, *tangents: Any) -> tuple[Any, ...]:
+            """Return the tangents of the results."""
             active = tuple(tangent is not None for tangent in tangents[1:])
-            moving = [tangent for tangent in tangents if tangent is not None]
+            active_tangents = [tangent for tangent in tangents if tangent is not None]
             pushforward = context.function.pushforward(active)
-            found = iter(Node.apply(pushforward, *context.saved_tensors, *moving))
+            found = iter(Node.apply(pushforward, *context.saved_tensors, *active_tangents))
             return tuple(next(found) if yes else None for yes in context.is_inexact)
 
         @staticmethod
         def vmap(
             info: Any, axes: Any, function: FlatFunction, *tensors: Any
         ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+            """Call the batched function; PyTorch defines the interface."""
             mapped = function.vmap(tuple(axes[1:]), info.batch_size)
             results = Node.apply(mapped, *tensors)
             return results, (0,) * len(results)
 
-    # PyTorch looks it up at every call, and would work it out anew: a third of a call's time.
+    # PyTorch reads the signature at every call; caching it saves a third of a call's time.
     Node.forward.__signature__ = inspect.signature(Node.forward)  # type: ignore[attr-defined]
     return Node
 
@@ -77,11 +82,11 @@ def _is_differentiable(tensor: Any) -> bool:
 
 
 def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function of JAX's, a QNode or a qjit function callable from PyTorch.
+    """Make a JAX function, QNode or qjit function callable from PyTorch.
 
-    It is compiled by ``qjit``.  PyTorch differentiates it to any order in reverse and in forward
-    mode, by JAX's derivatives, so it can be a part of a ``torch.nn.Module`` that PyTorch trains.
-    ``torch.func`` transforms it.  ``torch.compile`` breaks its graph there.
+    ``qjit`` compiles it. PyTorch differentiates it to any order in reverse and forward mode, by
+    JAX's derivatives, so it can be a part of a ``torch.nn.Module``. ``torch.func`` transforms it.
+    ``torch.compile`` breaks its graph at the call.
 
     Args:
         fn: the function, of pytrees of arrays.
@@ -90,9 +95,9 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
         a function of pytrees of tensors on the CPU, and of numbers, that returns tensors.
 
     Raises:
-        ImportError: without PyTorch, which is the extra ``torch``.
-        TypeError: where ``fn`` is no function.
-        NotImplementedError: when called with tensors that have no data, as ``torch.export`` does.
+        ImportError: without PyTorch, which is in the extra ``torch``.
+        TypeError: if ``fn`` is not callable.
+        NotImplementedError: when called with tensors without data, as in ``torch.export``.
 
     Example:
         >>> import bellhop, jax.numpy as jnp, torch
@@ -108,6 +113,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
     by_structure: dict[Any, FlatFunction] = {}
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        """Call the function of flat tensors for this structure of the arguments."""
         leaves, in_tree = jax.tree.flatten((args, kwargs))
         if in_tree not in by_structure:
 
@@ -116,7 +122,7 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
                 return fn(*args, **kwargs)
 
             by_structure[in_tree] = FlatFunction(flat, function_name(fn), qjit)
-        # Numbers are as wide as JAX takes them.
+        # Python numbers have JAX's default width.
         tensors = [
             leaf if isinstance(leaf, torch.Tensor) else to_tensor(np.array(leaf)) for leaf in leaves
         ]
@@ -126,8 +132,9 @@ def to_torch(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call the function; break the graph of ``torch.compile``."""
         if torch.compiler.is_compiling():
-            # Not before: it imports PyTorch's compiler.
+            # Imported late, since it imports PyTorch's compiler.
             return torch.compiler.disable(run, reason="to_torch runs its own program")(
                 *args, **kwargs
             )

@@ -1,4 +1,4 @@
-"""Functions of flat tensors and their derivatives, which are such functions again."""
+"""Functions of flat tensors, closed under derivatives."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +10,14 @@ from bellhop.frameworks.torch_tensors import import_torch, to_array, to_tensor
 
 
 class TensorFunction:
-    """A function of flat tensors, called by programs with arrays.
+    """A function of flat tensors that programs call with arrays.
+
+    Args:
+        name: name for errors.
+        mutates: whether it changes its arguments in place.
 
     Attributes:
-        name: what errors call it.
+        name: name for errors.
         mutates: whether it changes its arguments in place.
     """
 
@@ -34,8 +38,8 @@ class TensorFunction:
         """Return the function of arguments and cotangents that returns cotangents.
 
         Args:
-            active: which arguments it returns cotangents of.
-            results: which results it takes cotangents of.
+            active: for each argument, whether to return its cotangent.
+            results: for each result, whether its cotangent is an argument.
         """
         return self._derivative(_Pullback, active, results)
 
@@ -43,22 +47,23 @@ class TensorFunction:
         """Return the function of arguments and tangents that returns tangents.
 
         Args:
-            active: which arguments it takes tangents of.
-            results: which results it returns tangents of.
+            active: for each argument, whether its tangent is an argument.
+            results: for each result, whether to return its tangent.
         """
         return self._derivative(_Pushforward, active, results)
 
     def _derivative(
         self, kind: "type[_DerivativeFunction]", active: tuple[bool, ...], results: tuple[bool, ...]
     ) -> "TensorFunction":
-        # Always the same one, so that equal calls of it can be merged.
+        """Return a cached derivative."""
+        # Cached, so that equal calls can be merged.
         key = kind, active, results
         if key not in self._derivatives:
             self._derivatives[key] = kind(self, active, results)
         return self._derivatives[key]
 
     def __call__(self, *arrays: np.ndarray) -> Any:
-        """Call it as a callback is called."""
+        """Call the function with arrays, as a callback."""
         with leave_ambient_modes():
             tensors = [to_tensor(array) for array in arrays]
             before = [tensor._version for tensor in tensors]
@@ -66,8 +71,8 @@ class TensorFunction:
             after = [tensor._version for tensor in tensors]
         if not self.mutates and after != before:
             raise RuntimeError(
-                f"call_torch: '{self.name}' changed an argument in place, and did not when its "
-                "result type was found. Change a copy, x.clone()."
+                f"call_torch: '{self.name}' changed an argument in place, which it did not do when "
+                "its result type was inferred. Change a copy, x.clone()."
             )
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -101,26 +106,34 @@ class PrimalFunction(TensorFunction):
 
 
 class _DerivativeFunction(TensorFunction):
+    """Base class of derivatives.
+
+    Args:
+        of: the differentiated function.
+        active: for each argument, whether it is differentiated.
+        results: for each result, whether it is differentiated.
+    """
+
     kind: str
 
     def __init__(
         self, of: TensorFunction, active: tuple[bool, ...], results: tuple[bool, ...]
     ) -> None:
-        # What changes its arguments is given copies of them.
+        # A function that mutates its arguments gets copies.
         super().__init__(f"{self.kind} of {of.name}", mutates=False)
-        self._of = of
+        self._base = of
         self._active = active
         self._results = results
 
-    def _differentiable(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Run the function; return its active arguments and the results asked for."""
+    def _run_with_graph(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Run the function with a graph; return active arguments and requested results."""
         inputs = []
         for tensor, active in zip(args, self._active, strict=True):
-            # One that is part of a graph already stays so, for derivatives of higher order.
+            # A tensor of an existing graph stays in it, for higher derivatives.
             leaf = active and not tensor.requires_grad
             inputs.append(tensor.detach().requires_grad_() if leaf else tensor)
-        given = [tensor.clone() for tensor in inputs] if self._of.mutates else inputs
-        outputs = self._of.apply(*given)
+        given = [tensor.clone() for tensor in inputs] if self._base.mutates else inputs
+        outputs = self._base.apply(*given)
         return (
             [tensor for tensor, active in zip(inputs, self._active, strict=True) if active],
             [output for output, asked in zip(outputs, self._results, strict=True) if asked],
@@ -128,20 +141,21 @@ class _DerivativeFunction(TensorFunction):
 
 
 class _Pullback(_DerivativeFunction):
-    """The cotangents of a function's arguments, by automatic differentiation.
+    """Cotangents of a function's arguments, by automatic differentiation.
 
-    The forward pass is run again: a graph kept between two calls would belong to no program.
-    PyTorch's cotangents are the conjugates of JAX's.
+    The forward pass runs again, since a graph cannot be kept between two calls of a program.
+    PyTorch's cotangents are complex conjugates of JAX cotangents.
     """
 
     kind = "vjp"
 
     def apply(self, *tensors: Any) -> list[Any]:
+        """Return the cotangents of the active arguments."""
         torch = import_torch()
         args, cotangents = tensors[: len(self._active)], tensors[len(self._active) :]
         is_differentiated = any(tensor.requires_grad for tensor in tensors)
         with torch.enable_grad():
-            inputs, outputs = self._differentiable(args)
+            inputs, outputs = self._run_with_graph(args)
             gradients = _gradients(
                 outputs,
                 inputs,
@@ -152,20 +166,21 @@ class _Pullback(_DerivativeFunction):
 
 
 class _Pushforward(_DerivativeFunction):
-    """The tangents of a function's results.
+    """Tangents of a function's results, by differentiating its pullback.
 
-    The pullback is linear in the cotangents, and its own pullback is the pushforward: every
-    function that has a second derivative has this one, whatever it knows of forward mode.
+    The pullback is linear in the cotangents, and its own pullback is the pushforward, so forward
+    mode works for every function with second derivatives, even without forward mode in PyTorch.
     """
 
     kind = "jvp"
 
     def apply(self, *tensors: Any) -> list[Any]:
+        """Return the tangents of the requested results."""
         torch = import_torch()
         args, tangents = tensors[: len(self._active)], tensors[len(self._active) :]
         is_differentiated = any(tensor.requires_grad for tensor in tensors)
         with torch.enable_grad():
-            inputs, outputs = self._differentiable(args)
+            inputs, outputs = self._run_with_graph(args)
             cotangents = [torch.zeros_like(output, requires_grad=True) for output in outputs]
             gradients = _gradients(outputs, inputs, cotangents, create_graph=True)
             return _gradients(gradients, cotangents, tangents, create_graph=is_differentiated)
@@ -174,7 +189,14 @@ class _Pushforward(_DerivativeFunction):
 def _gradients(
     outputs: Sequence[Any], inputs: Sequence[Any], cotangents: Sequence[Any], *, create_graph: bool
 ) -> list[Any]:
-    """Return the cotangents of the inputs; zeros where nothing depends on them."""
+    """Return the cotangents of the inputs; zeros for independent inputs.
+
+    Args:
+        outputs: results of a graph.
+        inputs: its leaves.
+        cotangents: cotangents of the outputs.
+        create_graph: whether the result is differentiated again.
+    """
     torch = import_torch()
     pairs = [
         (output, cotangent)

@@ -1,4 +1,4 @@
-"""PyTorch's ambient modes: which of them a call from a program runs in."""
+"""PyTorch's ambient modes, and the modes for calls from programs."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,22 +8,22 @@ from typing import Any
 
 from bellhop.frameworks.torch_tensors import import_torch
 
-# Device types of which autocast may be enabled.
+# Device types for which autocast may be enabled.
 _AUTOCAST_DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
 class TorchModes:
-    """The modes that decide the types of a PyTorch function's results.
+    """Modes that determine the result types of a PyTorch function.
 
-    A program has one type for each result, so a function runs in the modes in which its result
-    type was found, whatever the modes of the thread that runs the program.
+    A program has fixed result types, so a function runs in the modes of its type inference,
+    independent of the thread that runs the program.
 
     Attributes:
         autocast: device type and dtype of each enabled autocast.
-        default_device: where PyTorch makes tensors if nothing else is said.
-        default_dtype: the type of PyTorch's new tensors. It belongs to the process, not to the
-            thread, so no call changes it.
+        default_device: default device of new tensors.
+        default_dtype: default dtype of new tensors. It is a property of the process, so calls do
+            not set it.
     """
 
     autocast: tuple[tuple[str, Any], ...]
@@ -39,7 +39,7 @@ class TorchModes:
         return cls(autocast, torch.get_default_device(), torch.get_default_dtype())
 
     def enter(self) -> AbstractContextManager[Any]:
-        """Return a context manager that enters these modes, but for the default dtype."""
+        """Return a context that enters these modes, except for the default dtype."""
         torch = import_torch()
         contexts: list[AbstractContextManager[Any]] = []
         for device in _AUTOCAST_DEVICES:
@@ -54,15 +54,15 @@ class TorchModes:
 
 
 def leave_ambient_modes() -> AbstractContextManager[Any]:
-    """Return a context manager without gradients, inference mode and autocast.
+    """Return a context without gradients, inference mode and autocast.
 
-    A program says itself what it differentiates, and tensors made in inference mode have no
-    derivative. Backward passes are not meant to run under autocast.
+    The program determines the derivatives, tensors of inference mode have no derivatives,
+    and backward passes should not run under autocast.
     """
     torch = import_torch()
     contexts: list[AbstractContextManager[Any]] = [torch.no_grad()]
     if torch.is_inference_mode_enabled():
-        # First, since it enables gradients.
+        # Insert first, since it enables gradients.
         contexts.insert(0, torch.inference_mode(False))
     contexts += [
         torch.autocast(device, enabled=False)
@@ -76,7 +76,7 @@ _NOTHING: AbstractContextManager[Any] = contextlib.nullcontext()
 
 
 def _enter_all(contexts: list[AbstractContextManager[Any]]) -> AbstractContextManager[Any]:
-    """Return one context manager for several; every call pays for it, so few are quick."""
+    """Combine contexts into one context manager, quickly if there are few."""
     if len(contexts) < 2:
         return contexts[0] if contexts else _NOTHING
     return _several(contexts)

@@ -1,4 +1,4 @@
-"""Calls of tensor functions in traced programs, and their derivatives of any order."""
+"""Calls of tensor functions in traced programs, differentiable to any order."""
 
 import itertools
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from bellhop.mesh.manual_axes import vary_like
 
 @dataclass(frozen=True)
 class TorchCall:
-    """A tensor function as a program calls it.
+    """A call of a tensor function in a program.
 
     Attributes:
-        function: what is called.
-        result_avals: the results.
-        vmap_method: how it meets a mapped axis.
+        function: the function.
+        result_avals: types of the results.
+        vmap_method: behaviour under ``vmap``.
         site: ``file:line`` of the user's call.
     """
 
@@ -35,7 +35,8 @@ class TorchCall:
     site: str
 
     def _derivative(self, function: TensorFunction, avals: Sequence[Any]) -> "TorchCall":
-        # A derivative sums over an axis of length 1, and must not over that of a batch.
+        """Return the call of a derivative of the function."""
+        # A derivative sums over axes of length 1, which must not happen for a batch axis.
         method = self.vmap_method if self.vmap_method.startswith("seq") else "broadcast_all"
         avals = tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals)
         return TorchCall(function, avals, method, self.site)
@@ -65,7 +66,7 @@ def _is_inexact(aval: Aval) -> bool:
 
 
 def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
-    """Call without a derivative of its own."""
+    """Bind the callback without a derivative rule."""
     count = len(call.result_avals)
     target = _CALL_TORCH.target(
         call.function,
@@ -78,18 +79,23 @@ def _call_primal(call: TorchCall, operands: Sequence[Any]) -> list[Any]:
 
 
 def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
-    """Call a tensor function; differentiable to any order, forward and in reverse."""
+    """Call a tensor function with derivatives of any order, forward and reverse."""
 
     @jax.custom_jvp
     def primal(*args: Any) -> list[Any]:
         return _call_primal(call, args)
 
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """JVP rule: call the function, and its pushforward for active tangents."""
         active = tuple(map(is_perturbed, tangents))
-        moving = list(itertools.compress(tangents, active))
-        moved = iter(_make_pushforward(call, active, primals)(primals, moving) if moving else ())
+        active_tangents = list(itertools.compress(tangents, active))
+        result_tangents = iter(
+            _make_pushforward(call, active, primals)(primals, active_tangents)
+            if active_tangents
+            else ()
+        )
         out = [
-            next(moved) if moving and _is_inexact(aval) else zero_tangent(aval)
+            next(result_tangents) if active_tangents and _is_inexact(aval) else zero_tangent(aval)
             for aval in call.result_avals
         ]
         return call_differentiable(call, *primals), out
@@ -99,7 +105,7 @@ def call_differentiable(call: TorchCall, *operands: Operand) -> list[Any]:
 
 
 def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[Any]) -> LinearMap:
-    """Return the map of active tangents of the arguments to those of the results."""
+    """Return the linear map from active tangents to result tangents."""
     pushed, pulled = call.jvp(active), call.vjp(active, args)
     return LinearMap(
         transpose=lambda args, cotangents: call_differentiable(pulled, *args, *cotangents),
@@ -112,5 +118,5 @@ def _make_pushforward(call: TorchCall, active: tuple[bool, ...], args: Sequence[
 def make_call(
     function: TensorFunction, avals: Sequence[ShapedArray], vmap_method: str
 ) -> TorchCall:
-    """Return the call of a function that stands where the user's code does now."""
+    """Create a call at the user's current line."""
     return TorchCall(function, tuple(avals), vmap_method, user_site())

@@ -1,4 +1,4 @@
-"""Arrays as PyTorch's tensors and back, without copies."""
+"""Conversion between arrays and PyTorch tensors without copies."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from jax.typing import DTypeLike
 
-# Types of ml_dtypes that PyTorch has under the same name, by way of integers of their size.
+# ml_dtypes with the same name in PyTorch, converted via integers of the same size.
 _BY_BITS = {
     np.dtype(getattr(ml_dtypes, name)): name
     for name in (
@@ -29,13 +29,13 @@ _BY_NAME = (
 
 @functools.cache
 def import_torch(asked_by: str = "call_torch") -> Any:
-    """Return PyTorch.
+    """Import and return PyTorch.
 
     Args:
-        asked_by: the function that needs it, for errors.
+        asked_by: function that needs PyTorch, for errors.
 
     Raises:
-        ImportError: naming the extra that brings it.
+        ImportError: naming the extra that installs it.
     """
     try:
         import torch
@@ -51,7 +51,7 @@ def import_torch(asked_by: str = "call_torch") -> Any:
 def _torch_dtypes() -> dict[np.dtype, Any]:
     torch = import_torch()
     names = {np.dtype(name): name for name in _BY_NAME} | _BY_BITS
-    # An older PyTorch has fewer.
+    # Older PyTorch versions lack some dtypes.
     return {dtype: getattr(torch, name) for dtype, name in names.items() if hasattr(torch, name)}
 
 
@@ -61,10 +61,10 @@ def _numpy_dtypes() -> dict[Any, np.dtype]:
 
 
 def torch_dtype(dtype: DTypeLike) -> Any:
-    """Return PyTorch's name for a dtype.
+    """Return the PyTorch dtype for a NumPy dtype.
 
     Raises:
-        TypeError: naming the dtype, where it has none.
+        TypeError: if PyTorch has none.
     """
     found = _torch_dtypes().get(np.dtype(dtype))
     if found is None:
@@ -75,10 +75,10 @@ def torch_dtype(dtype: DTypeLike) -> Any:
 
 
 def numpy_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return NumPy's name for a dtype of PyTorch's.
+    """Return the NumPy dtype for a PyTorch dtype.
 
     Raises:
-        TypeError: naming the dtype, where it has none.
+        TypeError: if JAX has none.
     """
     if dtype not in _numpy_dtypes():
         raise TypeError(f"JAX has no arrays of type {dtype}. Convert the tensor: x.to(...).")
@@ -86,7 +86,7 @@ def numpy_dtype(dtype: DTypeLike) -> np.dtype:
 
 
 def to_tensor(array: np.ndarray) -> Any:
-    """Return a tensor that is a view of an array."""
+    """Return a tensor that shares an array's memory."""
     torch = import_torch()
     dtype = array.dtype
     if dtype in _BY_BITS:
@@ -96,16 +96,17 @@ def to_tensor(array: np.ndarray) -> Any:
 
 
 def _view_tensor(array: np.ndarray) -> Any:
+    """Return a tensor that shares the memory of an array, possibly read-only."""
     torch = import_torch()
     try:
         return torch.from_dlpack(array)
     except (BufferError, RuntimeError):
-        # NumPy before 2.1 exports no read-only array; PyTorch cannot say read-only anyway.
+        # NumPy before 2.1 does not export read-only arrays; PyTorch has no read-only tensors.
         return torch.from_numpy(np.asarray(_WritableArray(array)))
 
 
 class _WritableArray:
-    """An array as one that may be written."""
+    """View of an array that claims to be writable."""
 
     def __init__(self, array: np.ndarray) -> None:
         address, _ = array.__array_interface__["data"]
@@ -115,7 +116,8 @@ class _WritableArray:
 
 @functools.cache
 def _tracing_tools() -> tuple[Any, Any]:
-    # Without public names, as below.
+    """Return FakeTensor and PyTorch's function for its tracing mode."""
+    # These have no public names; see below.
     from torch._subclasses.fake_tensor import FakeTensor
     from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
@@ -123,14 +125,14 @@ def _tracing_tools() -> tuple[Any, Any]:
 
 
 def is_traced_tensor(tensors: Sequence[Any]) -> bool:
-    """Tell whether tensors have no values, or PyTorch writes down what becomes of them."""
+    """Return whether tensors have no data, or PyTorch is tracing."""
     fake_type, get_proxy_mode = _tracing_tools()
     have_none = any(tensor.is_meta or isinstance(tensor, fake_type) for tensor in tensors)
     return have_none or get_proxy_mode() is not None
 
 
 def to_array(value: object) -> Any:
-    """Return an array that is a view of a tensor on the CPU; numbers as they are."""
+    """Return an array that shares a CPU tensor's memory; return numbers unchanged."""
     torch = import_torch()
     if not isinstance(value, torch.Tensor):
         return value
@@ -148,32 +150,32 @@ def infer_with_fake_tensors(
     """Run a function on tensors without data.
 
     Args:
-        function: takes the tensors, and the parameters and buffers of the module by name.
-        avals: shapes and dtypes of the tensors.
+        function: takes the tensors, and the module's parameters and buffers by name.
+        avals: types of the tensors.
         module: a PyTorch module, or None.
 
     Returns:
-        what it returns, and whether it changed one of the tensors in place.
+        the function's result, and whether it changed a tensor in place.
     """
     torch = import_torch()
-    # Without a public name; torch.export rests on it.  Tensors of the device "meta" would not
-    # mix with those that a function brings along.
+    # FakeTensorMode has no public name, but torch.export relies on it. Tensors on the device "meta"
+    # would not mix with tensors of the function.
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    # In inference mode, tensors do not count their changes.
+    # In inference mode, tensors do not count modifications.
     with (
         torch.inference_mode(False),
         torch.no_grad(),
         FakeTensorMode(allow_non_fake_inputs=True) as mode,
     ):
-        # On the CPU, whatever PyTorch's default device is: the program's arrays are there.
+        # Explicitly on the CPU, since the program's arrays are there.
         tensors = [
             torch.empty(aval.shape, dtype=torch_dtype(aval.dtype), device="cpu") for aval in avals
         ]
         before = [tensor._version for tensor in tensors]
         state = {}
         if module is not None:
-            # Its own buffers would be changed by what counts batches.
+            # Copies, since layers with statistics would change the module's buffers.
             named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
             state = {name: mode.from_tensor(tensor) for name, tensor in named.items()}
         result = function(tensors, state)

@@ -1,11 +1,11 @@
-"""Values that are known while a program is traced, though JAX traces what computes them.
+"""Evaluation of traced integers that depend on constants only.
 
-In ``qjit(lambda x: wires[-1] + jnp.arange(4)[2])`` of a constant array all is computed from
-constants, so wires and lengths of loops that are are known.  So are those that the numbers of
-iterations alone decide, for each number.
+In ``qjit(lambda x: wires[-1] + jnp.arange(4)[2])`` with a constant array `wires`, JAX traces the
+index, but its value depends on constants only, so it can serve as a wire or as a trip count. The
+same holds, for each iteration, of values that depend only on the loop index and on constants.
 
-NumPy computes them, from what JAX notes of the tracers: whole numbers and truth values, by few
-equations.  What is not known to be the same in the program counts as unknown.
+NumPy evaluates the equations that JAX recorded for the tracers: integers and booleans, and few
+equations. A value counts as unknown unless NumPy certainly gets the program's result.
 """
 
 import math
@@ -24,55 +24,73 @@ from bellhop._jax.jaxprs import bind_equation, find_equation, unwrap_tracer
 from bellhop.base.types import Operand
 from bellhop.jaxprs.jaxpr_interpreter import interpret_with
 
-# A wire is computed by fewer equations, and from smaller arrays; to look at more takes time.
-_MOST_EQUATIONS = 200
-_MOST_ELEMENTS = 1 << 12
+# Limits on the time of an evaluation; indices of wires take fewer equations and smaller arrays.
+_MAX_EQUATIONS = 200
+_MAX_ELEMENTS = 1 << 12
 
 _NUMPY = (np.ndarray, np.generic)
 
 
 class _UnknownError(Exception):
-    """A value depends on what is not known, or is computed in a way that is not."""
+    """A value depends on unknown inputs or on an equation without a NumPy rule."""
 
 
 def evaluate_constant(value: object) -> np.ndarray | None:
-    """Return a value that is computed from nothing but constants; else None."""
+    """Return the NumPy value of a tracer that depends on constants only; else None.
+
+    Args:
+        value: a tracer, or a constant.
+    """
     values = evaluate_static(value, (), [()])
     return None if values is None else values[0]
 
 
 def evaluate_static(
-    value: object, numbers: Sequence[Any], at: Sequence[tuple[int, ...]]
+    value: object, inputs: Sequence[Any], points: Sequence[tuple[int, ...]]
 ) -> list[np.ndarray] | None:
-    """Return a value for each of some tuples of numbers, if they and constants decide it.
+    """Evaluate a tracer at several values of the tracers that it depends on.
 
     Args:
-        value: is being traced.
-        numbers: tracers, from which it may be computed.
-        at: the numbers to put there.
+        value: the tracer.
+        inputs: integer tracers on which `value` may depend.
+        points: values of `inputs`, one tuple for each evaluation.
+
+    Returns:
+        one array for each of `points`; None if `value` depends on anything but `inputs` and
+        constants.
     """
     try:
-        computation = _Computation(value, numbers)
-        return [computation(each) for each in at]
+        computation = _Computation(value, inputs)
+        return [computation(each) for each in points]
     except _UnknownError:
         return None
 
 
-def find_deciding_inputs(value: object, numbers: Sequence[Any]) -> list[int]:
-    """Return which numbers decide a value; none where anything but they and constants does.
+def find_deciding_inputs(value: object, inputs: Sequence[Any]) -> list[int]:
+    """Return the indices of the inputs that `value` depends on.
 
     Args:
-        value: is being traced.
-        numbers: tracers, from which it may be computed.
+        value: a tracer.
+        inputs: integer tracers on which `value` may depend.
+
+    Returns:
+        indices into `inputs`; empty if `value` also depends on anything but `inputs` and constants.
     """
     try:
-        return _Computation(value, numbers).used()
+        return _Computation(value, inputs).used_inputs()
     except _UnknownError:
         return []
 
 
 def fold_constant(value: object) -> Any:
-    """Return a value that is computed from nothing but constants as an array of NumPy's."""
+    """Replace an integer tracer that depends on constants only by its NumPy array.
+
+    Args:
+        value: a tracer or any other value.
+
+    Returns:
+        the array, or `value` itself.
+    """
     found = (
         evaluate_constant(value)
         if isinstance(value, Tracer) and _is_integral(value.dtype)
@@ -82,7 +100,17 @@ def fold_constant(value: object) -> Any:
 
 
 def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-    """Evaluate an equation: by NumPy, where arrays of NumPy's are given that decide the results."""
+    """Evaluate an equation with NumPy if its operands are NumPy arrays; else bind it.
+
+    A `dynamic_slice` of a tracer at constant start indices becomes a static slice.
+
+    Args:
+        eqn: the equation.
+        *operands: NumPy arrays, JAX arrays or tracers.
+
+    Returns:
+        the results: NumPy arrays, or tracers.
+    """
     is_known = [isinstance(operand, _NUMPY) for operand in operands]
     if any(is_known):
         is_traced = any(isinstance(operand, Tracer) for operand in operands)
@@ -98,7 +126,15 @@ def evaluate_or_bind(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 
 
 def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-    """Evaluate an equation by NumPy; its results are None where an operand is, or NumPy cannot."""
+    """Evaluate an equation with NumPy; return None for results that are unknown.
+
+    Args:
+        eqn: the equation.
+        *operands: NumPy arrays, or None for unknown values.
+
+    Returns:
+        the results, all None if an operand is None or NumPy cannot evaluate the equation.
+    """
     try:
         if any(operand is None for operand in operands) or not _is_computable(eqn):
             raise _UnknownError
@@ -109,73 +145,104 @@ def evaluate_or_none(eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
 
 
 def _slice_constant(eqn: JaxprEqn, array: Operand, *starts: Any) -> Any:
+    """Replace a `dynamic_slice` with known start indices by a static slice.
+
+    Args:
+        eqn: the `dynamic_slice`.
+        array: the traced array.
+        *starts: NumPy scalars, one for each axis.
+    """
     sizes = eqn.params["slice_sizes"]
     first = np.clip(starts, 0, np.subtract(np.shape(array), sizes)).astype(int).tolist()
     return lax.slice(array, first, np.add(first, sizes).tolist())
 
 
 class _Computation:
-    """What computes a traced value."""
+    """The equations that compute a traced value from input tracers and constants.
 
-    def __init__(self, value: object, numbers: Sequence[Any]) -> None:
-        self._numbers = [(id(number), number.dtype) for number in numbers]
-        # By the identities of tracers, which the equations keep alive.
+    Args:
+        value: the tracer.
+        inputs: integer input tracers.
+
+    Raises:
+        _UnknownError: if `value` depends on anything else.
+    """
+
+    def __init__(self, value: object, inputs: Sequence[Any]) -> None:
+        self._inputs = [(id(integer), integer.dtype) for integer in inputs]
+        # Keys are the ids of tracers; `_held` keeps the tracers alive.
         self._constants: dict[int, np.ndarray] = {}
         self._equations: list[tuple[Any, list[int], list[int]]] = []
-        self._known_later = {key for key, _ in self._numbers}
+        self._dynamic_keys = {key for key, _ in self._inputs}
         self._used: set[int] = set()
-        self._made: dict[tuple[int, int], int] = {}
+        self._keys_by_result: dict[tuple[int, int], int] = {}
         self._n_seen = 0
-        self._held = [value, *numbers]
+        self._held = [value, *inputs]
         self._value = self._reach(value)
 
-    def __call__(self, numbers: Sequence[int]) -> np.ndarray:
-        """Return the value for some numbers."""
+    def __call__(self, inputs: Sequence[int]) -> np.ndarray:
+        """Evaluate the equations for given values of the inputs.
+
+        Args:
+            inputs: one integer for each input tracer.
+        """
         values = dict(self._constants)
-        for (key, dtype), number in zip(self._numbers, numbers, strict=True):
-            values[key] = np.asarray(number, dtype)
+        for (key, dtype), integer in zip(self._inputs, inputs, strict=True):
+            values[key] = np.asarray(integer, dtype)
         for eqn, operands, results in self._equations:
-            made = _evaluate(eqn, [values[key] for key in operands])
-            values.update(zip(results, made, strict=True))
+            evaluated = _evaluate(eqn, [values[key] for key in operands])
+            values.update(zip(results, evaluated, strict=True))
         return values[self._value]
 
-    def used(self) -> list[int]:
-        """Return the places of the numbers that the value is computed from."""
-        return [place for place, (key, _) in enumerate(self._numbers) if key in self._used]
+    def used_inputs(self) -> list[int]:
+        """Return the indices of the input tracers that the value depends on."""
+        return [index for index, (key, _) in enumerate(self._inputs) if key in self._used]
 
     def _reach(self, value: object) -> int:
-        """Note the equations that make a value, those before others first; return its key."""
+        """Record the equations that compute `value`, in topological order; return its key.
+
+        Args:
+            value: a tracer or a constant.
+
+        Raises:
+            _UnknownError: if an equation is not supported, or there are too many.
+        """
         value = unwrap_tracer(value)
         key = id(value)
         self._used.add(key)
-        if key in self._constants or key in self._known_later:
+        if key in self._constants or key in self._dynamic_keys:
             return key
         self._held.append(value)
         if not isinstance(value, Tracer):
             self._constants[key] = _constant(value)
             return key
-        eqn, place = find_equation(value)
+        eqn, index = find_equation(value)
         self._n_seen += 1
-        if eqn is None or self._n_seen > _MOST_EQUATIONS or not _is_computable(eqn):
+        if eqn is None or self._n_seen > _MAX_EQUATIONS or not _is_computable(eqn):
             raise _UnknownError
-        made = self._made.get((id(eqn), place))
-        if made is not None:
-            return made
+        cached = self._keys_by_result.get((id(eqn), index))
+        if cached is not None:
+            return cached
         operands = [self._reach(operand) for operand in eqn.in_tracers]
         keys = [id(var) for var in eqn.outvars]
         self._held += eqn.outvars
-        self._made.update({(id(eqn), i): key for i, key in enumerate(keys)})
+        self._keys_by_result.update({(id(eqn), i): key for i, key in enumerate(keys)})
         if all(operand in self._constants for operand in operands):
             results = _evaluate(eqn, [self._constants[operand] for operand in operands])
             self._constants.update(zip(keys, results, strict=True))
         else:
             self._equations.append((eqn, operands, keys))
-            self._known_later.update(keys)
-        return keys[place]
+            self._dynamic_keys.update(keys)
+        return keys[index]
 
 
 def _constant(value: Any) -> np.ndarray:
-    if math.prod(np.shape(value)) > _MOST_ELEMENTS or getattr(value, "dtype", None) is None:
+    """Convert a small constant of integers or booleans to NumPy.
+
+    Raises:
+        _UnknownError: for large arrays, for other dtypes, and for arrays of other processes.
+    """
+    if math.prod(np.shape(value)) > _MAX_ELEMENTS or getattr(value, "dtype", None) is None:
         raise _UnknownError
     if not _is_integral(value.dtype) or not getattr(value, "is_fully_addressable", True):
         raise _UnknownError
@@ -191,14 +258,24 @@ def _is_computable(eqn: JaxprEqn) -> bool:
 
 
 def _evaluate(eqn: JaxprEqn, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Evaluate an equation with NumPy, and check the results' shapes and dtypes.
+
+    Args:
+        eqn: the equation.
+        operands: NumPy arrays.
+
+    Raises:
+        _UnknownError: if the primitive has no rule, or the results have other types than the
+            equation's.
+    """
     if eqn.primitive is jit_p:
         return _evaluate_jaxpr(eqn.params["jaxpr"], operands)
     rule = _RULES.get(eqn.primitive)
     if rule is None:
         raise _UnknownError
     with np.errstate(all="ignore"):
-        made = rule(eqn.params, *operands)
-    results = list(made) if isinstance(made, tuple | list) else [made]
+        evaluated = rule(eqn.params, *operands)
+    results = list(evaluated) if isinstance(evaluated, tuple | list) else [evaluated]
     for var, result in zip(eqn.outvars, results, strict=True):
         aval = var.aval
         if not _is_integral(aval.dtype) or (result.dtype, result.shape) != (aval.dtype, aval.shape):
@@ -207,20 +284,27 @@ def _evaluate(eqn: JaxprEqn, operands: Sequence[np.ndarray]) -> list[np.ndarray]
 
 
 def _evaluate_jaxpr(closed: ClosedJaxpr, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-    def of_numbers(eqn: JaxprEqn, *operands: Operand) -> list[np.ndarray]:
-        # A literal is a number of Python's.
+    """Evaluate a closed jaxpr of integers and booleans with NumPy.
+
+    Args:
+        closed: the jaxpr, such as the body of a nested `jit`.
+        operands: NumPy arrays.
+    """
+
+    def evaluate(eqn: JaxprEqn, *operands: Operand) -> list[np.ndarray]:
+        # Literals hold Python scalars.
         dtypes = (atom.aval.dtype for atom in eqn.invars)
         return _evaluate(eqn, list(map(np.asarray, operands, dtypes)))
 
-    numbers = ClosedJaxpr(closed.jaxpr, list(map(_constant, closed.consts)))
-    results = interpret_with(numbers, lambda _: of_numbers, *operands)
+    with_numpy_consts = ClosedJaxpr(closed.jaxpr, list(map(_constant, closed.consts)))
+    results = interpret_with(with_numpy_consts, lambda _: evaluate, *operands)
     return list(map(np.asarray, results, (aval.dtype for aval in closed.out_avals)))
 
 
 def _div(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not np.all(y):
         raise _UnknownError
-    # XLA's rounds to zero, and NumPy's down.
+    # XLA's integer division rounds toward zero, NumPy's rounds down.
     return (x - np.fmod(x, y)) // y
 
 
@@ -231,7 +315,19 @@ def _rem(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _shift_rule(shift: Callable[..., Any], *, is_logical: bool = False) -> Callable[..., Any]:
-    def rule(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the evaluation evaluate of a bit shift.
+
+    Args:
+        shift: NumPy's shift.
+        is_logical: whether the bits of signed integers are shifted as unsigned bits.
+
+    Returns:
+        a evaluate that raises `_UnknownError` for shifts beyond the width, where XLA differs from
+        NumPy.
+    """
+
+    def evaluate(_: object, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Evaluate the shift of `x` by `y` bits."""
         if np.any((y < 0) | (y >= 8 * x.dtype.itemsize)):
             raise _UnknownError
         if not is_logical:
@@ -239,7 +335,7 @@ def _shift_rule(shift: Callable[..., Any], *, is_logical: bool = False) -> Calla
         unsigned = np.dtype(f"u{x.dtype.itemsize}")
         return shift(x.astype(unsigned), y.astype(unsigned)).astype(x.dtype)
 
-    return rule
+    return evaluate
 
 
 def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
@@ -249,6 +345,7 @@ def _select(_: object, which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
+    """Evaluate ``broadcast_in_dim``."""
     shape = [1] * len(params["shape"])
     for axis, size in zip(params["broadcast_dimensions"], x.shape, strict=True):
         shape[axis] = size
@@ -262,7 +359,12 @@ def _reshape(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _iota(params: Mapping[str, Any]) -> np.ndarray:
-    if math.prod(params["shape"]) > _MOST_ELEMENTS:
+    """Evaluate ``iota``.
+
+    Raises:
+        _UnknownError: for large arrays.
+    """
+    if math.prod(params["shape"]) > _MAX_ELEMENTS:
         raise _UnknownError
     shape = [1] * len(params["shape"])
     shape[params["dimension"]] = -1
@@ -277,11 +379,12 @@ def _slice(params: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
 
 
 def _dynamic_slice(params: Mapping[str, Any], x: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-    places = []
+    """Evaluate ``dynamic_slice``, which clamps start indices to the array."""
+    slices = []
     for start, size, length in zip(starts, params["slice_sizes"], x.shape, strict=True):
         first = min(max(int(start), 0), length - size)
-        places.append(slice(first, first + size))
-    return x[tuple(places)]
+        slices.append(slice(first, first + size))
+    return x[tuple(slices)]
 
 
 def _split(params: Mapping[str, Any], x: np.ndarray) -> list[np.ndarray]:
@@ -330,8 +433,7 @@ _NAMED: dict[str, Callable[..., Any]] = {
     "reduce_sum": _reduction_rule(np.sum), "reduce_max": _reduction_rule(np.max),
     "reduce_min": _reduction_rule(np.min),
 }
-# fmt: on
-# Not each release of JAX has all of them.
+# Some primitives do not exist in every supported JAX release.
 _RULES = {
     getattr(lax, f"{name}_p"): rule for name, rule in _NAMED.items() if hasattr(lax, f"{name}_p")
 }

@@ -1,4 +1,4 @@
-"""Going through the equations of a jaxpr."""
+"""Traversal of the equations of a jaxpr."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from bellhop._jax.jaxprs import scan_counts
 
 
 def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield the equations of a jaxpr, and those of the jaxprs in their parameters."""
+    """Yield all equations of a jaxpr, including equations of nested jaxprs."""
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in inner_jaxprs(eqn):
@@ -20,7 +20,7 @@ def iterate_equations(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
-    """Yield the jaxprs in the parameters of an equation: bodies of loops, and branches."""
+    """Yield the jaxprs in an equation's parameters, such as loop bodies and branches."""
     for value in eqn.params.values():
         for inner in value if isinstance(value, tuple | list) else [value]:
             if isinstance(inner, ClosedJaxpr):
@@ -30,70 +30,86 @@ def inner_jaxprs(eqn: JaxprEqn) -> Iterator[Jaxpr]:
 
 
 def has_tangent(variable: Any) -> bool:
-    """Tell whether a variable may have a tangent: it is no integer, and no handle."""
+    """Return whether a variable may have a tangent: its dtype is float or complex."""
     return bool(jnp.issubdtype(variable.aval.dtype, jnp.inexact))
 
 
 def find_dependents(
-    jaxpr: Jaxpr, inputs: Sequence[bool], is_counted: Callable[[Any], bool] = lambda variable: True
+    jaxpr: Jaxpr,
+    is_source: Sequence[bool],
+    is_counted: Callable[[Any], bool] = lambda variable: True,
 ) -> tuple[list[bool], list[JaxprEqn]]:
-    """Return which results of a jaxpr depend on some of its inputs, and which equations do.
+    """Find the results and the innermost equations that depend on some inputs.
 
-    In a loop whose predicate depends on them, and in the branches of such a conditional, all does.
-    Of ::
+    If the predicate of a loop or a conditional depends on the inputs, everything inside depends on
+    them. For ::
 
         { lambda ; a b. let
             c = scan[jaxpr={ lambda ; c i. let print i    d = mul c 2.0 in (d,) }] a [0 1 2]
             e = sin b
           in (c, e) }
 
-    ``a`` decides the first result and the ``mul``, and not the ``print``.
+    the first result and the ``mul`` depend on ``a``, and the ``print`` does not.
 
     Args:
         jaxpr: the jaxpr.
-        inputs: for each input, whether it is one of these.
-        is_counted: which variables count; what depends on the inputs by others alone does not.
+        is_source: for each input, whether to follow its uses.
+        is_counted: selects the variables that propagate dependence; variables it rejects count as
+            independent.
 
     Returns:
-        for each result whether it may depend on them, and the innermost equations that may.
+        for each result whether it may depend on the selected inputs, and the innermost equations
+        that may.
     """
-    by_inputs: set[Any] = set(filter(is_counted, itertools.compress(jaxpr.invars, inputs)))
+    by_inputs: set[Any] = set(filter(is_counted, itertools.compress(jaxpr.invars, is_source)))
     found: list[JaxprEqn] = []
 
     def depends(atom: Any) -> bool:
         return not isinstance(atom, Literal) and atom in by_inputs
 
     for eqn in jaxpr.eqns:
-        given = list(map(depends, eqn.invars))
-        if any(given):
-            results, equations = _find_dependent_results(eqn, given, is_counted)
+        depends_on_inputs = list(map(depends, eqn.invars))
+        if any(depends_on_inputs):
+            results, equations = _find_dependent_results(eqn, depends_on_inputs, is_counted)
             by_inputs.update(filter(is_counted, itertools.compress(eqn.outvars, results)))
             found += equations
     return list(map(depends, jaxpr.outvars)), found
 
 
 def _find_dependent_results(
-    eqn: JaxprEqn, given: list[bool], is_counted: Callable[[Any], bool]
+    eqn: JaxprEqn, is_dependent: list[bool], is_counted: Callable[[Any], bool]
 ) -> tuple[list[bool], list[JaxprEqn]]:
+    """Find the dependent results of one equation, and innermost dependent equations.
+
+    Args:
+        eqn: the equation.
+        is_dependent: for each operand, whether it depends on the inputs.
+        is_counted: selects the variables that propagate dependence.
+
+    Returns:
+        for each result whether it may depend on the inputs, and the equations that may.
+    """
     params, inner = eqn.params, list(inner_jaxprs(eqn))
     if eqn.primitive is scan_p:
-        return _find_dependents_in_loop(inner[0], given, *scan_counts(params), is_counted)
+        return _find_dependents_in_loop(inner[0], is_dependent, *scan_counts(params), is_counted)
     if eqn.primitive is while_p:
         n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
         body = params["body_jaxpr"].jaxpr
         carried, found = _find_dependents_in_loop(
-            body, given[n_cond:], n_body, len(eqn.outvars), is_counted
+            body, is_dependent[n_cond:], n_body, len(eqn.outvars), is_counted
         )
         condition = params["cond_jaxpr"].jaxpr
-        (goes_on,), more = find_dependents(condition, given[:n_cond] + carried, is_counted)
-        if not goes_on:
+        (condition_depends,), more = find_dependents(
+            condition, is_dependent[:n_cond] + carried, is_counted
+        )
+        if not condition_depends:
             return carried, found + more
-    elif eqn.primitive is cond_p and not given[0]:
-        of_branches = [find_dependents(branch, given[1:], is_counted) for branch in inner]
-        results = [any(each) for each in zip(*(of for of, _ in of_branches), strict=True)]
-        return results, [each for _, found in of_branches for each in found]
-    elif len(inner) == 1 and len(inner[0].invars) == len(given):
-        return find_dependents(inner[0], given, is_counted)
+    elif eqn.primitive is cond_p and not is_dependent[0]:
+        by_branch = [find_dependents(branch, is_dependent[1:], is_counted) for branch in inner]
+        results = [any(each) for each in zip(*(results for results, _ in by_branch), strict=True)]
+        return results, [each for _, found in by_branch for each in found]
+    elif len(inner) == 1 and len(inner[0].invars) == len(is_dependent):
+        return find_dependents(inner[0], is_dependent, is_counted)
     return [True] * len(eqn.outvars), [
         eqn,
         *(each for part in inner for each in iterate_equations(part)),
@@ -102,34 +118,55 @@ def _find_dependent_results(
 
 def _find_dependents_in_loop(
     body: Jaxpr,
-    given: list[bool],
+    is_dependent: list[bool],
     n_consts: int,
     n_carried: int,
     is_counted: Callable[[Any], bool],
 ) -> tuple[list[bool], list[JaxprEqn]]:
+    """Find the dependent results of a loop, by iteration to a fixed point.
+
+    Args:
+        body: jaxpr of one iteration.
+        is_dependent: for each input of `body`, whether it depends on the inputs at the start.
+        n_consts: number of loop-invariant inputs, which come first.
+        n_carried: number of loop-carried values, which come next.
+        is_counted: selects the variables that propagate dependence.
+
+    Returns:
+        for each result whether it may depend on the inputs, and the equations that may.
+    """
     while True:
-        results, found = find_dependents(body, given, is_counted)
-        carried = given[n_consts : n_consts + n_carried]
-        after = [was or now for was, now in zip(carried, results[:n_carried], strict=True)]
-        if after == carried:
-            return after + results[n_carried:], found
-        given = given[:n_consts] + after + given[n_consts + n_carried :]
+        results, found = find_dependents(body, is_dependent, is_counted)
+        carried = is_dependent[n_consts : n_consts + n_carried]
+        next_carried = [was or now for was, now in zip(carried, results[:n_carried], strict=True)]
+        if next_carried == carried:
+            return next_carried + results[n_carried:], found
+        is_dependent = is_dependent[:n_consts] + next_carried + is_dependent[n_consts + n_carried :]
 
 
 def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
-    """Return an equation with other jaxprs in its parameters; itself where all are the same."""
+    """Apply `change` to each closed jaxpr in an equation's parameters.
 
-    def part(value: object) -> Any:
+    Args:
+        eqn: the equation.
+        change: returns the replacement, or its argument unchanged.
+
+    Returns:
+        the new equation; `eqn` itself if no jaxpr changes.
+    """
+
+    def replace(value: object) -> Any:
+        """Replace the closed jaxprs in a parameter's value."""
         if isinstance(value, ClosedJaxpr):
             return change(value)
         if type(value) is tuple and any(isinstance(each, ClosedJaxpr) for each in value):
-            parts = tuple(map(part, value))
+            parts = tuple(map(replace, value))
             return (
                 value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
             )
         return value
 
-    params = {name: part(value) for name, value in eqn.params.items()}
+    params = {name: replace(value) for name, value in eqn.params.items()}
     if all(params[name] is value for name, value in eqn.params.items()):
         return eqn
     return eqn.replace(params=params)
@@ -138,12 +175,15 @@ def replace_inner_jaxprs(eqn: JaxprEqn, change: Callable[[ClosedJaxpr], ClosedJa
 def map_equations_reversed(
     jaxpr: Jaxpr, change: Callable[[JaxprEqn, list[bool]], JaxprEqn | None]
 ) -> list[JaxprEqn]:
-    """Return the equations of a jaxpr, each changed by what those after it use.
+    """Rewrite a jaxpr's equations from last to first, knowing which results are used.
 
     Args:
         jaxpr: the jaxpr.
-        change: takes an equation, and for each of its results whether it is used; returns what is
-            in its place, or None where nothing is.
+        change: takes an equation, and for each result whether the jaxpr or a later equation uses
+            it; returns the new equation, or None to remove the equation.
+
+    Returns:
+        the new equations in order.
     """
     used = {var for var in jaxpr.outvars if isinstance(var, Var)}
     equations: list[JaxprEqn] = []
@@ -156,10 +196,10 @@ def map_equations_reversed(
 
 
 def external_inputs(equations: Sequence[Any]) -> Iterator[Any]:
-    """Yield the variables that a run of equations reads and does not make."""
-    made: set[Any] = set()
+    """Yield the variables that a sequence of equations reads but does not define."""
+    defined: set[Any] = set()
     for eqn in equations:
         for atom in eqn.invars:
-            if not isinstance(atom, Literal) and atom not in made:
+            if not isinstance(atom, Literal) and atom not in defined:
                 yield atom
-        made.update(eqn.outvars)
+        defined.update(eqn.outvars)

@@ -1,13 +1,13 @@
-"""The one interpreter of jaxprs: evaluates the equations of a jaxpr, with rules for some of them.
+"""Interpreter of jaxprs with a custom rule for each primitive.
 
-A rule takes an equation and the values of its operands, and returns the values of its results.
-With the rule that a sine is a cosine, ``lambda _, x: [jnp.cos(x)]``, ``rewrite`` makes of ::
+A rule takes an equation and the values of its operands, and returns the values of its results. With
+the rule ``{sin_p: lambda _, x: [jnp.cos(x)]}``, ``rewrite`` turns ::
 
     { lambda ; x. let
         y = scan[jaxpr={ lambda ; y i. let z = sin y in (z,) } length=3] x [0 1 2]
       in (y,) }
 
-the jaxpr ::
+into ::
 
     { lambda ; x. let
         y = scan[jaxpr={ lambda ; y i. let z = cos y in (z,) } length=3] x [0 1 2]
@@ -24,31 +24,37 @@ from bellhop._jax.jaxprs import EquationContext, bind_equation
 from bellhop.base.types import Operand
 from bellhop.jaxprs.equations import replace_inner_jaxprs
 
-# Takes an equation and the values of its operands; returns the values of its results.
+# A rule takes an equation and the values of its operands, and returns the values of its results.
 Rule = Callable[..., Sequence[Any]]
 Rules = Mapping[Primitive, Rule]
 
 
 def interpret(closed: ClosedJaxpr, rules: Rules, *inputs: Operand) -> list[Any]:
-    """Evaluate a jaxpr; an equation without a rule is what it is.
+    """Evaluate a jaxpr with custom rules; bind equations that have no rule.
 
     Args:
         closed: the jaxpr.
-        rules: by the primitive of an equation.
-        inputs: values.
+        rules: rules by primitive.
+        *inputs: arrays or tracers.
+
+    Returns:
+        the results.
     """
     return interpret_with(closed, lambda eqn: rules.get(eqn.primitive, bind_equation), *inputs)
 
 
 def interpret_with(
-    closed: ClosedJaxpr, rule_of: Callable[[JaxprEqn], Rule], *inputs: Operand
+    closed: ClosedJaxpr, get_rule: Callable[[JaxprEqn], Rule], *inputs: Operand
 ) -> list[Any]:
-    """Evaluate a jaxpr by a rule for each of its equations.
+    """Evaluate a jaxpr with a function that chooses the rule of each equation.
 
     Args:
         closed: the jaxpr.
-        rule_of: takes an equation, and returns its rule.
-        inputs: values.
+        get_rule: returns the rule for an equation.
+        *inputs: arrays or tracers.
+
+    Returns:
+        the results.
     """
     jaxpr = closed.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *inputs), strict=True))
@@ -58,20 +64,20 @@ def interpret_with(
 
     for eqn in jaxpr.eqns:
         with EquationContext(eqn):
-            results = rule_of(eqn)(eqn, *map(read, eqn.invars))
+            results = get_rule(eqn)(eqn, *map(read, eqn.invars))
         values.update(zip(eqn.outvars, results, strict=True))
     return list(map(read, jaxpr.outvars))
 
 
 def rewrite(closed: ClosedJaxpr, rules: Rules) -> ClosedJaxpr:
-    """Return a jaxpr in which rules are applied, those of its loops and branches first.
+    """Apply rules to a jaxpr, first inside of its loops and branches.
 
     Args:
         closed: the jaxpr.
-        rules: by the primitive of an equation.
+        rules: rules by primitive.
 
     Returns:
-        the new jaxpr; ``closed`` itself where no rule applies.
+        the new jaxpr; ``closed`` itself if no rule applies.
     """
     jaxpr = closed.jaxpr
     equations = [

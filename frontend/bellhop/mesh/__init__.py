@@ -1,1 +1,1 @@
-"""Programs of JAX's that are partitioned over devices, and our calls in them."""
+"""Bellhop's calls in ``jax.jit`` programs that are partitioned over devices."""

@@ -1,9 +1,9 @@
-"""Our calls in programs that XLA partitions over several devices.
+"""Sharding of Bellhop's calls in programs that XLA partitions.
 
-Such a program means what it means on one device, so each call is made once, on the first device,
-with whole arrays, and all devices get its results.  In ``jax.shard_map``, each device makes its
-calls with its own part.  JAX's callbacks do the same; XLA knows these by their names, so ours say
-it in JAX's own terms.
+A partitioned program must behave as on one device, so each call is made once, on the first device,
+with whole arrays, and all devices get its results. Inside of ``jax.shard_map``, each device calls
+with its shard. JAX's callbacks behave alike; XLA knows them by name, while Bellhop's calls use JAX
+operations.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,23 +14,22 @@ import jax.numpy as jnp
 from jax.interpreters import mlir
 from jax.interpreters.mlir import ir
 
-from bellhop._jax.private import Partitioning, partitioning, without_mesh
+from bellhop._jax.private import Partitioning, get_partitioning, without_mesh
 
 _AXIS = "bellhop_devices"
 
 
 def is_partitioned(context: mlir.ModuleContext) -> bool:
-    """Tell whether XLA partitions what is being lowered.
+    """Return whether XLA partitions the module that is being lowered.
 
     Raises:
-        NotImplementedError: where it partitions it over some axes of a mesh only, inside
-            ``jax.shard_map``.
+        NotImplementedError: inside of a ``jax.shard_map`` over some of the mesh axes.
     """
-    kind, _ = partitioning(context)
+    kind, _ = get_partitioning(context)
     if kind is Partitioning.PARTLY_MANUAL:
         raise NotImplementedError(
-            "bellhop's callbacks and circuits run inside jax.shard_map where all axes of the mesh "
-            "are manual, and here some are left to the compiler. Drop axis_names from "
+            "bellhop's callbacks and circuits are supported in jax.shard_map only if all axes of "
+            "the mesh are manual. Drop axis_names from "
             "jax.shard_map, or call them outside of it."
         )
     return kind is Partitioning.AUTOMATIC
@@ -42,35 +41,35 @@ def lower_on_first_device(
     operands: Sequence[ir.Value],
     combine: Callable[..., Sequence[Any]] = lambda *results: results,
 ) -> Any:
-    """Lower a function to a call on the first of all devices.
+    """Lower a function to a call on the first device, whose results all devices get.
 
     Args:
-        ctx: that of a rule.
-        function: takes arrays and returns arrays.
-        operands: those of the rule.
-        combine: takes what the function returned, on each device, and returns the results.
+        ctx: context of the lowering rule.
+        function: takes and returns arrays.
+        operands: operands of the rule.
+        combine: applied on each device to the function's results; returns the results of the rule.
 
     Returns:
         the results of the rule.
     """
-    _, size = partitioning(ctx.module_context)
+    _, size = get_partitioning(ctx.module_context)
     mesh = jax.sharding.AbstractMesh((size,), (_AXIS,))
     everywhere = jax.sharding.PartitionSpec()
-    kinds = jax.eval_shape(lambda *args: list(function(*args)), *ctx.avals_in)
+    result_types = jax.eval_shape(lambda *args: list(function(*args)), *ctx.avals_in)
 
-    def nothing(*args: Any) -> list[Any]:
+    def return_zeros(*args: Any) -> list[Any]:
         del args
-        return [jnp.zeros(kind.shape, kind.dtype) for kind in kinds]
+        return [jnp.zeros(type_.shape, type_.dtype) for type_ in result_types]
 
     def call(*args: Any) -> list[Any]:
         is_first = jax.lax.axis_index(_AXIS) == 0
-        results = jax.lax.cond(is_first, lambda *args: list(function(*args)), nothing, *args)
+        results = jax.lax.cond(is_first, lambda *args: list(function(*args)), return_zeros, *args)
         return list(combine(*(jax.lax.all_gather(result, _AXIS)[0] for result in results)))
 
     partitioned = jax.shard_map(
         call, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False
     )
-    # The program may have a mesh of its own, in its context and in the types of its arrays.
+    # The program may have a mesh in its context and in array types, so remove both.
     plain = [jax.core.ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
     inner = ctx.replace(avals_in=plain)
     with without_mesh():

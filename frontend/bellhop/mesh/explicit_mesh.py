@@ -1,8 +1,8 @@
-"""Meshes that the types of arrays tell of: of explicit axes, how an array is partitioned, and of
-manual ones, those of ``jax.shard_map``, over which axes it differs.
+"""Tracing outside of the mesh that array types refer to.
 
-What runs on one device is traced apart from such a mesh, and a loop over the elements of an array
-has to see all of them.
+Types of arrays include the sharding over explicit mesh axes, and the varying axes of
+``jax.shard_map``. Code that runs on one device is traced without such a mesh, and a loop over the
+elements of an array needs the whole array.
 """
 
 import contextlib
@@ -18,25 +18,29 @@ from bellhop.base.types import Operand
 
 @contextlib.contextmanager
 def leave_mesh(arrays: Sequence[Any]) -> Iterator[list[Any]]:
-    """Trace as where there is no mesh, if there is one that types tell of.
+    """Trace inside of a ``with`` block as if array types did not refer to a mesh.
+
+    Args:
+        arrays: arrays or types.
 
     Yields:
-        what stands for ``arrays`` there.
+        the types of ``arrays`` without a mesh, or ``arrays`` outside of a mesh.
     """
-    kinds = jax.sharding.get_abstract_mesh().axis_types
-    if AxisType.Manual not in kinds and AxisType.Explicit not in kinds:
+    axis_types = jax.sharding.get_abstract_mesh().axis_types
+    if AxisType.Manual not in axis_types and AxisType.Explicit not in axis_types:
         yield list(arrays)
         return
     types = [jax.typeof(array) for array in arrays]
     # Inside of jax.shard_map the axes stay, for collectives.
-    with without_varying_axes() if AxisType.Manual in kinds else without_mesh():
+    with without_varying_axes() if AxisType.Manual in axis_types else without_mesh():
         yield [
-            jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type) for kind in types
+            jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
+            for type_ in types
         ]
 
 
 def replicate(array: Operand) -> Any:
-    """Return an array of which each device has all elements, in the terms of its type."""
+    """Return an array that is replicated over explicit mesh axes."""
     if any(axis is not None for axis in jax.typeof(array).sharding.spec):
         return jax.sharding.reshard(array, jax.sharding.PartitionSpec())
     return array

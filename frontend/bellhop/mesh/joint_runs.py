@@ -1,15 +1,15 @@
-"""Runs of a plain ``jax.jit`` whose devices wait for each other: they fail at their end.
+"""Delay callback exceptions in ``jax.jit`` programs with collective operations.
 
 In ``jax.jit(jax.shard_map(part, mesh=mesh, in_specs=P("i"), out_specs=P("i")))`` with ::
 
     part = lambda x: jax.lax.psum(pure_callback(f, float)(x[0]), "i")
 
-all devices meet in an ``all-reduce``.  If ``f`` raises on one device, the others would wait for the
-device until XLA ends the process.  So the runtime (``runtime/ffi/joint_runs.h``) lets the callback
-return zeros, makes no more calls in that run, and the exception is raised here when all devices
-have finished.  A program without collectives still stops where its callback raises.
+all devices meet in an ``all-reduce``.  If ``f`` raises on one device, all other devices would wait
+for it until XLA aborts the process.  So the runtime (``runtime/ffi/joint_runs.h``) makes the
+callback return zeros, skips further calls in that execution, and the exception is raised here when
+all devices have finished.  A program without collectives stops where its callback raises.
 
-Where JAX makes the calls (``compiler/jax_callback_lowering.py``), ``Delegated`` does the same in
+For JAX's own callbacks (``compiler/jax_callback_lowering.py``), ``Delegated`` does the same in
 Python.
 """
 
@@ -26,7 +26,7 @@ from bellhop_runtime import CallbackTable, JointRun
 
 T = TypeVar("T")
 
-# Operations of HLO in which devices wait for each other, asynchronous ones included.
+# HLO operations in which devices wait for each other, including asynchronous operations.
 _COLLECTIVE = re.compile(
     r" (?:all-gather|all-reduce|all-to-all|collective-broadcast|collective-permute"
     r"|ragged-all-to-all|reduce-scatter)(?:-start)?\("
@@ -35,13 +35,13 @@ _DEVICES = re.compile(r"(?:num_partitions|replica_count)=(\d+)")
 
 
 def has_joint_devices(executable: Any) -> bool:
-    """Return whether the devices of an executable wait for each other, in this process alone.
+    """Return whether an executable has collectives over devices of this process only.
 
-    Where they are in several processes, an exception is not delayed: the others would go on with
-    zeros and not know it.
+    With devices in several processes, exceptions are not delayed: other processes would continue
+    with zeros.
 
     Args:
-        executable: XLA's.
+        executable: XLA's executable.
     """
     devices = executable.local_devices()
     if len(devices) < 2:
@@ -54,18 +54,18 @@ def has_joint_devices(executable: Any) -> bool:
 
 
 class Delegated:
-    """Exceptions of functions that JAX calls in the runs of one module.
+    """Exceptions of JAX callbacks in executions of one module.
 
-    JAX does not tell which run it calls a function in, so runs of one module that overlap share
-    their exceptions.
+    JAX does not identify the execution of a call, so concurrent executions of a module share
+    exceptions.
     """
 
     def __init__(self) -> None:
         self._runs: list[list[BaseException]] = []
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[list[BaseException]]:
-        """Keep exceptions for the end of a run, in the list that this yields."""
+    def collect_exceptions(self) -> Iterator[list[BaseException]]:
+        """Collect exceptions in the yielded list until the ``with`` block ends."""
         raised: list[BaseException] = []
         self._runs.append(raised)
         try:
@@ -75,16 +75,16 @@ class Delegated:
             self._runs = [each for each in self._runs if each is not raised]
 
     def call(self, function: Callable[[], None]) -> bool:
-        """Call a function, unless a function has failed in the run before.
+        """Call a function, unless a call in an active execution has failed.
 
         Args:
-            function: what to call.
+            function: function to call.
 
         Returns:
-            True if the function has returned; False if its results are to be zeros.
+            True if the function has returned; False if its results must be zeros.
 
         Raises:
-            BaseException: what the function raises, where no run keeps exceptions.
+            BaseException: the function's exception, if no execution is active.
         """
         if any(self._runs):
             return False
@@ -104,35 +104,35 @@ def run_jointly(
     delegated: Delegated,
     executable: Any,
     run: Callable[[], T],
-    exception_behind: Callable[[str], BaseException | None],
+    find_exception: Callable[[str], BaseException | None],
 ) -> T:
-    """Run a program whose devices wait for each other, and raise what failed when it has ended.
+    """Run a program whose devices wait for each other; raise exceptions at its end.
 
     Args:
-        table: the published table of the program's callbacks; None where JAX makes all calls.
-        delegated: the calls of the program that JAX makes.
-        executable: XLA's.
-        run: runs the program, and returns when all devices have finished.
-        exception_behind: returns the exception that the text of an error names, or None.
+        table: published callback table of the program; None if JAX's own callbacks make all calls.
+        delegated: the program's calls by JAX's own callbacks.
+        executable: XLA's executable.
+        run: runs the program until all devices have finished.
+        find_exception: returns the original exception for an error message, or None.
 
     Returns:
-        what ``run`` returns.
+        the result of ``run``.
 
     Raises:
-        BaseException: what a callback raised, the first one; notes name what other calls raised.
+        BaseException: the first exception of a callback, with notes about others.
     """
     joint = None if table is None else JointRun(table, len(executable.local_devices()))
     error, result = None, None
-    with delegated.kept() as failures:
+    with delegated.collect_exceptions() as failures:
         try:
             result = run()
         except BaseException as raised:
             error = raised
     for text in [] if joint is None else joint.end():
-        behind = exception_behind(text)
+        behind = find_exception(text)
         failures.append(jax.errors.JaxRuntimeError(text) if behind is None else behind)
-    # Not in the handler: XLA's account is not the context of what a callback raised.
-    failure = _combined(failures)
+    # Raise outside of the handler, so that XLA's error is not the exception's context.
+    failure = _combine_failures(failures)
     if failure is None:
         failure = error
     if failure is None:
@@ -141,19 +141,19 @@ def run_jointly(
         raise failure
     finally:
         hide_frames(failure)
-        # Or they hold this frame, which holds them.
+        # Break the reference cycle of exception, traceback and this frame.
         del failure, error, failures
 
 
-def _combined(failures: Sequence[BaseException]) -> BaseException | None:
-    """Choose the exception to raise for a run, and note the others; None where there are none."""
+def _combine_failures(failures: Sequence[BaseException]) -> BaseException | None:
+    """Return the exception to raise, with notes about others; None if there are none."""
     if not failures:
         return None
-    # Nobody handles KeyboardInterrupt and SystemExit by accident, so they go first.
+    # KeyboardInterrupt and SystemExit take precedence, since they should end the process.
     first = next((each for each in failures if not isinstance(each, Exception)), failures[0])
     for other in failures:
         if other is not first:
-            # A class may refuse new attributes.
+            # Some exception classes reject new attributes.
             with contextlib.suppress(Exception):
                 first.add_note(f"bellhop: another call raised {other!r} in the same run")
     return first

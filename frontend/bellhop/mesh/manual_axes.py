@@ -1,7 +1,7 @@
-"""Values inside ``jax.shard_map``, and the axes of its mesh over which they differ.
+"""Varying axes of values inside ``jax.shard_map``.
 
-JAX takes what differs over no axis for equal on all devices, and adds up what the devices say of
-its derivative.  So what a call returns must say that it differs wherever an argument does.
+JAX assumes that a value without varying axes is equal on all devices, and sums its cotangents. So
+the results of a call must vary over all axes over which its arguments vary.
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,27 @@ Tree = TypeVar("Tree")
 
 
 def vary_types_like(operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """Return the types of results that differ over every axis over which an operand does.
+    """Return result types that vary over all axes over which an operand varies.
 
     Args:
-        operands: the types of the operands.
-        results: those of the results, which say nothing of it.
+        operands: types of the operands.
+        results: types of the results, without varying axes.
     """
-    axes, mesh = _axes(operands)
+    axes, mesh = _find_axes(operands)
     return [make_varying(aval, axes, mesh) for aval in results] if axes else list(results)
 
 
 def vary_like(operands: Any, tree: Tree) -> Tree:
-    """Return a pytree of arrays that differ over every axis over which one of the operands does.
+    """Make the arrays of a pytree vary over all axes over which an operand varies.
 
     Args:
         operands: a pytree of arrays.
-        tree: another one, or the same.
+        tree: the pytree to convert.
     """
-    axes, _ = _axes([jax.typeof(leaf) for leaf in jax.tree.leaves(operands)])
+    axes, _ = _find_axes([jax.typeof(leaf) for leaf in jax.tree.leaves(operands)])
 
     def vary(leaf: object) -> Any:
+        """Make one array vary over the missing axes."""
         aval = jax.typeof(leaf)
         missing = tuple(axes - varying_axes(aval))
         if not missing or aval.dtype == jax.dtypes.float0:
@@ -45,13 +46,13 @@ def vary_like(operands: Any, tree: Tree) -> Tree:
 
 
 def has_varying(arrays: Any) -> bool:
-    """Tell whether an array in a pytree differs between devices inside ``jax.shard_map``."""
-    axes, _ = _axes([jax.typeof(leaf) for leaf in jax.tree.leaves(arrays)])
+    """Return whether an array in a pytree varies over an axis of ``jax.shard_map``."""
+    axes, _ = _find_axes([jax.typeof(leaf) for leaf in jax.tree.leaves(arrays)])
     return bool(axes)
 
 
-def _axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
-    """Return the axes over which one of some values differs, and the mesh of these axes."""
+def _find_axes(avals: Sequence[Any]) -> tuple[frozenset[Any], Any]:
+    """Return the union of the varying axes of types, and their mesh."""
     axes, mesh = frozenset[Any](), None
     for aval in avals:
         if own := varying_axes(aval):

@@ -1,6 +1,6 @@
-"""partitioned=True: each device calls with its own part of arrays that are spread over devices.
+"""Callbacks with ``partitioned=True``, which each device calls with its shard.
 
-Where the types of the arrays say how they are spread, a call is one in a ``jax.shard_map``::
+If the types of the arrays include shardings, the call is wrapped in ``jax.shard_map``::
 
     io_callback(f, partitioned=True)(x)     # x: f64[4@b,2]
     shard_map(f, in_specs=P("b", None))(x)  # f is called with f64[2,2] by each of two devices
@@ -19,21 +19,21 @@ from bellhop.base.types import Operand
 
 
 def result_shardings(label: str, declared: Any) -> list[NamedSharding]:
-    """Return how the results of a partitioned callback are spread.
+    """Return the shardings in the declared result type of a partitioned callback.
 
     Args:
         label: the callback, for errors.
         declared: a pytree of types or arrays, with shardings.
 
     Raises:
-        ResultTypeError: for a leaf without one.
+        ResultTypeError: for a leaf without a `NamedSharding`.
     """
     leaves = jax.tree.leaves(declared)
     for leaf in leaves:
         if not isinstance(getattr(leaf, "sharding", None), NamedSharding):
             raise ResultTypeError(
-                f"{label} has partitioned=True, and the result type {leaf!r} does not say which "
-                "part each device returns. Declare jax.ShapeDtypeStruct(shape, dtype, "
+                f"{label} has partitioned=True, and the result type {leaf!r} has no "
+                "sharding. Declare jax.ShapeDtypeStruct(shape, dtype, "
                 "sharding=jax.NamedSharding(mesh, spec)), of the whole array."
             )
     return [leaf.sharding for leaf in leaves]
@@ -46,37 +46,43 @@ def call_per_shard(
     spread: Sequence[NamedSharding],
     call: Callable[[Sequence[Any], tuple[tuple[Any, ...], Any]], Any],
 ) -> Any:
-    """Call on each device with its part of the arguments; outside of meshes, once.
+    """Call a callback on each device with its shards; outside of meshes, once.
 
     Args:
         label: the callback, for errors.
         leaves: the arguments.
-        results: the types of the leaves of the whole result, and their structure.
-        spread: how these are spread.
-        call: takes the parts of the leaves and the types of those of the results.
+        results: types of the leaves of the whole result, and their structure.
+        spread: shardings of the results.
+        call: takes the shards of the leaves, and the types and structure of the results' shards.
+
+    Returns:
+        the result.
+
+    Raises:
+        ValueError: if the sharding of an argument is unknown, or there are several meshes.
     """
     if AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types:
-        # Each device calls for itself there already, with arrays that are its own.
+        # Inside of shard_map, each device already has its shards.
         return call(leaves, results)
     shardings = [_find_sharding(leaf) for leaf in leaves]
     meshes = [sharding.mesh for sharding in (*spread, *shardings) if sharding is not None]
     if not meshes:
         return call(leaves, results)
-    for number, (leaf, sharding) in enumerate(zip(leaves, shardings, strict=True)):
+    for index, (leaf, sharding) in enumerate(zip(leaves, shardings, strict=True)):
         if sharding is None and isinstance(leaf, Tracer) and leaf.ndim > 0:
             raise ValueError(
                 f"{label} (called from {user_site()}) has partitioned=True, and the type of its "
-                f"argument {number}, {jax.typeof(leaf).str_short()}, does not say how that is "
-                "spread over devices. Make the mesh with jax.make_mesh, whose axes are explicit, "
+                f"argument {index}, {jax.typeof(leaf).str_short()}, has no "
+                "sharding. Make the mesh with jax.make_mesh, whose axes are explicit, "
                 "and put the array on it with jax.device_put, or call it in jax.shard_map."
             )
     if len({mesh.abstract_mesh for mesh in meshes}) > 1:
         raise ValueError(
             f"{label} (called from {user_site()}) has partitioned=True, and its arguments and "
-            "results are spread over different meshes. Put them on one, with jax.device_put or "
+            "results are on different meshes. Put them on one mesh, with jax.device_put or "
             "jax.sharding.reshard."
         )
-    # Only a concrete one says which devices these are, where no program is being traced.
+    # Outside of tracing, only a concrete mesh has devices.
     mesh = next((mesh for mesh in meshes if isinstance(mesh, jax.sharding.Mesh)), meshes[0])
     avals, tree = results
     parts = tuple(
@@ -98,10 +104,10 @@ def call_per_shard(
 
 
 def _find_sharding(leaf: object) -> NamedSharding | None:
-    """Return how an array is spread over a mesh; None where it is on none or nothing says so."""
+    """Return the `NamedSharding` of an array or tracer, or None if it has none."""
     if not isinstance(leaf, Tracer):
         sharding = getattr(leaf, "sharding", None)
         return sharding if isinstance(sharding, NamedSharding) else None
-    # Of other axes, types say nothing.
+    # Types include shardings over explicit axes only.
     sharding = jax.typeof(leaf).sharding
     return sharding if AxisType.Explicit in sharding.mesh.axis_types else None

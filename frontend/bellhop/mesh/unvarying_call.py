@@ -1,14 +1,14 @@
-"""Functions traced as where there is no ``jax.shard_map``, and called where there is one.
+"""Calls inside of ``jax.shard_map`` of functions that are traced without varying axes.
 
-The derivative of a circuit is jaxprs that are made once, and whose types tell of no axes.  JAX
-cannot evaluate those on values that tell how they differ between devices: it asks for equal axes
-of both operands of each equation.  So such a function is one equation ::
+The derivatives of a circuit are jaxprs that are traced once, with types without varying axes.  JAX
+cannot evaluate them on values with varying axes, since it requires equal axes of both operands of
+each equation.  So such a function becomes one equation ::
 
     y_dot = bellhop_apart_from_axes[
       closed={ lambda ; jacobian x_dot. let y_dot = mul jacobian x_dot in (y_dot,) }
     ] jacobian x_dot
 
-whose results differ over all axes over which its operands do, and so do their cotangents.
+whose results, and cotangents, vary over all axes over which an operand varies.
 """
 
 import itertools
@@ -31,21 +31,23 @@ _call_p.multiple_results = True
 
 
 def wrap_unvarying(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
-    """Return a function that is called as one equation where its arguments differ between devices.
+    """Return a function that becomes one equation if its arguments have varying axes.
 
     Args:
-        function: from pytrees of arrays to a sequence of arrays.
+        function: takes pytrees of arrays, returns a sequence of arrays.
     """
 
     def call(*args: Any) -> list[Any]:
+        """Call the function, as one equation if an argument has varying axes."""
         if not has_varying(args):
             return list(function(*args))
         leaves, tree = jax.tree.flatten(args)
         types = list(map(jax.typeof, leaves))
-        # XLA of JAX 0.11 ends the process where jax.shard_map splits what has no elements.
+        # XLA of JAX 0.11 aborts the process if jax.shard_map splits an empty array.
         operands = [leaf for leaf, type_ in zip(leaves, types, strict=True) if type_.size]
 
         def evaluate_operands(*operands: Any) -> Sequence[Any]:
+            """Call the function with zeros in place of the empty arrays."""
             rest = iter(operands)
             all_leaves = [
                 next(rest) if type_.size else jnp.zeros(type_.shape, type_.dtype) for type_ in types
@@ -72,34 +74,38 @@ def _abstract_eval(*avals: Aval, closed: ClosedJaxpr) -> list[Any]:
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, closed: ClosedJaxpr
 ) -> tuple[list[Any], list[Any]]:
-    given = [type(tangent) is not ad.Zero for tangent in tangents]
-    jvp, moved = jvp_jaxpr(closed, given, instantiate=False)
-    moving = [tangent for tangent, yes in zip(tangents, given, strict=True) if yes]
-    # Apart from the results, which vmap takes for its own where tangents alone are mapped.
-    of_tangents = [False] * len(moved) + [True] * sum(moved)
-    tangent, _ = dce(jvp, of_tangents, [True] * len(jvp.in_avals))
+    """JVP rule: one call for the results, one for the tangents."""
+    has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
+    jvp, has_result_tangent = jvp_jaxpr(closed, has_tangent, instantiate=False)
+    nonzero_tangents = [tangent for tangent, yes in zip(tangents, has_tangent, strict=True) if yes]
+    # Separate from the results, which vmap would otherwise batch if only tangents are mapped.
+    is_tangent = [False] * len(has_result_tangent) + [True] * sum(has_result_tangent)
+    tangent, _ = dce(jvp, is_tangent, [True] * len(jvp.in_avals))
     results = _call_p.bind(*primals, closed=closed)
-    dots = iter(_call_p.bind(*primals, *moving, closed=tangent))
+    result_tangents = iter(_call_p.bind(*primals, *nonzero_tangents, closed=tangent))
     return results, [
-        next(dots) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
-        for result, yes in zip(results, moved, strict=True)
+        next(result_tangents) if yes else ad.Zero(jax.typeof(result).to_tangent_aval())
+        for result, yes in zip(results, has_result_tangent, strict=True)
     ]
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Operand, closed: ClosedJaxpr) -> list[Any]:
+    """Transpose rule: transpose the function with respect to its linear operands."""
     linear = list(map(ad.is_undefined_primal, operands))
     likes = to_structs(itertools.compress(closed.in_avals, linear))
 
-    def pulled_back(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
-        def along(*moving: Any) -> list[Any]:
-            rest, others = iter(moving), iter(known)
-            inputs = [next(rest) if yes else next(others) for yes in linear]
+    def transpose(known: Sequence[Any], cotangents: Sequence[Any]) -> Sequence[Any]:
+        """Transpose the jaxpr at known operands."""
+
+        def linear_function(*linear_inputs: Any) -> list[Any]:
+            rest, known_inputs = iter(linear_inputs), iter(known)
+            inputs = [next(rest) if yes else next(known_inputs) for yes in linear]
             return eval_jaxpr(closed.jaxpr, closed.consts, *inputs)
 
-        return jax.linear_transpose(along, *likes)(list(cotangents))
+        return jax.linear_transpose(linear_function, *likes)(list(cotangents))
 
     known = [operand for operand, yes in zip(operands, linear, strict=True) if not yes]
-    found = iter(wrap_unvarying(pulled_back)(known, list(map(ad.instantiate_zeros, cotangents))))
+    found = iter(wrap_unvarying(transpose)(known, list(map(ad.instantiate_zeros, cotangents))))
     return [next(found) if yes else None for yes in linear]
 
 

@@ -1,1 +1,1 @@
-"""Every crossing of the border of programs, counted and timed."""
+"""Profiles of host calls: counts and times."""

@@ -1,8 +1,8 @@
-"""Numbers of bytes, as read by people."""
+"""Formatting of byte counts."""
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes with a unit that suits it; nothing for none."""
+    """Format a number of bytes with a unit; an empty string for 0."""
     if count == 0:
         return ""
     amount = float(count)

@@ -1,4 +1,4 @@
-"""profile: every crossing of the border of programs, counted and timed."""
+"""`profile`: count and time host calls."""
 
 import io
 import os
@@ -25,12 +25,12 @@ _CROSSING = np.dtype(
 
 
 class Profile:
-    """What ``profile`` records.
+    """Result of ``profile``: a table with one row for each call site.
 
-    Printed or shown, it is a table: a row for each place, that with the longest total first.
+    Printing shows the table, sorted by total time.
 
     Attributes:
-        rows: the same, as ``Row`` objects.
+        rows: the rows, as ``Row`` objects.
 
     Example:
         >>> import bellhop
@@ -49,7 +49,7 @@ class Profile:
 
     def __enter__(self) -> "Profile":
         if self._state != "new":
-            raise RuntimeError("a profile is used once. Make another: bellhop.profile().")
+            raise RuntimeError("a profile can be used once only. Make another: bellhop.profile().")
         self._state = "open"
         listen_to_xla()
         self._threads[profile_thread()] = threading.current_thread().name
@@ -59,7 +59,7 @@ class Profile:
 
     def __exit__(self, *_: object) -> None:
         try:
-            # What was tapped inside belongs to it, unless it waits for what comes after.
+            # Count the taps of this block, unless they wait for later taps.
             wait_for_taps(is_patient=False)
         finally:
             self._recorder.stop()
@@ -68,14 +68,16 @@ class Profile:
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, that with the longest total first."""
+        """All rows, sorted by decreasing total time."""
         crossings = self._crossings()
         rows = []
         for index, row in enumerate(self._recorder.rows()):
             kind, name, site, definition, calls, failed, busy, waited, out, in_ = row
-            of_row = crossings[crossings["row"] == index]
-            kept = of_row["busy"] / of_row["calls"]
-            median = float(np.median(kept)) / 1e9 if kept.size else float("nan")
+            row_calls = crossings[crossings["row"] == index]
+            seconds_per_call = row_calls["busy"] / row_calls["calls"]
+            median = (
+                float(np.median(seconds_per_call)) / 1e9 if seconds_per_call.size else float("nan")
+            )
             seconds = busy / 1e9, median, waited / 1e9
             rows.append(Row(kind, name, definition, site, calls, failed, *seconds, out, in_))
         return sorted(rows, key=lambda row: -row.total)
@@ -83,10 +85,10 @@ class Profile:
     def __str__(self) -> str:
         from rich.console import Console
 
-        # Where nobody looks on, lines are as long as it takes; figures are never cut.
+        # Without a terminal, lines are wide, so that numbers are not cut.
         width = max(80, shutil.get_terminal_size((160, 24)).columns)
         written = io.StringIO()
-        # In a notebook, rich shows what it is to write.
+        # In a notebook, rich would display its output.
         Console(width=width, file=written, force_jupyter=False).print(self)
         return written.getvalue().rstrip("\n")
 
@@ -102,16 +104,16 @@ class Profile:
         return make_table(self.rows)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Plot when each crossing was: a line for each row, waits for the GIL paler.
+        """Plot a timeline, one line for each row; waits for the GIL are paler.
 
         Args:
-            ax: where to; new axes without it.
+            ax: axes to draw into; None creates new axes.
 
         Returns:
             the axes.
 
         Raises:
-            ImportError: where there is no matplotlib.
+            ImportError: if matplotlib is not installed.
 
         Example:
             >>> import bellhop, matplotlib
@@ -128,10 +130,10 @@ class Profile:
         return plot_timeline(self._recorder.rows(), self._crossings(), ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all crossings as a trace, for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
+        """Write a trace for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
 
         Args:
-            path: of the file, in Chrome's trace event format, JSON.
+            path: path of the file, in Chrome's trace event format (JSON).
 
         Example:
             >>> import bellhop, json, tempfile
@@ -153,23 +155,23 @@ class Profile:
 
 
 def profile(*, limit: int = 1_000_000) -> Profile:
-    """Count and time every crossing of the border of programs, inside a ``with`` block.
+    """Count and time all host calls inside a ``with`` block.
 
-    Callbacks, taps, regions on other devices, circuits, runs of ``qjit`` functions and
-    compilation, of all threads, in ``qjit``, in ``jax.jit`` and outside; programs that are compiled
-    already too.  Crossings that begin and end inside count.  Profiles may stand in one another.
-    What runs inside the program, such as circuits on ``default.mixed``, does not cross, and
-    has rows that say so.
+    Host calls are callbacks, taps, regions on other devices, circuits, calls of ``qjit`` functions,
+    and compilation, of all threads, in ``qjit``, in ``jax.jit`` and outside, including programs
+    compiled before. Calls that begin and end inside of the block count. Profiles can be nested.
+    Work inside of a program, such as circuits on ``default.mixed``, is not a host call, and has
+    rows that say so.
 
     Args:
-        limit: how many crossings are kept one by one, each in 64 bytes, for medians,
-            ``plot`` and ``save``; later ones are counted in the totals alone.
+        limit: number of calls that are stored individually, in 64 bytes each, for medians, ``plot``
+            and ``save``; further calls only count in totals.
 
     Returns:
         a context manager, whose value is the ``Profile``.
 
     Raises:
-        ValueError: where ``limit`` is negative.
+        ValueError: if ``limit`` is negative.
 
     Example:
         >>> import bellhop
@@ -183,5 +185,5 @@ def profile(*, limit: int = 1_000_000) -> Profile:
         [('double', 2, 16)]
     """
     if limit < 0:
-        raise ValueError(f"profile: limit is a number of crossings, got {limit}.")
+        raise ValueError(f"profile: limit must be at least 0, got {limit}.")
     return Profile(limit)

@@ -5,28 +5,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """All crossings of one place.
+    """All host calls of one call site.
 
     Attributes:
-        kind: what crosses: ``"program"``, a call of a ``qjit`` function; what made the callback,
-            as ``"pure_callback"``; ``"tap"``, what a program pays, and ``"tap call"``, what the
-            other thread does; ``"region on cuda:0"``, and its two halves where it runs beside
-            the program, ``start`` and ``wait``; ``"circuit"``, and ``"circuit, derivative"``
-            where it is recorded for one, both with ``", engine"`` behind where Bellhop's engine
-            ran it and not the device's plugin; ``"circuit, in the program: ..."``, and why, of one
-            that is part of a ``qjit`` function, whose time is the program's; ``"compilation"``.
-        name: of the function.
-        definition: ``file:line`` where that is.
-        site: ``file:line`` where it is called, if that is known.
-        calls: how many there were; a batch of circuits, which ``vmap`` makes, is one for each row,
-            and a circuit in the program one for each call of that.
-        failed: how many of these raised.
-        total: seconds outside the program, all together; of a circuit, those in its device.
-        median: seconds of one; of those kept one by one.
-        waited: seconds of ``total`` that were spent waiting for Python's lock, the GIL.
-        bytes_out: what the program sent; of a region, also what its device got straight from
-            another.
-        bytes_in: what it got.
+        kind: ``"program"``, a call of a ``qjit`` function; the kind of a callback, as
+            ``"pure_callback"``; ``"tap"``, the program's time, and ``"tap call"``, the other
+            thread's time; ``"region on cuda:0"``, and its two halves ``start`` and ``wait`` if it
+            runs concurrently with the program; ``"circuit"``, and ``"circuit, derivative"`` if it
+            is recorded for a derivative, both with the suffix ``", engine"`` if Bellhop's engine
+            ran it; ``"circuit, in the program: ..."``, with a reason, for a circuit that is part of
+            a ``qjit`` function, without its time; ``"compilation"``.
+        name: name of the function.
+        definition: ``file:line`` of its definition.
+        site: ``file:line`` of its call, if known.
+        calls: number of calls; each row of a batch of circuits counts, and a circuit in the program
+            counts once for each call of the program.
+        failed: number of calls that raised an exception.
+        total: total seconds outside of the program; of a circuit, in its device.
+        median: median seconds of the calls that are stored individually.
+        waited: seconds of ``total`` spent waiting for the GIL.
+        bytes_out: bytes sent by the program; of a region, including bytes that its device received
+            from another device.
+        bytes_in: bytes received by the program.
 
     Example:
         >>> import bellhop

@@ -1,4 +1,4 @@
-"""A profile as a table."""
+"""Profiles as tables."""
 
 import math
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make_table(rows: Sequence["Row"]) -> Table:
-    """Return the table of rows."""
+    """Return a table with one line for each row of a profile."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("kind", "function"):
         table.add_column(heading, overflow="fold", min_width=len(heading))
@@ -39,7 +39,7 @@ def make_table(rows: Sequence["Row"]) -> Table:
 
 
 def format_seconds(value: float) -> str:
-    """Return a time with a unit that suits it."""
+    """Format a duration with a unit; an empty string for NaN."""
     if math.isnan(value):
         return ""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):

@@ -1,4 +1,4 @@
-"""A profile in Chrome's trace event format."""
+"""Profiles in Chrome's trace event format."""
 
 import json
 import os
@@ -12,13 +12,13 @@ def save_trace(
     crossings: Any,
     threads: Mapping[int, str],
 ) -> None:
-    """Write crossings as complete events, in microseconds from the first one on.
+    """Write host calls as complete events, in microseconds since the first call.
 
     Args:
-        path: of the file.
-        rows: what the runtime tells of each place.
-        crossings: the array of them.
-        threads: names of the threads that have one.
+        path: path of the file.
+        rows: the runtime's description of each call site.
+        crossings: structured array of the calls.
+        threads: names of threads.
     """
     process = os.getpid()
     events: list[dict[str, Any]] = [

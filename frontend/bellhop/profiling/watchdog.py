@@ -1,4 +1,4 @@
-"""What compiled functions are waiting for, and a thread that says it of those that take long."""
+"""Reports of running programs and their waits, on request or by a watchdog thread."""
 
 import sys
 import threading
@@ -11,12 +11,12 @@ from bellhop_runtime._interrupts import HELPERS
 
 
 def waiting() -> str:
-    """Tell which compiled functions are running, in which threads, and what each waits for.
+    """Describe the running compiled functions, by thread, and what each waits for.
 
     Returns:
-        lines for each thread: its compiled function, the callback or region that this waits for,
-        what that has called, and so on; what a device does of a circuit, in the thread that it
-        runs in; nothing where nothing runs and no tap waits.
+        lines for each thread: its compiled function, the callback or region for which it waits, the
+        programs called by these, and so on; work of a device on a circuit, in the thread that runs
+        it; an empty string if nothing runs and no tap waits.
 
     Example:
         >>> import bellhop
@@ -47,6 +47,7 @@ _OUTSIDE = "outside of Python: XLA's code, a circuit, or room for taps"
 
 
 def _describe_wait(what: Any) -> str:
+    """Describe one step of a wait: a callback, a function or a string."""
     if isinstance(what, str):
         return what
     if not isinstance(what, Callback):
@@ -56,17 +57,17 @@ def _describe_wait(what: Any) -> str:
 
 
 def watchdog(seconds: float | None) -> None:
-    """Print what ``waiting`` tells to stderr, once for each call that takes longer than that.
+    """Print the output of ``waiting`` to stderr, once for each long call.
 
-    The environment variable ``BELLHOP_WATCHDOG=30`` asks for the same when bellhop is imported.  It
-    is a thread of Python's that prints: a callback that never lets go of Python's lock keeps it
-    from that, and ``faulthandler.dump_traceback_later`` does not need the lock.
+    The environment variable ``BELLHOP_WATCHDOG=30`` starts it when bellhop is imported. A Python
+    thread prints the output, so a callback that never releases the GIL blocks it; use
+    ``faulthandler.dump_traceback_later`` for such callbacks.
 
     Args:
-        seconds: how long a call may take; None ends the watch.
+        seconds: maximum duration of a call; None stops the watchdog.
 
     Raises:
-        ValueError: where it is not above zero.
+        ValueError: if it is not positive.
 
     Example:
         >>> import bellhop
@@ -77,40 +78,44 @@ def watchdog(seconds: float | None) -> None:
         ValueError: debug.watchdog takes seconds above 0, or None, got 0.
         >>> bellhop.debug.watchdog(None)
     """
-    global _ended
+    global _stop_event
     if seconds is not None and not seconds > 0:
         raise ValueError(f"debug.watchdog takes seconds above 0, or None, got {seconds}.")
-    _ended.set()
+    _stop_event.set()
     if seconds is not None:
-        _ended = threading.Event()
-        # Ctrl-C is not held up by a thread of this name.
+        _stop_event = threading.Event()
+        # Threads with this name do not delay KeyboardInterrupt.
         threading.Thread(
-            target=_watch_calls, args=(seconds, _ended), name=f"{HELPERS}_watchdog", daemon=True
+            target=_watch_calls,
+            args=(seconds, _stop_event),
+            name=f"{HELPERS}_watchdog",
+            daemon=True,
         ).start()
 
 
-_ended = threading.Event()
+_stop_event = threading.Event()
 
 
 def watch_by_environment() -> None:
-    """Start the watchdog where ``BELLHOP_WATCHDOG`` says so.
+    """Start the watchdog if ``BELLHOP_WATCHDOG`` is set.
 
     Raises:
-        ValueError: where that is no number of seconds.
+        ValueError: if it is not a number of seconds.
     """
     if seconds := read_environment_integer("BELLHOP_WATCHDOG", "seconds"):
         watchdog(seconds)
 
 
-def _watch_calls(most: float, ended: threading.Event) -> None:
-    told: set[int] = set()
-    # Between two long calls of a thread there is a look at a short one.
-    while not ended.wait(min(most / 4, 1.0)):
-        long = {thread for thread, steps in under_way() if steps[0][1] > most}
-        if long - told:
+def _watch_calls(limit: float, ended: threading.Event) -> None:
+    """Report calls that take longer than a limit until an event is set."""
+    reported: set[int] = set()
+    # Intervals are short, so that a thread's next long call is recognised as new.
+    while not ended.wait(min(limit / 4, 1.0)):
+        late = {thread for thread, steps in under_way() if steps[0][1] > limit}
+        if late - reported:
             print(
-                f"bellhop: a call has taken longer than {most:g} s\n{waiting()}",
+                f"bellhop: a call has taken longer than {limit:g} s\n{waiting()}",
                 file=sys.stderr,
                 flush=True,
             )
-        told = long
+        reported = late

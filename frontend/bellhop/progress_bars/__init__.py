@@ -1,1 +1,1 @@
-"""What loops tell of how far they are, and the bars that show it."""
+"""Progress bars of loops: counting in programs, and display."""

@@ -1,7 +1,7 @@
-"""The bars of loops: what the runtime counts, shown with tqdm.
+"""Display of progress bars: the runtime counts, tqdm shows.
 
-Programs count and show nothing.  While a loop goes on, a thread looks ten times a second; when a
-``qjit`` function returns, what has ended in it is shown to its end at once.
+Programs only count. While a loop runs, a thread updates bars ten times a second; when a ``qjit``
+function returns, finished bars are updated at once.
 """
 
 import atexit
@@ -26,23 +26,27 @@ from bellhop_runtime import (
 
 _IS_NOTEBOOK = any(cls.__module__ == "tqdm.notebook" for cls in tqdm.__mro__)
 
-# Seconds from one look to the next, and from one line to the next where the lines go to a file:
-# each is there to stay.
-_LOOK = 0.1
-_LOOK_IN_FILE = 10.0
+# Seconds between updates, and between lines if output goes to a file, where lines remain.
+_INTERVAL = 0.1
+_FILE_INTERVAL = 10.0
 
 
 class LoopLabel(BuiltinFunction):
-    """What the bars of one loop are called; the runtime calls it where nobody watches bars.
+    """Label and bars of one loop; calling it starts the display thread.
+
+    The runtime calls it when bars appear and no thread displays them.
+
+    Args:
+        description: text before the bar.
 
     Attributes:
-        description: what stands before the bar.
-        bars: those of the runs of the loop.
+        description: text before the bar.
+        bars: bars of the executions of the loop.
     """
 
     __name__ = "progress"
 
-    # Loops are not the same for being called the same.
+    # Labels are compared by identity: different loops may have equal descriptions.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -50,27 +54,38 @@ class LoopLabel(BuiltinFunction):
         super().__init__(description)
         self.description = description
         self.bars = Bars()
-        self._of_python: Any = None
+        self._python_bar: Any = None
 
     def __call__(self) -> None:
-        """Watch all bars for as long as there are any."""
-        # At the end of the process there are no more threads; then the last look shows all.
+        """Start a thread that displays bars as long as there are any."""
+        # At the end of the process no thread can start; the exit handler shows the final state.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=_watch_bars, name="bellhop_progress", daemon=True).start()
 
     def advance_in_python(self, total: int) -> None:
-        """Show that one more iteration of a loop of Python's is done."""
-        if self._of_python is None:
-            self._of_python = tqdm(desc=self.description or None, total=total)
-        self._of_python.update()
-        if self._of_python.n >= total:
-            self._of_python.close()
-            self._of_python = None
+        """Count one iteration of a loop that Python runs."""
+        if self._python_bar is None:
+            self._python_bar = tqdm(desc=self.description or None, total=total)
+        self._python_bar.update()
+        if self._python_bar.n >= total:
+            self._python_bar.close()
+            self._python_bar = None
 
 
 @dataclass(frozen=True)
 class _BarState:
-    """A bar as the runtime tells of it."""
+    """State of a bar as the runtime reports it.
+
+    Attributes:
+        label: label of the loop.
+        index: index of the bar.
+        began: order of its start event.
+        ended: order of its end event; 0 if it has not ended.
+        failed: whether the loop failed.
+        count: number of finished iterations.
+        total: number of iterations; negative if unknown.
+        seconds: seconds since the start.
+    """
 
     label: LoopLabel
     index: int
@@ -83,49 +98,54 @@ class _BarState:
 
 
 class _BarLine:
-    """A line that shows a bar."""
+    """A displayed line of a bar.
 
-    def __init__(self, look: _BarState) -> None:
+    Args:
+        state: state of the bar.
+    """
+
+    def __init__(self, state: _BarState) -> None:
         self._is_live = _IS_NOTEBOOK or (sys.stderr is not None and sys.stderr.isatty())
         self._tqdm = tqdm(
-            desc=look.label.description or None,
-            total=_total_or_none(look.total),
-            # In a terminal, a line below others is there for as long as its loop is.
+            desc=state.label.description or None,
+            total=_total_or_none(state.total),
+            # In a terminal, nested lines disappear with their loop.
             leave=True if _IS_NOTEBOOK else None,
-            # In a file there is no line but the last.
+            # Lines in a file have position 0.
             position=None if self._is_live else 0,
-            # Lets nothing be shown before we say so.
+            # Delay tqdm's own output until the first update.
             delay=0 if _IS_NOTEBOOK else 1e-9,
         )
-        self._began = look.began
+        self._began = state.began
         self._shown = 0.0 if self._is_live else time.monotonic()
 
-    def show(self, look: _BarState) -> None:
-        """Show how far the bar is, unless the last time was just before."""
-        self._update(look)
-        interval = _LOOK if self._is_live else _LOOK_IN_FILE
+    def show(self, state: _BarState) -> None:
+        """Update the line, unless it was updated just before."""
+        self._update(state)
+        interval = _INTERVAL if self._is_live else _FILE_INTERVAL
         if time.monotonic() - self._shown >= 0.9 * interval:
             self._shown = time.monotonic()
             self._tqdm.refresh()
 
-    def close(self, look: _BarState) -> None:
-        """Show how far the loop got, and leave it at that."""
-        self._update(look)
+    def close(self, state: _BarState) -> None:
+        """Show the final state of the bar."""
+        self._update(state)
         self._tqdm.close()
 
-    def _update(self, look: _BarState) -> None:
+    def _update(self, state: _BarState) -> None:
+        """Copy the state to tqdm."""
         bar = self._tqdm
         if bar.disable:
             return
-        if look.began != self._began or bar.total != _total_or_none(look.total):
-            self._began = look.began
+        if state.began != self._began or bar.total != _total_or_none(state.total):
+            self._began = state.began
             if _IS_NOTEBOOK:
-                bar.reset(_total_or_none(look.total))
-            bar.total = _total_or_none(look.total)
-        bar.n = look.count
-        # The line may be younger than the loop.
+                bar.reset(_total_or_none(state.total))
+            bar.total = _total_or_none(state.total)
+        bar.n = state.count
+        # The loop may have started before the line was created.
         bar.last_print_t = bar._time()
-        bar.start_t = bar.last_print_t - look.seconds
+        bar.start_t = bar.last_print_t - state.seconds
 
 
 def _total_or_none(total: int) -> int | None:
@@ -137,44 +157,44 @@ _lock = threading.Lock()
 
 
 def show_bars() -> None:
-    """Show how far all loops are."""
+    """Update the lines of all bars."""
     with _lock:
         events: list[tuple[int, bool, _BarState]] = []
-        for look in (_BarState(*fields) for fields in look_at_bars()):
-            events.append((look.began, False, look))
-            if look.ended:
-                events.append((look.ended, True, look))
-        # In the order of what happened: a loop inside another stands below it, and one that
-        # came after another has ended does not.
-        for _, is_end, look in sorted(events, key=lambda event: event[:2]):
-            # A stream that nobody reads any more is no reason to fail.
+        for state in (_BarState(*fields) for fields in look_at_bars()):
+            events.append((state.began, False, state))
+            if state.ended:
+                events.append((state.ended, True, state))
+        # Process events in order: a nested loop is shown below its outer loop, and a later loop is
+        # not.
+        for _, is_end, state in sorted(events, key=lambda event: event[:2]):
+            # Ignore closed output streams.
             with contextlib.suppress(OSError, ValueError):
-                line = _lines.get(look.index)
+                line = _lines.get(state.index)
                 if line is None:
-                    line = _lines[look.index] = _BarLine(look)
+                    line = _lines[state.index] = _BarLine(state)
                 if is_end:
-                    del _lines[look.index]
-                    line.close(look)
+                    del _lines[state.index]
+                    line.close(state)
                 else:
-                    line.show(look)
+                    line.show(state)
 
 
 def finish_bars(table: CallbackTable, *, is_last: bool) -> None:
-    """Show the bars of programs that have returned to their ends.
+    """Show the final state of the bars of programs that have returned.
 
     Args:
-        table: that of the programs.
-        is_last: whether no other program is under way.
+        table: callback table of the programs.
+        is_last: whether no other program is running.
     """
     if is_last:
-        # A loop may have fewer iterations than its bar was told.
+        # A loop may end before its total.
         end_bars(table)
     show_bars()
 
 
 def _watch_bars() -> None:
     while not stop_watching_bars():
-        time.sleep(_LOOK)
+        time.sleep(_INTERVAL)
         show_bars()
 
 

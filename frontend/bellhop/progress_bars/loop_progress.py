@@ -1,4 +1,4 @@
-"""The flavour of callback that tells how far a loop is."""
+"""The callback kind that reports the progress of loops."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,15 @@ from bellhop.callbacks.callback_type import CallbackType, checkpoint_residuals, 
 from bellhop.compiler.callback_target import CallbackTarget
 from bellhop.progress_bars.bars import LoopLabel
 
-# What stands for how many iterations are done, and how many there are, in runtime/contract.toml.
+# Special values of `done` and `total`, as in runtime/contract.toml.
 BEGINS = UNKNOWN = -1
 
 
 class _ProgressType(CallbackType):
-    """Calls of ``done, total, anchors...`` that return how many iterations to do before the next.
+    """Callback that reports progress; operands are done, total and dependencies.
 
-    The first two are the function's arguments; the call comes after the anchors.
+    `done` and `total` are the function's arguments; the remaining operands only order the call
+    after them.
     """
 
     kind = "progress"
@@ -27,7 +28,7 @@ class _ProgressType(CallbackType):
     n_arguments = 2
 
     def run(self, *leaves: Any, target: CallbackTarget) -> list[Any]:
-        """Show it where no program runs, as in a loop of Python's."""
+        """Update the bar of a loop that Python runs."""
         label: Any = target.function
         done, total, *_ = leaves
         label.advance_in_python(int(total))
@@ -36,19 +37,19 @@ class _ProgressType(CallbackType):
     def batch(
         self, operands: Sequence[Any], dims: Sequence[Any], *, target: CallbackTarget
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Show one bar for the whole batch: that of the element that is furthest."""
-        done, total, *anchors = operands
+        """Report one bar for the whole batch, with the largest total."""
+        done, total, *dependencies = operands
         if dims[1] is not None:
             total = jnp.max(total, axis=dims[1], initial=UNKNOWN)
-        return self.primitive.bind(done, total, *anchors, target=target), [None]
+        return self.primitive.bind(done, total, *dependencies, target=target), [None]
 
     def check_tangents(self, tangents: Sequence[Any], target: CallbackTarget) -> None:
-        """Allow all: they are anchors."""
+        """Accept all tangents, since the operands only order the call."""
 
     def partial_eval(
         self, saveable: Any, unknown: Sequence[bool], instantiated: Sequence[bool], eqn: JaxprEqn
     ) -> tuple[Any, ...]:
-        """Under ``jax.checkpoint``, tell of the forward pass alone."""
+        """Under ``jax.checkpoint``, report the forward pass only."""
         del saveable
         if any(unknown):
             return None, eqn, [True], [True], checkpoint_residuals(instantiated, eqn)
@@ -59,10 +60,10 @@ _PROGRESS = _ProgressType("progress")
 
 
 class LoopProgress:
-    """One loop of a program, which tells how far it is.
+    """Progress reports of one loop in a program.
 
     Args:
-        description: what its bar is called.
+        description: text before its bar.
     """
 
     def __init__(self, description: str) -> None:
@@ -74,23 +75,27 @@ class LoopProgress:
         )
 
     def begin(self, total: Any = UNKNOWN) -> None:
-        """Tell that the loop begins, and how many iterations it has, if that is known."""
+        """Report the start of the loop.
+
+        Args:
+            total: number of iterations, or `UNKNOWN`.
+        """
         self._report_progress(BEGINS, total)
 
     def advance(self, total: Any = UNKNOWN, *, after: Any) -> None:
-        """Tell that one more iteration is done.
+        """Report one finished iteration.
 
         Args:
-            total: how many there are, if that is known; the last one ends the loop.
-            after: a pytree that it returned, among other things.
+            total: number of iterations, or `UNKNOWN`; the last iteration ends the loop.
+            after: pytree with results of the iteration, which orders the report.
         """
-        anchors = [leaf for leaf in jax.tree.leaves(after) if isinstance(leaf, jax.Array)]
-        self._report_progress(1, total, *anchors)
+        dependencies = [leaf for leaf in jax.tree.leaves(after) if isinstance(leaf, jax.Array)]
+        self._report_progress(1, total, *dependencies)
 
     def end(self, total: Any) -> None:
-        """Tell that the loop has ended, after so many iterations."""
+        """Report the end of the loop after `total` iterations."""
         self._report_progress(0, total)
 
-    def _report_progress(self, done: int, total: Any, *anchors: Any) -> None:
-        numbers = [jax.lax.convert_element_type(number, int) for number in (done, total)]
-        _PROGRESS.primitive.bind(*numbers, *anchors, target=self._target)
+    def _report_progress(self, done: int, total: Any, *dependencies: Any) -> None:
+        counts = [jax.lax.convert_element_type(count, int) for count in (done, total)]
+        _PROGRESS.primitive.bind(*counts, *dependencies, target=self._target)

@@ -1,13 +1,13 @@
-"""Choice of XLA's generator of CPU kernels.
+"""Choice between two code generators of XLA for CPU kernels.
 
-jaxlib 0.10 has two generators.  The newer generator is XLA's default: its kernels for large arrays
-run up to twice as fast, it compiles equal kernels once, and it compiles any length of straight-line
-code, where the older generator overflows the stack.  But each of its kernels takes 10 to 15 ms to
-compile, and 3 to 5 ms by the older generator.  A hybrid program is many small kernels between calls
-of the runtime, so such a program takes the older generator where nothing in the program runs
-faster by the newer generator.
+jaxlib 0.10 has two generators. XLA's default is the newer generator: its kernels for large arrays
+run up to twice as fast, it compiles equal kernels once, and it compiles straight-line code of any
+length, where the older generator overflows the stack. But it takes 10 to 15 ms to compile each
+kernel, and the older generator takes 3 to 5 ms. A hybrid program consists of many small kernels
+between calls of the runtime, so such a program uses the older generator, unless some part of the
+program runs faster with the newer generator.
 
-``python -m benchmarks.ratios generators`` measures both.  jaxlib 0.11 has the newer generator only.
+``python -m benchmarks.ratios generators`` measures both. jaxlib 0.11 has the newer generator only.
 """
 
 import re
@@ -21,15 +21,16 @@ HAS_BOTH = tuple(map(int, jaxlib.__version__.split(".")[:2])) < (0, 11)
 #: XLA's option for the older generator.
 OLDER_GENERATOR = {"xla_cpu_use_fusion_emitters": False}
 
-# The elements of the largest array up to which a program takes the same time by both generators.
-# In a loop the kernels' own time counts, and outside what it takes to call them.
+# A program whose arrays have at most this number of elements runs equally fast with both
+# generators. The limit is lower in loops, where the time inside of kernels dominates.
 _SMALL = 256
 _SMALL_IN_LOOPS = 32
-# The operations up to which the older generator compiles in time and in the stack that it has.
+# Programs of at most this number of operations compile in time, and without stack overflow, with
+# the older generator.
 _SHORT = 1000
-# What the newer generator takes for a kernel, by what the older generator takes.
+# Compile time per kernel of the newer generator, divided by the older generator's time.
 _COST = 4
-#: The number of kernels up to which a program compiles soon enough by the older generator.
+#: Programs of at most this number of kernels always compile fast enough with the older generator.
 FEW_KERNELS = 16
 
 _ARRAY = re.compile(r"tensor<((?:\d+x)+)")
@@ -40,10 +41,10 @@ _VALUE = re.compile(r"%\w+")
 
 
 def is_small(module: str) -> bool:
-    """Return whether a module takes the same time to run by both generators.
+    """Return whether a module runs equally fast with both generators.
 
     Args:
-        module: text of the module.
+        module: the module's MLIR text.
     """
     if module.count(" = stablehlo.") > _SHORT:
         return False
@@ -52,7 +53,7 @@ def is_small(module: str) -> bool:
 
 
 def _size(shape: str) -> int:
-    """Return the number of elements of a shape, written as ``4x8x``."""
+    """Return the number of elements of a shape such as ``4x8x``."""
     size = 1
     for length in shape.split("x")[:-1]:
         size *= int(length)
@@ -60,47 +61,59 @@ def _size(shape: str) -> int:
 
 
 def repeats_kernels(module: str) -> bool:
-    """Return whether a module compiles sooner where equal kernels are compiled once.
+    """Return whether a module compiles faster if equal kernels are compiled only once.
 
-    The operations between two calls of the runtime count as one kernel, or as the number of values
-    among these operations that are results or are used more than once: XLA fuses other values into
-    their users.
+    The operations between two calls of the runtime are counted as one kernel, or as the number of
+    values among them that are results or have several uses: XLA fuses all other values into their
+    users.
 
     Args:
-        module: text of the module.
+        module: the module's MLIR text.
     """
     every = 0
     distinct: dict[tuple[str, ...], int] = {}
-    for key, kernels in _runs(module):
+    for key, kernels in _iterate_sequences(module):
         every += kernels
         distinct[key] = kernels
     return every > _COST * sum(distinct.values()) + FEW_KERNELS
 
 
-def _runs(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield a key that equal runs of operations share, and the run's number of kernels."""
+def _iterate_sequences(module: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield key and kernel count of each sequence of operations between calls.
+
+    Args:
+        module: the module's MLIR text.
+
+    Yields:
+        the key, which is equal for equal sequences, and the estimated number of kernels.
+    """
     constants: dict[str, str] = {}
-    run: list[str] = []
+    sequence: list[str] = []
     for line in map(str.strip, module.splitlines()):
         if constant := _CONSTANT.match(line):
             constants[constant[1]] = constant[2]
         elif _OPERATION.match(line):
-            run.append(line)
-        elif run:
-            yield _key(run, constants), _kernels(run)
-            run = []
+            sequence.append(line)
+        elif sequence:
+            yield _get_sequence_key(sequence, constants), _count_kernels(sequence)
+            sequence = []
 
 
-def _key(run: Sequence[str], constants: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the run's text without names of values."""
-    # Constants are part of a kernel, except that a single operation on scalars takes operands.
-    if len(run) == 1 and "x" not in run[0].rpartition(" : ")[2]:
+def _get_sequence_key(sequence: Sequence[str], constants: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the sequence's lines with constants in place of value names.
+
+    Args:
+        sequence: lines of the operations.
+        constants: source of each constant, by the name of its value.
+    """
+    # XLA compiles constants into a kernel; a single scalar operation takes them as operands.
+    if len(sequence) == 1 and "x" not in sequence[0].rpartition(" : ")[2]:
         constants = {}
-    return tuple(_VALUE.sub(lambda value: constants.get(value[0], "%"), line) for line in run)
+    return tuple(_VALUE.sub(lambda value: constants.get(value[0], "%"), line) for line in sequence)
 
 
-def _kernels(run: Sequence[str]) -> int:
-    """Return the number of values of a run that are results or are used more than once."""
-    values = [_VALUE.findall(line) for line in run]
-    uses = Counter(operand for _, *taken in values for operand in taken)
-    return sum(uses[made] != 1 for made, *_ in values)
+def _count_kernels(sequence: Sequence[str]) -> int:
+    """Count the values of a sequence that are results or have several uses."""
+    values = [_VALUE.findall(line) for line in sequence]
+    uses = Counter(operand for _, *operands in values for operand in operands)
+    return sum(uses[result] != 1 for result, *_ in values)

@@ -1,4 +1,4 @@
-"""Process-wide settings, made once when bellhop is imported."""
+"""Process-wide settings, applied once when bellhop is imported."""
 
 import contextlib
 import os
@@ -18,10 +18,14 @@ from bellhop_runtime import set_tap_limit
 
 
 def read_environment_integer(name: str, unit: str) -> int | None:
-    """Return the number that an environment variable is set to; None where it is not set.
+    """Return the non-negative integer in an environment variable, or None.
+
+    Args:
+        name: name of the variable.
+        unit: plural noun for the error, such as ``bytes``.
 
     Raises:
-        ValueError: where that is no number ``unit`` what it counts.
+        ValueError: if the variable holds anything but decimal digits.
     """
     text = os.environ.get(name)
     if text is not None and not text.isdecimal():
@@ -30,22 +34,24 @@ def read_environment_integer(name: str, unit: str) -> int | None:
 
 
 def configure_taps() -> None:
-    """Set how many bytes of taps may wait: ``BELLHOP_TAP_QUEUE_BYTES``.
+    """Set the size limit of the tap queue from ``BELLHOP_TAP_QUEUE_BYTES``.
 
     Raises:
-        ValueError: where that is no number of bytes.
+        ValueError: if a variable for taps does not hold an integer.
     """
     limit = read_environment_integer("BELLHOP_TAP_QUEUE_BYTES", "bytes")
     if limit is not None:
         set_tap_limit(limit)
-    tap_exit_seconds()  # so that a wrong one is an error here
+    tap_exit_seconds()  # An invalid value raises here, at import.
 
 
 def tap_exit_seconds() -> int:
-    """Return how long the end of the process waits for taps: ``BELLHOP_TAP_EXIT_SECONDS``.
+    """Return for how many seconds the process waits for taps before it exits.
+
+    The environment variable ``BELLHOP_TAP_EXIT_SECONDS`` sets it; the default is 60.
 
     Raises:
-        ValueError: where that is no number of seconds.
+        ValueError: if the variable does not hold an integer.
     """
     seconds = read_environment_integer("BELLHOP_TAP_EXIT_SECONDS", "seconds")
     return 60 if seconds is None else seconds
@@ -56,10 +62,13 @@ PRECISIONS = ("double", "single")
 
 
 def read_environment_engine() -> str:
-    """Return what runs circuits where qjit's option does not say: ``BELLHOP_ENGINE``.
+    """Return the default of qjit's option `engine`, from ``BELLHOP_ENGINE``.
+
+    Returns:
+        ``"auto"`` or ``"plugin"``.
 
     Raises:
-        ValueError: where that is no engine.
+        ValueError: for any other value.
     """
     name = os.environ.get("BELLHOP_ENGINE", "auto")
     if name not in ENGINES:
@@ -70,16 +79,16 @@ def read_environment_engine() -> str:
 
 
 def configure_jax() -> None:
-    """Set what bellhop's programs need of JAX.
+    """Set the JAX options that Bellhop's programs need.
 
-    PennyLane users expect JAX's 64-bit types.  They are as the environment says where it does,
-    by ``JAX_ENABLE_X64``; ``BELLHOP_X64=0`` leaves them as they are.
+    PennyLane users expect 64-bit types, so they are turned on, unless ``JAX_ENABLE_X64`` is set or
+    ``BELLHOP_X64=0``.
 
-    CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks
-    use JAX wait for threads that wait for them (jax-ml/jax#24255, jax-ml/jax#25861).
+    CPU dispatch must be synchronous: with asynchronous dispatch, executions whose callbacks use JAX
+    deadlock (jax-ml/jax#24255, jax-ml/jax#25861).
 
-    Locations in programs are the user's lines, not those of this package, and so are the
-    tracebacks that users see; ``jax_traceback_filtering`` brings the others back.
+    Source locations in programs, and tracebacks, leave out the frames of this package;
+    ``jax_traceback_filtering`` shows them.
     """
     source_info_util.register_exclusion(PACKAGE)
     for package in (PACKAGE, os.path.dirname(bellhop_mlir.__file__)):

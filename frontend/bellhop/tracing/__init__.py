@@ -1,1 +1,1 @@
-"""How a user's function is traced: the state of that, and the options."""
+"""Tracing of user functions: its state, its options, and rewrites of the jaxpr."""

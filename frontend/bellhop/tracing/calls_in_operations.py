@@ -1,40 +1,40 @@
-"""Python is not called from inside of one operation of XLA, such as a reduction."""
+"""Errors for callbacks and circuits inside of an XLA operation such as a reduction."""
 
 from jax.extend.core import Jaxpr
 
 from bellhop._jax.patches.functions_in_operations import check_functions_in_operations
-from bellhop._jax.private import CALLBACKS_OF_JAX, equation_site
+from bellhop._jax.private import JAX_CALLBACK_PRIMITIVES, equation_site
 from bellhop.errors import CompileError
 from bellhop.jaxprs.equations import iterate_equations
 
-# How the names of our primitives begin that call the runtime, or hold what does.
-_OURS = ("bellhop_", "quantum_")
+# Name prefixes of Bellhop's primitives that call the runtime or contain such calls.
+_BELLHOP_PREFIXES = ("bellhop_", "quantum_")
 
 
-def refuse_calls_in_operations() -> None:
-    """Let reductions and scatters whose functions call Python, or run circuits, be errors."""
+def forbid_calls_in_operations() -> None:
+    """Raise errors for reductions and scatters whose functions call Python."""
     check_functions_in_operations(_check)
 
 
 def _check(operation: str, jaxpr: Jaxpr) -> None:
-    """Refuse the function of an operation that calls Python.
+    """Raise an error if the function of an XLA operation calls Python or a circuit.
 
     Args:
-        operation: what users call the operation.
+        operation: public name of the operation.
         jaxpr: the function.
 
     Raises:
         CompileError: naming the operation, its line, and the callback or circuit.
     """
     for eqn in iterate_equations(jaxpr):
-        if eqn.primitive in CALLBACKS_OF_JAX:
-            called = f"jax.{eqn.primitive}"
-        elif eqn.primitive.name.startswith(_OURS):
-            called = str(eqn.params.get("target", eqn.primitive.name.replace("quantum_", "a ")))
+        if eqn.primitive in JAX_CALLBACK_PRIMITIVES:
+            callee = f"jax.{eqn.primitive}"
+        elif eqn.primitive.name.startswith(_BELLHOP_PREFIXES):
+            callee = str(eqn.params.get("target", eqn.primitive.name.replace("quantum_", "a ")))
         else:
             continue
         raise CompileError(
-            f"{operation} ({equation_site() or '<unknown>'}): its function calls {called}, "
-            "expected operations of XLA alone, since XLA applies it inside of one operation. Loop "
+            f"{operation} ({equation_site() or '<unknown>'}): its function calls {callee}, "
+            "expected XLA operations only, since XLA applies it inside of one operation. Loop "
             "over the elements instead, with jax.lax.scan, jax.lax.fori_loop or bellhop.for_loop."
         )

@@ -1,4 +1,4 @@
-"""Options and attributes of Catalyst and of ``jax.jit`` that are not supported, and why."""
+"""Unsupported options and attributes of Catalyst and ``jax.jit``."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from bellhop.devices.devices import host_device
 from bellhop.errors import CompileError
 from bellhop.passes import NO_PLUGINS
 
-# Options that change how a program is compiled, and no result.
+# Options that change compilation but not results.
 _HINTS = {
     "abstracted_axes": "XLA compiles for one shape, so a program is made for each",
     "async_qnodes": "circuits are run one after another",
@@ -16,8 +16,8 @@ _HINTS = {
     "use_nameloc": "modules hold no name locations",
 }
 
-# Options that name what would be done to the program.
-_REFUSED = {
+# Options that would change the program.
+_UNSUPPORTED = {
     "dialect_plugins": NO_PLUGINS,
     "pass_plugins": NO_PLUGINS,
     "pipelines": "the order of the passes is fixed; circuit_transform_pipeline adds to it",
@@ -29,26 +29,26 @@ _RUNS_ON_HOST = (
 )
 
 # Options of jax.jit that name devices.
-_OF_JAX = {
+_JAX_OPTIONS = {
     "backend": _RUNS_ON_HOST,
     "device": _RUNS_ON_HOST,
     "in_shardings": f"{_RUNS_ON_HOST}, or partition with jax.jit around jax.shard_map",
 }
 
-# What asks for nothing that is not there.
+# Values of options that have no effect.
 _SILENT: dict[str, tuple[Any, ...]] = {"capture": (False, None, "global")}
 
 _ATTRIBUTES = {
-    "c_sig": "the types of the arguments are f.compiled_function.in_avals",
+    "c_sig": "use f.compiled_function.in_avals",
     "capture": "f.lower(*args) traces and lowers",
-    "compile": "f.jit_compile(args) compiles, and f.lower(*args).compile() returns what it made",
-    "compiler": "XLA is the compiler; f.compiled_function is what it made",
-    "fn_cache": "JAX keeps the programs",
+    "compile": "use f.jit_compile(args), or f.lower(*args).compile()",
+    "compiler": "XLA is the compiler; use f.compiled_function",
+    "fn_cache": "JAX caches the programs",
     "generate_ir": "f.lower(*args) traces and lowers, and f.mlir is the module",
     "jaxed_function": "f itself works under JAX's transformations",
-    "llvm_ir": "XLA makes the machine code, and f.mlir_opt is the last module before it",
-    "llvmir": "XLA makes the machine code, and f.mlir_opt is the last module before it",
-    "out_type": "the types of the results are f.compiled_function.out_info",
+    "llvm_ir": "XLA generates the machine code; use f.mlir_opt",
+    "llvmir": "XLA generates the machine code; use f.mlir_opt",
+    "out_type": "use f.compiled_function.out_info",
     "overwrite_ir": "bellhop.debug.replace_ir replaces a module",
     "qir": "circuits are operations of the quantum dialect in f.mlir",
     "run": "call f itself",
@@ -58,54 +58,58 @@ _ATTRIBUTES = {
 
 
 def check_catalyst_option(name: str, value: object) -> bool:
-    """Refuse, or ignore, an option that only Catalyst's ``qjit`` or only ``jax.jit`` has.
+    """Raise an error or warn for an option of Catalyst's ``qjit`` or of ``jax.jit``.
 
     Args:
         name: name of the option.
-        value: value of the option; the default in Catalyst or JAX asks for nothing.
+        value: value of the option; the default of Catalyst or JAX has no effect.
 
     Returns:
-        whether Catalyst or JAX has such an option.
+        whether Catalyst or JAX has the option.
 
     Raises:
-        CompileError: where it asks for what there is not.
+        CompileError: if the option would change results or placement.
 
     Warns:
-        UserWarning: where it is without meaning here and changes no result.
+        UserWarning: if the option has no effect here and changes no result.
     """
-    if name in _OF_JAX:
-        asks = value is not None and not (name == "backend" and value == "cpu")
-        if asks and value != host_device():
+    if name in _JAX_OPTIONS:
+        is_set = value is not None and not (name == "backend" and value == "cpu")
+        if is_set and value != host_device():
             raise CompileError(
-                f"qjit: the option '{name}' of jax.jit is not supported: {_OF_JAX[name]}."
+                f"qjit: the option '{name}' of jax.jit is not supported: {_JAX_OPTIONS[name]}."
             )
         return True
-    if name not in _HINTS and name not in _REFUSED:
+    if name not in _HINTS and name not in _UNSUPPORTED:
         return False
-    asks = value not in _SILENT[name] if name in _SILENT else bool(value)
-    if asks and name in _REFUSED:
-        raise CompileError(f"qjit: bellhop has no option '{name}': {_REFUSED[name]}.")
-    if asks:
+    is_set = value not in _SILENT[name] if name in _SILENT else bool(value)
+    if is_set and name in _UNSUPPORTED:
+        raise CompileError(f"qjit: there is no option '{name}': {_UNSUPPORTED[name]}.")
+    if is_set:
         warn_user(f"qjit: the option '{name}' is ignored: {_HINTS[name]}.")
     return True
 
 
-# Which PennyLane's layers for PyTorch and TensorFlow look for, and optimizers that change circuits.
-_ATTRIBUTES_OF_QNODES = (
+# Attributes that PennyLane's PyTorch and TensorFlow layers, and circuit-changing optimizers, read.
+_QNODE_ATTRIBUTES = (
     *("func", "interface", "device", "diff_method", "shots", "execute_kwargs", "gradient_kwargs"),
     *("compile_pipeline", "transform_program", "construct", "tape", "qtape", "update"),
 )
 
 
 def missing_attribute_error(owner: object, name: str) -> AttributeError:
-    """Return the error for an attribute that a qjit function has not, Catalyst's by name."""
+    """Return the error for a missing attribute; name alternatives for Catalyst's.
+
+    Args:
+        owner: the qjit function.
+        name: name of the attribute.
+    """
     message = f"'{type(owner).__name__}' object has no attribute '{name}'"
     if name in _ATTRIBUTES:
-        message += f", which only Catalyst's has: {_ATTRIBUTES[name]}."
-    if name in _ATTRIBUTES_OF_QNODES:
+        message += f" (of Catalyst): {_ATTRIBUTES[name]}."
+    if name in _QNODE_ATTRIBUTES:
         message += (
-            ", which only a QNode has. What needs one takes f.user_function; and for a layer of a "
-            "neural network, bellhop.to_torch makes a function of it that a torch.nn.Module may "
-            "call."
+            " (of a QNode). Pass the QNode, f.user_function; for a layer of a neural network, "
+            "use bellhop.to_torch, which returns a function for a torch.nn.Module."
         )
     return AttributeError(message, name=name, obj=owner)

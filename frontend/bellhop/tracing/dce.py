@@ -1,19 +1,18 @@
 """Dead code elimination that reaches into ``while``, at any depth.
 
-Here nobody uses ``b``, which JAX computes with the rest of the loop: its DCE drops a ``while`` as a
-whole or not at all::
+JAX's DCE removes a ``while`` as a whole or not at all. Here ``b`` is unused::
 
     a b = while[body={ lambda ; a b. let c = sin a    d = cos b in (c, d) } ...] x y
 
-``eliminate_dead_code`` makes of it ::
+``eliminate_dead_code`` returns ::
 
     a = while[body={ lambda ; a. let c = sin a in (c,) } ...] x
 
-In the linear part of a circuit, what computes unused values may be all gates of a loop.
+In the linear part of a circuit, all gates of a loop may be unused.
 
-JAX's DCE of ``scan`` stops at a ``while`` in the body, for the same reason: what that loop takes
-seems needed in the next iteration.  Here the carried values that are not needed are passed on as
-they are, and then JAX drops them.
+JAX's DCE of ``scan`` stops at a ``while`` in the body, for the same reason: the inputs of that loop
+seem to be needed in the next iteration.  Here unneeded carried values are returned
+unchanged, and then JAX removes them.
 """
 
 from collections.abc import Sequence
@@ -24,21 +23,22 @@ from jax.extend.core.primitives import scan_p, while_p
 from bellhop._jax.jaxprs import dce, scan_counts
 from bellhop.jaxprs.equations import iterate_equations, map_equations_reversed, replace_inner_jaxprs
 
-_dropped_by_us: set[Primitive] = set()
+_droppable: set[Primitive] = set()
 
 
 def register_droppable(primitive: Primitive) -> None:
-    """Drop equations of a primitive whose results nobody uses, as XLA may not with their calls.
+    """Remove unused equations of a primitive that have no effects.
 
-    Those with effects stay.
+    XLA would not remove their custom calls.
     """
-    _dropped_by_us.add(primitive)
+    _droppable.add(primitive)
 
 
 def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr without calls that nobody uses and XLA would run; itself where there are none.
+    """Remove unused calls of registered primitives, keeping the jaxpr's arguments.
 
-    It takes the same arguments.
+    Returns:
+        `closed` itself if nothing changes.
     """
     if not _count_calls(closed):
         return closed
@@ -47,22 +47,28 @@ def drop_unused_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _count_calls(closed: ClosedJaxpr) -> int:
-    return sum(eqn.primitive in _dropped_by_us for eqn in iterate_equations(closed.jaxpr))
+    return sum(eqn.primitive in _droppable for eqn in iterate_equations(closed.jaxpr))
 
 
 def eliminate_dead_code(
     closed: ClosedJaxpr, used: Sequence[bool], keep: Sequence[bool] | bool = False
 ) -> tuple[ClosedJaxpr, list[bool]]:
-    """Eliminate dead code: return the jaxpr of the used results, and which inputs it still takes.
+    """Remove unused equations and inputs of a jaxpr, also inside of loops.
 
-    These are the inputs that the results need, and those to keep.
+    Args:
+        closed: the jaxpr.
+        used: for each result, whether it is used.
+        keep: for each input, or for all inputs, whether to keep it even if unused.
+
+    Returns:
+        the jaxpr of the used results, and for each input whether the new jaxpr has it.
     """
     keep = [keep] * len(closed.in_avals) if isinstance(keep, bool) else keep
     closed, needed = dce(closed, used, keep)
-    # A loop that needs less may leave more unused before it, and around it.
+    # Pruned loops may leave more unused equations before and around them.
     while (pruned := _prune_loops(closed)) is not closed:
-        kept = [keeps for keeps, yes in zip(keep, needed, strict=True) if yes]
-        closed, still = dce(pruned, [True] * len(pruned.out_avals), kept)
+        keep_remaining = [keeps for keeps, yes in zip(keep, needed, strict=True) if yes]
+        closed, still = dce(pruned, [True] * len(pruned.out_avals), keep_remaining)
         rest = iter(still)
         needed = [yes and next(rest) for yes in needed]
     return closed, needed
@@ -71,17 +77,17 @@ def eliminate_dead_code(
 def prune_loop_body(
     body: ClosedJaxpr, n_consts: int, carried: Sequence[bool], others: Sequence[bool] = ()
 ) -> tuple[ClosedJaxpr, list[bool], list[bool]]:
-    """Eliminate dead code of a loop's body, to a fixpoint of the carried values that are needed.
+    """Remove unused equations and carried values of a loop body, to a fixed point.
 
     Args:
         body: takes constants, carried values and others; returns carried values and others.
-        n_consts: how many constants there are.
-        carried: which of the carried values are needed, by the loop's condition or after it.
-        others: which of the other results are needed.
+        n_consts: number of constants.
+        carried: for each carried value, whether the loop's condition or later code needs it.
+        others: for each other result, whether it is needed.
 
     Returns:
-        the body, which of its constants it still takes, and which values it still carries: the
-        needed ones, and those that they are computed from in earlier iterations.
+        the body, for each constant whether the body still has it, and for each value whether it is
+        still carried: needed values, and values that these depend on in earlier iterations.
     """
     carried, end = list(carried), n_consts + len(carried)
     n_others = len(body.in_avals) - end
@@ -94,23 +100,36 @@ def prune_loop_body(
 
 
 def _prune_loops(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr whose loops, at any depth, compute what is used; itself where all do."""
+    """Prune the loops of a jaxpr, at any depth.
+
+    Returns:
+        `closed` itself if nothing changes.
+    """
     jaxpr = closed.jaxpr
 
-    def pruned(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
+    def prune(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn:
+        """Prune a loop, and loops in an equation's jaxprs."""
         eqn = replace_inner_jaxprs(eqn, _prune_loops)
         if eqn.primitive in _PRUNED and not eqn.effects:
             return _PRUNED[eqn.primitive](eqn, used)
         return eqn
 
-    equations = map_equations_reversed(jaxpr, pruned)
+    equations = map_equations_reversed(jaxpr, prune)
     if all(new is old for new, old in zip(equations, jaxpr.eqns, strict=True)):
         return closed
     return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
 
 
 def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """Return a loop of the carried values that are used; itself where all are needed."""
+    """Remove unused carried values of a ``while`` equation.
+
+    Args:
+        eqn: the equation.
+        used: for each result, whether it is used.
+
+    Returns:
+        `eqn` itself if all values are needed.
+    """
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     _, by_condition = eliminate_dead_code(eqn.params["cond_jaxpr"], [True])
     carried = [a or b for a, b in zip(used, by_condition[n_cond:], strict=True)]
@@ -135,7 +154,15 @@ def _prune_while(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
 
 
 def _prune_scan(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
-    """Return a loop that passes on the carried values that are not needed; itself where it does."""
+    """Make a ``scan`` return unneeded carried values unchanged, for JAX's DCE.
+
+    Args:
+        eqn: the equation.
+        used: for each result, whether it is used.
+
+    Returns:
+        `eqn` itself if nothing changes.
+    """
     n_consts, n_carried = scan_counts(eqn.params)
     body = eqn.params["jaxpr"]
     results, others = list(body.jaxpr.outvars[:n_carried]), body.jaxpr.outvars[n_carried:]

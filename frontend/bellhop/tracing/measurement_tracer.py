@@ -1,14 +1,13 @@
-"""Outcomes of measurements in the middle of a circuit: tracers with operators of their own.
+"""Mid-circuit outcomes: boolean tracers with integer arithmetic.
 
-They are boolean tracers whose arithmetic is that of integers.  With the outcomes ``m0`` and
-``m1``, both 1::
+With the outcomes ``m0`` and ``m1``, both 1::
 
-              here     of boolean arrays in JAX    of integer arrays in JAX
+              here     boolean arrays in JAX       integer arrays in JAX
     m0 + m1   2        True                        2
     ~m0       False    False                       -2, which counts as true
 
-The first column is what PennyLane's own outcomes do.  In every other respect an outcome is a
-boolean array.
+The first column is the behaviour of outcomes in PennyLane.  Otherwise an outcome is a boolean
+array.
 """
 
 import functools
@@ -34,10 +33,14 @@ _LOGIC = {"and": jnp.bitwise_and, "or": jnp.bitwise_or, "xor": jnp.bitwise_xor}
 _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 
 
-def as_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
-    """Make an outcome of a boolean tracer that nothing else refers to yet."""
-    # JAX has no public way to give a tracer other operators.  So the tracer becomes an instance of
-    # a subclass of its class, and is for JAX what it was.
+def to_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
+    """Convert a new boolean tracer to an outcome, in place.
+
+    Args:
+        value: tracer that has no other references yet.
+    """
+    # JAX has no public way to change a tracer's operators. So the tracer's class is replaced by a
+    # subclass.
     tracer_type: Any = type(value)
     value.__class__ = _outcome_type(tracer_type)
     return value
@@ -45,8 +48,9 @@ def as_outcome(value: jax.core.Tracer) -> jax.core.Tracer:
 
 @functools.cache
 def _outcome_type(tracer_type: Any) -> Any:
-    number = lambda value: _as_number(value, tracer_type)
-    # PennyLane recognizes JAX's values by the module of their type.
+    """Return the subclass of a tracer class with the operators of outcomes."""
+    number = lambda value: _to_integer(value, tracer_type)
+    # PennyLane recognizes JAX arrays by the module of their type.
     methods: dict[str, Any] = {"__slots__": (), "__module__": tracer_type.__module__}
     for function in _ARITHMETIC:
         name = function.__name__
@@ -57,17 +61,16 @@ def _outcome_type(tracer_type: Any) -> Any:
         methods[f"__r{name}__"] = _make_logic(_swap_operands(function), tracer_type)
     for function in _COMPARISONS:
         methods[f"__{function.__name__}__"] = _make_comparison(function, number)
-    # A class with a comparison of its own has no hash otherwise; wires are looked up by it.
-    # Tracers have one only where PennyLane has been imported.
+    # A class that defines comparison needs an explicit hash; wires are hashed.
     methods["__hash__"] = object.__hash__
-    methods["__invert__"] = lambda self: as_outcome(jnp.logical_not(self))
+    methods["__invert__"] = lambda self: to_outcome(jnp.logical_not(self))
     methods["__neg__"] = lambda self: -number(self)
     methods["__pos__"] = number
     methods["__abs__"] = number
     return type("MidCircuitOutcome", (tracer_type,), methods)
 
 
-def _as_number(value: object, tracer_type: Any) -> Any:
+def _to_integer(value: object, tracer_type: Any) -> Any:
     return jnp.asarray(value, int) if type(value) is _outcome_type(tracer_type) else value
 
 
@@ -80,22 +83,24 @@ def _make_arithmetic(
 def _make_comparison(
     function: Callable[[Any, Any], Any], number: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    return lambda self, other: as_outcome(function(number(self), number(other)))
+    return lambda self, other: to_outcome(function(number(self), number(other)))
 
 
 def _make_logic(function: Callable[[Any, Any], Any], tracer_type: Any) -> Callable[..., Any]:
+    """Return a bitwise operator whose boolean scalar results are outcomes."""
+
     def method(self: Any, other: object) -> Any:
         result = function(self, other)
         is_outcome = result.dtype == bool and result.ndim == 0 and type(result) is tracer_type
-        return as_outcome(result) if is_outcome else result
+        return to_outcome(result) if is_outcome else result
 
     return method
 
 
 def _swap_operands(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: function(other, one)
+    return lambda right, left: function(left, right)
 
 
-# Now, and not at the first outcome: jaxlib remembers what to do with arguments of a class by the
-# address of the class, also of one that is gone, and the next class may be made there.
+# Create the class at import: jaxlib caches argument handling by the address of a class, even after
+# the class was freed, and a later class may get the same address.
 _outcome_type(PROGRAM_TRACER)

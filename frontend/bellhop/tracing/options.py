@@ -1,4 +1,4 @@
-"""The options of qjit: what there is, and what is refused by name."""
+"""Options of qjit, and errors for unknown or unsupported options."""
 
 import dataclasses
 import io
@@ -15,76 +15,76 @@ from bellhop.tracing.catalyst_compat import check_catalyst_option
 
 TARGETS = ("binary", "mlir", "jaxpr")
 
-# How much keep_intermediate keeps, and its names in the words of Catalyst.
+# Levels of keep_intermediate, by Catalyst's names.
 _LEVELS = {"none": 0, "pipeline": 1, "changed": 2, "pass": 3}
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How a function is compiled; ``qjit`` takes these as keyword arguments.
+    """Options of compilation, which ``qjit`` accepts as keyword arguments.
+
+    The names are Catalyst's.
 
     Attributes:
-        autograph: whether Python's control flow becomes the program's, as ``run_autograph`` says.
-        autograph_include: modules, or names of modules, to convert although they are libraries.
-        target: how far a function goes whose signature is declared, when it is decorated:
-            ``"binary"``, to an executable; ``"mlir"`` or ``"jaxpr"``, to the module.  A call
-            makes an executable in any case.
-        keep_intermediate: which stages of compilation are written to the workspace.  ``False``,
-            ``0``, ``"none"``: none; ``True``, ``1``, ``"pipeline"``: the module as lowered,
-            optimised, and as XLA gets it; ``2``, ``"changed"``: the module after each pass that
-            changed it; ``3``, ``"pass"``: after each pass.
-        verbose: whether to report each compilation, with the time that each stage took, and after
-            the first run what ran each circuit: Bellhop's engine, or the device's plugin.
-        logfile: where reports go; None is standard error.
-        static_argnums: positions of arguments that are part of the program, not its input.  Of a
-            compiled function, all of them, as a tuple.
-        static_argnames: names of such arguments, likewise.
-        donate_argnums: positions of arguments whose memory the program may take for its results,
-            as ``jax.jit``'s: they are gone after the call.
-        donate_argnames: names of such arguments, as ``jax.jit``'s.  Where one of the two options
-            is given, an argument is donated by position and by keyword.
-        keep_unused: whether the executable takes arguments that the function does not use, as
-            ``jax.jit``'s does.  Without it they are neither moved to the host nor waited for.
-        inline: taken because ``jax.jit`` takes it, and without effect: a qjit function that is
-            called in another traced function is always inlined.
-        compiler_options: XLA options of the host's program by name, as ``jax.jit``'s.  Inside
-            another program, that program's options count; eager transformations and regions on
-            other devices have none.  A function with such options is not saved.
-        out_shardings: where results go, as ``jax.jit``'s: a device, its name as ``accelerate``
-            takes it, or a ``jax.sharding.Sharding``, for all of them, or a pytree of these that is
-            the upper part of the result's; None is the host.  What a region of that device makes
-            stays there, with cheap operations behind it; the rest is moved at the program's end.
-            Inside another program, that one's counts.
-        disable_assertions: whether the program is compiled without its ``debug_assert``.
-        circuit_transform_pipeline: the passes of all circuits that have none of their own, as
-            ``pipeline`` takes them.
-        seed: of the outcomes of measurements and the samples, from 0 to 2**64 - 1: each call
-            with the same arguments gives the same, in every process.  Without it each call
-            draws others: a sequence that ``qml.device(..., seed=)`` of the first device with
-            random outcomes seeds, and that differs without that too.  Inside another qjit
-            function, that one's seed counts; in a plain ``jax.jit`` none does.
-        engine: what runs circuits on Lightning's devices.  ``"auto"``: Bellhop's own state-vector
-            engine, where all of the circuit is something that it can do (on other devices than
-            lightning.qubit of any size), else the device's plugin; ``"plugin"``: the plugin.
-            Without it, what the environment variable ``BELLHOP_ENGINE`` says, or else
-            ``"auto"``.
-        precision: of the states of circuits that Bellhop's engine runs: ``"double"``, or
-            ``"single"``, which takes half the memory and less time.  Numbers are as precise as
-            that; sums over amplitudes are made in double precision.  Without it, that of a
-            device's ``c_dtype``, and without JAX's 64-bit types single.
-        concurrent_callbacks: how many threads run pure callbacks of a program on the CPU at once,
-            where none needs the results of another: each starts as soon as its arguments are there,
-            and the program waits where a result is first used; one that no thread has taken until
-            then it makes itself.  Each has a copy of the context (``contextvars``) of the thread
-            that runs the program.  1: one after another.
+        autograph: whether to convert Python control flow to compiled control flow, as
+            ``run_autograph``.
+        autograph_include: library modules, or their names, to convert too.
+        target: how far a function with a declared signature is compiled when it is decorated:
+            ``"binary"``, to an executable; ``"mlir"`` or ``"jaxpr"``, to the module. A call always
+            compiles an executable.
+        keep_intermediate: compilation stages to write to the workspace. ``False``, ``0``,
+            ``"none"``: none; ``True``, ``1``, ``"pipeline"``: the module as lowered, as optimised,
+            and as passed to XLA; ``2``, ``"changed"``: also the module after each pass that changed
+            it; ``3``, ``"pass"``: after each pass.
+        verbose: whether to report each compilation with the time of each stage, and after the first
+            execution the backend of each circuit: Bellhop's engine, or the device's plugin.
+        logfile: text file for reports; None for standard error.
+        static_argnums: positions of arguments that are part of the program, not its input. On a
+            compiled function, all positions as a tuple.
+        static_argnames: names of such arguments. On a compiled function, all names as a tuple.
+        donate_argnums: positions of arguments whose memory the program may reuse for its results,
+            as in ``jax.jit``: these arrays are deleted by the call.
+        donate_argnames: names of such arguments, as in ``jax.jit``. If only one of the two options
+            is set, it applies to positional and keyword arguments.
+        keep_unused: whether the executable keeps unused arguments, as in ``jax.jit``. Otherwise
+            they are neither copied to the host nor awaited.
+        inline: accepted for compatibility with ``jax.jit``, without effect: a qjit function in
+            another traced function is always inlined.
+        compiler_options: XLA options of the host program by name, as in ``jax.jit``. Inside another
+            program, that program's options apply; eager transformations and regions on other
+            devices have none. A function with such options cannot be saved.
+        out_shardings: devices of the results, as in ``jax.jit``: a device, its name as for
+            ``accelerate``, or a ``jax.sharding.Sharding``, for all results, or a pytree of these
+            that is a prefix of the result's structure; None is the host. The results of a region on
+            that device stay there, together with cheap operations on them; other results are copied
+            at the program's end. Inside another program, that program's option applies.
+        disable_assertions: whether to compile without ``debug_assert``.
+        circuit_transform_pipeline: passes of all circuits that have no own pipeline, in the format
+            of ``pipeline``.
+        seed: seed of mid-circuit outcomes and samples, from 0 to 2**64 - 1: each call with the same
+            arguments gives the same results, in every process. Without it each call draws new
+            results: from a sequence seeded by ``qml.device(..., seed=)`` of the first device with
+            random outcomes, or else from a random seed. Inside another qjit function, the outer
+            seed applies; a plain ``jax.jit`` has no seed.
+        engine: backend of circuits on Lightning devices. ``"auto"``: Bellhop's state-vector engine
+            if it supports the whole circuit (on devices other than lightning.qubit for any size),
+            else the device's plugin; ``"plugin"``: the plugin. The default is the environment
+            variable ``BELLHOP_ENGINE``, or else ``"auto"``.
+        precision: precision of states in Bellhop's engine: ``"double"``, or ``"single"``, which
+            takes half the memory and less time. Sums over amplitudes are accumulated in double
+            precision. The default is the device's ``c_dtype``, or ``"single"`` if JAX's 64-bit
+            types are off.
+        concurrent_callbacks: number of threads that run independent pure callbacks of a CPU program
+            concurrently: each starts when its arguments are ready, and the program waits where a
+            result is first used; the program's thread runs callbacks that no thread has begun until
+            then. Each runs in a copy of the program's context (``contextvars``). 1: one after
+            another.
 
     Example:
         >>> import bellhop
         >>> f = bellhop.qjit(lambda x: 2 * x, seed=7)
         >>> f.compile_options.seed
         7
-
-    The names are those of Catalyst's options.
     """
 
     autograph: bool = False
@@ -113,28 +113,31 @@ class CompileOptions:
         if self.seed is not None and not (is_integer and 0 <= operator.index(self.seed) < 2**64):
             error = ValueError if is_integer else TypeError
             raise error(
-                f"qjit: a seed is from 0 to 2**64 - 1, an integer; this one is "
-                f"{format_value(self.seed)}."
+                f"qjit: seed must be an integer from 0 to 2**64 - 1, got {format_value(self.seed)}."
             )
         if self.engine not in (None, *ENGINES):
-            raise ValueError(f"qjit: engine is one of {', '.join(ENGINES)}, not {self.engine!r}.")
+            raise ValueError(
+                f"qjit: engine must be one of {', '.join(ENGINES)}, got {self.engine!r}."
+            )
         if self.precision not in (None, *PRECISIONS):
             raise ValueError(
-                f"qjit: precision is one of {', '.join(PRECISIONS)}, not {self.precision!r}."
+                f"qjit: precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}."
             )
         n = self.concurrent_callbacks
         if isinstance(n, bool) or not hasattr(n, "__index__") or operator.index(n) < 1:
             raise ValueError(
-                "qjit: concurrent_callbacks is how many callbacks run at once, an integer from 1 "
-                f"on, not {format_value(n)}. Give 1 to call one after another."
+                "qjit: concurrent_callbacks must be a positive integer, got "
+                f"{format_value(n)}. Pass 1 to run callbacks one after another."
             )
         if self.target not in TARGETS:
-            raise ValueError(f"qjit: target is one of {', '.join(TARGETS)}, not {self.target!r}.")
+            raise ValueError(
+                f"qjit: target must be one of {', '.join(TARGETS)}, got {self.target!r}."
+            )
         is_binary = isinstance(self.logfile, io.RawIOBase | io.BufferedIOBase)
         if self.logfile is not None and (is_binary or not hasattr(self.logfile, "write")):
             raise TypeError(
-                f"qjit: logfile is where text is written to, not {format_value(self.logfile)}. "
-                "Give an open text file, as open('qjit.log', 'w'), or None for standard error."
+                f"qjit: logfile must be an open text file, got {format_value(self.logfile)}. "
+                "Pass open('qjit.log', 'w'), or None for standard error."
             )
         check_modules("qjit: autograph_include", self.autograph_include)
         options = self.compiler_options
@@ -143,49 +146,49 @@ class CompileOptions:
         ):
             raise TypeError(
                 "qjit: compiler_options takes XLA options by name, as "
-                f"{{'xla_cpu_enable_fast_min_max': True}}, and is {format_value(options)}."
+                f"{{'xla_cpu_enable_fast_min_max': True}}, got {format_value(options)}."
             )
         self.intermediate_level  # noqa: B018
         self.circuit_passes  # noqa: B018
 
     @property
     def circuit_passes(self) -> tuple[str, ...]:
-        """The names of the passes of ``circuit_transform_pipeline``."""
+        """Names of the passes in ``circuit_transform_pipeline``."""
         return pass_names("qjit", self.circuit_transform_pipeline or {})
 
     @property
     def intermediate_level(self) -> int:
-        """The number that ``keep_intermediate`` stands for."""
+        """Numeric level of ``keep_intermediate``, from 0 to 3."""
         level = self.keep_intermediate
         number = _LEVELS.get(level, -1) if isinstance(level, str) else int(level or 0)
         if number not in _LEVELS.values():
             raise ValueError(
-                "qjit: keep_intermediate is a bool, a number from 0 to 3, or one of "
-                f"{', '.join(_LEVELS)}; not {level!r}."
+                "qjit: keep_intermediate must be a bool, an integer from 0 to 3, or one of "
+                f"{', '.join(_LEVELS)}; got {level!r}."
             )
         return number
 
 
 def check_modules(label: str, modules: Any) -> None:
-    """Refuse what are no modules for autograph to convert.
+    """Raise an error for an option that is not a sequence of modules or module names.
 
     Args:
-        label: is given them, for errors.
-        modules: a sequence of modules and names of modules.
+        label: name of the option, for errors.
+        modules: value of the option.
 
     Raises:
-        TypeError: for anything else.
+        TypeError: for anything but modules and names.
     """
     listed = () if isinstance(modules, str) or not isinstance(modules, Iterable) else (*modules,)
     if (modules and not listed) or not all(isinstance(m, str | ModuleType) for m in listed):
         raise TypeError(
-            f"{label} takes modules and names of modules, as ['package.module'], and is "
+            f"{label} takes modules and names of modules, as ['package.module'], got "
             f"{format_value(modules)}."
         )
 
 
 class OptionsByName(TypedDict, total=False):
-    """The options of ``CompileOptions`` as keyword arguments; none of them need be given."""
+    """The options of ``CompileOptions`` as optional keyword arguments, for typing."""
 
     autograph: bool
     autograph_include: Sequence[Any]
@@ -210,14 +213,17 @@ class OptionsByName(TypedDict, total=False):
 
 
 def compile_options(options: Mapping[str, Any]) -> CompileOptions:
-    """Return options given by name.
+    """Convert keyword arguments to `CompileOptions`.
+
+    Args:
+        options: options by name.
 
     Raises:
-        CompileError: for an option that only Catalyst has and that would change results.
-        TypeError: for an option that there is not.
+        CompileError: for an option of Catalyst or ``jax.jit`` that would change results.
+        TypeError: for an unknown option.
 
     Warns:
-        UserWarning: for an option that only Catalyst has and that changes no results.
+        UserWarning: for an option of Catalyst that changes no results.
     """
     names = [field.name for field in dataclasses.fields(CompileOptions)]
     known = {}

@@ -1,12 +1,13 @@
-"""Whether PennyLane is to hand its control flow to us; it asks by ``bellhop.context``."""
+"""Queries about tracing that PennyLane makes by ``bellhop.context``."""
 
 from bellhop.tracing.state import trace_state
 
 
 def is_tracing() -> bool:
-    """Tell whether ``qml.for_loop``, ``qml.cond`` and their like are those of a program of ours.
+    """Return whether PennyLane should pass its control flow to Bellhop.
 
-    Where PennyLane decomposes or transforms operations it collects gates itself, in Python loops.
+    False while PennyLane collects gates itself in Python loops, to decompose or transform
+    operations.
     """
     state = trace_state()
     return state.is_tracing and (state.circuit is None or state.circuit.is_collecting())

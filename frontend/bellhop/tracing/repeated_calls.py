@@ -1,7 +1,7 @@
-"""Calls that a jaxpr makes again, after another jaxpr has made them: removed where they may be.
+"""Removal of calls with effects that an earlier jaxpr has executed.
 
-JAX splits the derivative of a ``while`` into a loop of the known values, which runs first, and one
-that computes them again with the tangents.  With ``forget_repeated_effects`` the second loop ::
+JAX splits the derivative of a ``while`` into a loop of the known values, which runs first, and a
+loop that recomputes them with the tangents.  With ``drop_repeated_effects`` the second loop ::
 
     _ y_dot = while[
       body={ lambda ; y y_dot. let
@@ -11,8 +11,8 @@ that computes them again with the tangents.  With ``forget_repeated_effects`` th
         in (z, z_dot) }
     ] x x_dot
 
-has no ``bellhop_callback``, since the first loop has made that call.  A call with effects whose
-result the second loop uses stays there, and is made twice.
+has no ``bellhop_callback``, since the first loop has executed that call.  A call with effects whose
+result the second loop uses stays there, and is executed twice.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-from bellhop._jax.patches.effects_of_split_loops import split_loops_by
+from bellhop._jax.patches.effects_of_split_loops import patch_while_partial_eval
 from bellhop._jax.private import is_bellhop_effect, is_callback_effect
 from bellhop.jaxprs.equations import (
     inner_jaxprs,
@@ -31,37 +31,42 @@ from bellhop.jaxprs.equations import (
 from bellhop.tracing.state import is_tracing
 
 
-def call_key(eqn: JaxprEqn) -> Any:
-    """Return a key that an equation and its copies in derivatives have in common."""
+def get_call_key(eqn: JaxprEqn) -> Any:
+    """Return a key that an equation shares with its copies in derivatives."""
     return eqn.primitive, *sorted((name, id(value)) for name, value in eqn.params.items())
 
 
-def call_keys(closed: ClosedJaxpr) -> set[Any]:
+def get_call_keys(closed: ClosedJaxpr) -> set[Any]:
     """Return the keys of all equations with effects of a jaxpr, at any depth."""
-    return {call_key(eqn) for eqn in iterate_equations(closed.jaxpr) if eqn.effects}
+    return {get_call_key(eqn) for eqn in iterate_equations(closed.jaxpr) if eqn.effects}
 
 
-def without_calls(
-    closed: ClosedJaxpr, is_made: Callable[[JaxprEqn], bool], error: Exception | None = None
+def remove_calls(
+    closed: ClosedJaxpr, was_executed: Callable[[JaxprEqn], bool], error: Exception | None = None
 ) -> ClosedJaxpr:
-    """Remove equations with effects that another jaxpr has made before.
+    """Remove equations with effects that another jaxpr has executed before.
 
     Args:
         closed: the jaxpr.
-        is_made: tells whether an equation with effects was made before.
-        error: raised where a result of such an equation is used; None keeps the equation.
+        was_executed: returns whether an equation with effects was executed before.
+        error: raised if a result of such an equation is used; None keeps the equation.
 
     Returns:
-        the new jaxpr; ``closed`` itself where it has no effects.
+        the new jaxpr; ``closed`` itself if it has no effects.
     """
     if not closed.effects:
         return closed
 
-    def without(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
+    def remove(eqn: JaxprEqn, used: list[bool]) -> JaxprEqn | None:
+        """Return the replacement of an equation, or None to remove it."""
         if eqn.effects and any(inner_jaxprs(eqn)):
-            changed = replace_inner_jaxprs(eqn, lambda inner: without_calls(inner, is_made, error))
-            return changed.replace(effects=eqn.effects - (_inner(eqn) - _inner(changed)))
-        if not (eqn.effects and is_made(eqn)):
+            changed = replace_inner_jaxprs(
+                eqn, lambda inner: remove_calls(inner, was_executed, error)
+            )
+            return changed.replace(
+                effects=eqn.effects - (_inner_effects(eqn) - _inner_effects(changed))
+            )
+        if not (eqn.effects and was_executed(eqn)):
             return eqn
         if not any(used):
             return None
@@ -69,30 +74,35 @@ def without_calls(
             return eqn
         raise error
 
-    equations = map_equations_reversed(closed.jaxpr, without)
-    lost = _union(closed.jaxpr.eqns) - _union(equations)
+    equations = map_equations_reversed(closed.jaxpr, remove)
+    lost = _union_effects(closed.jaxpr.eqns) - _union_effects(equations)
     effects = closed.effects - lost
     return ClosedJaxpr(closed.jaxpr.replace(eqns=equations, effects=effects), closed.consts)
 
 
-def _inner(eqn: JaxprEqn) -> frozenset[Any]:
-    return _union(inner_jaxprs(eqn))
+def _inner_effects(eqn: JaxprEqn) -> frozenset[Any]:
+    return _union_effects(inner_jaxprs(eqn))
 
 
-def _union(each: Any) -> frozenset[Any]:
+def _union_effects(each: Any) -> frozenset[Any]:
     return frozenset().union(*(one.effects for one in each))
 
 
-def forget_repeated_effects() -> None:
-    """Let JAX split a loop so that its linear part does not call Python for effect again."""
-    split_loops_by(_without_known)
+def drop_repeated_effects() -> None:
+    """Patch JAX to split loops without repeating effects in the linear part."""
+    patch_while_partial_eval(_remove_known_calls)
 
 
-def _without_known(again: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
-    """Remove calls for effect from a jaxpr whose known part has made them."""
-    keys = call_keys(known)
-    # JAX's own callbacks outside of our programs are not our concern.
-    is_meant = is_callback_effect if is_tracing() else is_bellhop_effect
-    return without_calls(
-        again, lambda eqn: call_key(eqn) in keys and all(map(is_meant, eqn.effects))
+def _remove_known_calls(recomputed: ClosedJaxpr, known: ClosedJaxpr) -> ClosedJaxpr:
+    """Remove calls with effects from a recomputed jaxpr whose known part ran before.
+
+    Args:
+        recomputed: the jaxpr.
+        known: its known part.
+    """
+    keys = get_call_keys(known)
+    # Outside of Bellhop's programs, JAX's own callbacks keep JAX's behaviour.
+    is_relevant = is_callback_effect if is_tracing() else is_bellhop_effect
+    return remove_calls(
+        recomputed, lambda eqn: get_call_key(eqn) in keys and all(map(is_relevant, eqn.effects))
     )

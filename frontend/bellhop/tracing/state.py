@@ -1,4 +1,4 @@
-"""The state of tracing a user's function: one for everything that traces."""
+"""State of tracing, per thread."""
 
 import contextlib
 import dataclasses
@@ -17,38 +17,39 @@ if TYPE_CHECKING:
     from bellhop.tracing.current_circuit import CurrentCircuit, GateRecorder
     from bellhop.tracing.options import CompileOptions
 
-# What JAX raises where Python needs the value of a tracer.
-ASKS_FOR_VALUE = (
+# Exceptions that JAX raises if Python needs the value of a tracer.
+CONCRETIZATION_ERRORS = (
     jax.errors.ConcretizationTypeError,
     jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-# Or keeps a tracer beyond its trace.
-NOT_TRACEABLE = (*ASKS_FOR_VALUE, jax.errors.UnexpectedTracerError)
+# Or if a tracer is used after its trace.
+NOT_TRACEABLE = (*CONCRETIZATION_ERRORS, jax.errors.UnexpectedTracerError)
 
 
 @dataclass(frozen=True)
 class TraceState:
-    """What holds for all that is traced here: in this thread, inside of these ``with`` blocks.
+    """State of tracing in this thread, set by ``with`` blocks.
 
     Attributes:
-        is_tracing: whether a program of ours is traced.
-        options: those of the qjit function that is traced, the outermost; None outside of one.
-        seeds: takes the seeds that devices offer to that program.
-        converts: whether autograph converts what is called, although no option says so.
-        modules: names of modules that autograph converts too.
-        disabled: in how many ``disable_autograph`` this is.
-        unrolls: whether loops of known length are Python's.
-        in_region: whether it is part of a region, which runs on a device of its own.
-        platform: that of this device, such as "tpu".
-        state_axes: the axes of a mesh over which that partitions the states of circuits.
-        circuit: the circuit that gates belong to.
-        mitigation: how QNodes that are called are mitigated.
-        folding: how much more noise their circuits have.
-        obstacle: why gates have no derivative, where they have none.
-        print_options: NumPy's print options where the trace of a qjit function began.
-        transposing: who asks for the reverse mode of loops of computed length, for errors.
+        is_tracing: whether a Bellhop program is being traced.
+        options: options of the outermost qjit function that is being traced; None outside.
+        seeds: list that receives the seeds of the program's devices.
+        converts: whether autograph converts called functions, even without the option.
+        modules: names of library modules that autograph converts too.
+        disabled: nesting depth of ``disable_autograph``.
+        unrolls: whether Python runs loops with static trip counts.
+        in_region: whether a region on another device is being traced.
+        platform: platform of that device, such as "tpu".
+        state_axes: mesh axes over which the region partitions states of circuits.
+        circuit: the circuit that receives gates.
+        mitigation: error mitigation of QNodes.
+        folding: noise scaling of their circuits.
+        obstacle: reason why gates have no derivative, or an empty string.
+        print_options: NumPy's print options when tracing of the qjit function began.
+        transposing: description of the derivative that needs the transpose of dynamic loops, for
+            errors.
     """
 
     is_tracing: bool = False
@@ -71,7 +72,7 @@ class TraceState:
     @property
     def partitions_states(self) -> bool:
         """Whether states of circuits are partitioned over devices."""
-        # Inside of jax.shard_map each device has circuits of its own.
+        # Inside of jax.shard_map each device runs its circuits alone.
         is_inside = AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
         return self.state_axes is not None and not is_inside
 
@@ -82,28 +83,32 @@ override_trace_state = _state.override
 
 
 def is_tracing() -> bool:
-    """Tell whether a program of ours is traced."""
+    """Return whether a Bellhop program is being traced."""
     return trace_state().is_tracing
 
 
 def current_options() -> "CompileOptions | None":
-    """Return the options of the qjit function that is being traced, the outermost, or None."""
+    """Return the options of the outermost qjit function being traced, or None."""
     return trace_state().options
 
 
 def is_converting() -> bool:
-    """Tell whether autograph converts the functions that are traced."""
+    """Return whether autograph converts the functions that are being traced."""
     state = trace_state()
     return state.converts or (state.options is not None and state.options.autograph)
 
 
 def disable_conversion(levels: int) -> None:
-    """Enter so many more ``disable_autograph``, or leave, where negative."""
+    """Change the nesting depth of ``disable_autograph`` by `levels`."""
     _state.change(disabled=trace_state().disabled + levels)
 
 
 def offer_seed(draw: Callable[[], int]) -> None:
-    """Offer a seed for the program that is traced, which takes one where it has none."""
+    """Add a seed for the traced program, unless the user passed one.
+
+    Args:
+        draw: draws the seed.
+    """
     state = trace_state()
     if state.options is not None and state.options.seed is None and state.seeds is not None:
         state.seeds.append(draw())
@@ -111,7 +116,7 @@ def offer_seed(draw: Callable[[], int]) -> None:
 
 @contextlib.contextmanager
 def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
-    """Trace what runs inside with these options; yield the seeds that it offers."""
+    """Trace with qjit options inside of a ``with`` block; yield the offered seeds."""
     seeds: list[int] = []
     with override_trace_state(options=options, seeds=seeds, print_options=np.get_printoptions()):
         yield seeds
@@ -119,7 +124,7 @@ def trace_with_options(options: "CompileOptions") -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def suspend_tracing() -> Iterator[None]:
-    """Run what is inside as Python does when no program is being traced."""
+    """Run code inside of a ``with`` block as if no program were being traced."""
     outside = {field.name: field.default for field in dataclasses.fields(TraceState)}
     with override_trace_state(**outside), jax.ensure_compile_time_eval():
         yield

@@ -1,1 +1,1 @@
-"""grad, jacobian, jvp, vjp and vmap of hybrid functions, and how functions are traced."""
+"""grad, jacobian, jvp, vjp and vmap of hybrid functions, and inline tracing."""

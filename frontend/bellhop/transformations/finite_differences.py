@@ -1,4 +1,4 @@
-"""Derivatives by forward finite differences: nothing is known of the function but its values."""
+"""Derivatives by forward finite differences."""
 
 import contextlib
 import math
@@ -17,32 +17,42 @@ from bellhop.callbacks.linear_map import zero_tangent
 
 METHODS = ("auto", "fd")
 
-# Of integers, which have no derivative.
+# Step for integers, which have no derivative.
 _NONE = math.inf
 
 
 def check_method(construct: str, method: str | None, h: float | None) -> None:
-    """Refuse a way to differentiate that there is not.
+    """Check the options ``method`` and ``h`` of a derivative.
+
+    Args:
+        construct: name of the derivative, for errors.
+        method: the method, or None.
+        h: the step, or None.
 
     Raises:
-        ValueError: for an unknown method, or a step that is none or belongs to no method.
+        ValueError: for an unknown method, or a step that is zero, not a number, or without
+            ``method="fd"``.
     """
     if method is not None and method not in METHODS:
         raise ValueError(
-            f"{construct}: there is no method '{method}'; there are {', '.join(METHODS)}. How a "
-            "circuit is differentiated is the diff_method of its QNode."
+            f"{construct}: there is no method '{method}', expected one of "
+            f"{', '.join(METHODS)}. Set the derivative of a circuit by its QNode's diff_method."
         )
     if h is None:
         return
     if method != "fd":
         raise ValueError(f"{construct}: h is the step of method='fd', and method is {method!r}.")
     if isinstance(h, bool) or not isinstance(h, int | float) or h == 0 or not math.isfinite(h):
-        raise ValueError(f"{construct}: the step h must be a number and not zero; it is {h!r}.")
+        raise ValueError(f"{construct}: the step h must be a nonzero number, got {h!r}.")
 
 
 @dataclass
 class _InnerDifferences:
-    """How many differences the values of a function are made of, one in another."""
+    """Nesting depth of finite differences in a function.
+
+    Attributes:
+        order: the depth.
+    """
 
     order: int = 0
 
@@ -52,7 +62,10 @@ _inner: ContextVar[_InnerDifferences | None] = ContextVar("bellhop_inner_differe
 
 @contextlib.contextmanager
 def _count_differences() -> Iterator[_InnerDifferences]:
-    """Count the differences that are traced inside, one in another, and this one for outer ones."""
+    """Count the nested finite differences traced inside of a ``with`` block.
+
+    The enclosing block's depth includes this block.
+    """
     inner, outer = _InnerDifferences(), _inner.get()
     token = _inner.set(inner)
     try:
@@ -64,23 +77,23 @@ def _count_differences() -> Iterator[_InnerDifferences]:
 
 
 def with_finite_differences(function: Callable[..., Any], h: float | None) -> Callable[..., Any]:
-    """Return ``function`` with a derivative of its own: ``(f(x + h t) - f(x)) / h``.
+    """Return a function whose JVP is a finite difference, ``(f(x + h t) - f(x)) / h``.
 
-    The difference is no linear map that could be transposed, so this differentiates in
-    forward mode only.
+    Only forward mode is supported, since the difference is not linear in ``t``.
 
     Args:
-        function: of pytrees of arrays, without keyword arguments.
-        h: the step; without it each argument and each result has that of its precision, and the
-            derivative of one by the other takes the longer of both; around other differences it is
-            longer, since these are less exact.
+        function: function of pytrees of arrays, without keyword arguments.
+        h: the step. By default, each argument and each result has a step for its precision, and the
+            derivative uses the larger of both; nested differences use larger steps, since their
+            values are less precise.
     """
-    # Tangents of integers are no arrays that a class of the user's could hold.
+    # Tangents of integers are not arrays, so user classes could not hold them.
     flat_function = lambda *args: FlatTree.flatten(function(*(arg.unflatten() for arg in args)))
     approximated = jax.custom_jvp(flat_function)
 
     @approximated.defjvp
     def jvp(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
+        """Evaluate the function, and one difference for each distinct step."""
         with _count_differences() as inner:
             value = flat_function(*primals)
 

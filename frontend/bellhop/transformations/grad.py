@@ -47,29 +47,29 @@ def grad(
 ) -> Any:
     """Return the gradient of a function with a scalar result.
 
-    Circuits are differentiated by their ``diff_method``, callbacks by their registered rules,
-    the rest by JAX, in reverse: loops whose length the program computes too, whose values are
-    computed again by reverse mode.
+    Circuits are differentiated by their ``diff_method``, callbacks by their registered rules, and
+    everything else by JAX in reverse mode, including loops with a dynamic trip count, whose values
+    are recomputed.
 
     Args:
-        fn: the function; a QNode, a qjit function or any Python function of both.
-        method: ``"auto"`` (or None), as above; ``"fd"``, by forward finite differences of
-            ``fn``, for which nothing in it needs a derivative.
-        h: the step of the finite differences.  Without it, it is that of the precision of the
-            argument or of the result, whichever is less precise: 1e-7 for 64 bits, 5e-4 for 32,
-            and the root of the precision for fewer.
-        argnums: which arguments, by position, to differentiate; floats or complex arrays.
-            The first without it.
+        fn: the function; a QNode, a qjit function or a Python function that calls these.
+        method: ``"auto"`` (or None), as above; ``"fd"``, forward finite differences of ``fn``,
+            which need no derivative of its parts.
+        h: step of the finite differences. By default it depends on the lower precision of argument
+            and result: 1e-7 for 64 bits, 5e-4 for 32 bits, and the square root of the machine
+            epsilon for fewer.
+        argnums: positions of the arguments to differentiate, which must be float or complex arrays.
+            By default the first.
 
     Returns:
-        a function with the arguments of ``fn`` that returns the derivative, of the structure
-        of the argument; a tuple where ``argnums`` is a sequence.  Without ``fn``, a decorator.
+        a function with the arguments of ``fn`` that returns the derivative, in the structure of the
+        argument; a tuple if ``argnums`` is a sequence. Without ``fn``, a decorator.
 
     Raises:
-        DifferentiableCompileError: for integer arguments, for a result that is not a scalar,
-            for callbacks or measurements that have no derivative, and for results of calls with
-            side effects in a loop whose length the program computes.
-        ValueError: for a method or step that there is not.
+        DifferentiableCompileError: for integer arguments, a result that is not a scalar, callbacks
+            or measurements without derivative, and results of calls with side effects in a loop
+            with a dynamic trip count.
+        ValueError: for an unknown method or an invalid step.
 
     Example:
         >>> import bellhop
@@ -163,6 +163,15 @@ _TRANSFORMS: dict[str, Function] = {
 def _derivative(
     name: str, fn: Function | None, *, method: str | None, h: float | None, argnums: Argnums | None
 ) -> Function:
+    """Return the gradient, value and gradient, or Jacobian of a function.
+
+    Args:
+        name: ``"grad"``, ``"value_and_grad"`` or ``"jacobian"``.
+        fn: the function; None returns a decorator.
+        method: ``"auto"``, ``"fd"`` or None.
+        h: step of finite differences, or None.
+        argnums: positions of the arguments to differentiate.
+    """
     if fn is None:
         return functools.partial(_derivative, name, method=method, h=h, argnums=argnums)
     if not callable(fn):
@@ -173,27 +182,31 @@ def _derivative(
 
     @functools.wraps(fn)
     def derivative(*args: Any, **kwargs: Any) -> Any:
+        """Compute the derivative for these arguments."""
         check_arguments(name, fn, differentiated, args)
 
         tree: Any = None
 
-        def checked(*args: FlatTree) -> Any:
+        def flat_function(*args: FlatTree) -> Any:
+            """Call the function with flattened arguments; check and flatten its result."""
             nonlocal tree
             result = trace_inline(fn)(*(arg.unflatten() for arg in args), **kwargs)
             _check_result(name, fn, result, scalar=scalar)
             if not scalar:
                 return FlatTree.flatten(result)
-            # One scalar may stand in a container, which the derivative stands in as well.
+            # The scalar may be in a container, which the derivative then has as well.
             (leaf,), tree = jax.tree.flatten(result)
             return leaf
 
-        # JAX makes Jacobians in structures of None.
+        # Flattened, since JAX builds Jacobians in structures with None.
         args = tuple(map(FlatTree.flatten, args))
         if method == "fd":
-            derived = _forward(name, with_finite_differences(checked, h), differentiated, args)
+            derived = _forward(
+                name, with_finite_differences(flat_function, h), differentiated, args
+            )
         else:
             with enable_while_transpose(describe_derived_function(name, fn)):
-                derived = _TRANSFORMS[name](checked, argnums=differentiated)(*args)
+                derived = _TRANSFORMS[name](flat_function, argnums=differentiated)(*args)
         derived = unflatten_deep(derived)
         if not scalar:
             return derived
@@ -211,17 +224,23 @@ def _forward(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> 
 
 
 def check_arguments(name: str, fn: Function, argnums: Argnums, args: Sequence[Any]) -> None:
-    """Refuse arguments that have no derivative, or are not there.
+    """Raise an error for arguments that cannot be differentiated.
+
+    Args:
+        name: name of the derivative, for errors.
+        fn: the function, for errors.
+        argnums: positions of the arguments.
+        args: all positional arguments.
 
     Raises:
-        DifferentiableCompileError: for arguments that are no floats or complex numbers.
-        ValueError: for a position beyond the last argument.
+        DifferentiableCompileError: for arguments that are not float or complex.
+        ValueError: for a position without an argument.
     """
     for argnum in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= argnum < len(args):
             raise ValueError(
-                f"{describe_derived_function(name, fn)} differentiates argument {argnum}, and it "
-                f"is called with {len(args)}. Choose another one: argnums counts from 0."
+                f"{describe_derived_function(name, fn)} differentiates argument {argnum}, but it "
+                f"is called with {len(args)} arguments. Change argnums, which counts from 0."
             )
         for leaf in jax.tree.leaves(args[argnum]):
             if not _is_inexact(leaf):
@@ -251,7 +270,7 @@ def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> N
     if scalar and (len(leaves) != 1 or jnp.shape(leaves[0]) != ()):
         shapes = [jnp.shape(leaf) for leaf in leaves]
         raise DifferentiableCompileError(
-            f"{describe_derived_function(name, fn)}: the result must be one scalar, and it has "
+            f"{describe_derived_function(name, fn)}: the result must be one scalar, got "
             f"the shapes {shapes}. Use jacobian for other results."
         )
     for leaf in leaves:
@@ -264,6 +283,6 @@ def _check_result(name: str, fn: Function, result: PyTree, *, scalar: bool) -> N
         if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
             raise DifferentiableCompileError(
                 f"{describe_derived_function(name, fn)}: the result is of type "
-                f"{_type_name(leaf)}; only real "
-                "results are differentiated. Take jnp.real or jnp.abs of it."
+                f"{_type_name(leaf)}, expected a real "
+                "type. Use jnp.real or jnp.abs."
             )

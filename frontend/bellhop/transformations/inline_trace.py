@@ -1,4 +1,4 @@
-"""Running a user's function so that what it does becomes part of a program of ours."""
+"""Tracing of user functions as part of a Bellhop program."""
 
 import contextlib
 import sys
@@ -8,19 +8,20 @@ from typing import Any
 from bellhop._jax.patches.callbacks_in_programs import wrap_jax_callbacks
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop.compiler.jax_callbacks import wrap_for_programs
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
-from bellhop.tracing.repeated_calls import forget_repeated_effects
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
+from bellhop.tracing.repeated_calls import drop_repeated_effects
 from bellhop.tracing.state import is_converting, override_trace_state
 
 
 def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function``, traced when it runs: its QNodes are circuits of the program."""
+    """Wrap a function so that its QNodes become circuits of the traced program."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        """Run the function as part of the traced program, converted by autograph if set."""
         with _install_patches(), override_trace_state(is_tracing=True):
             if not is_converting():
                 return function(*args, **kwargs)
-            # Not before: it imports diastatic-malt.
+            # Imported late, since it imports diastatic-malt.
             from bellhop.autograph.converted_calls import call_converted
 
             return call_converted(function, args, kwargs)
@@ -29,17 +30,21 @@ def trace_inline(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _install_patches() -> contextlib.AbstractContextManager[None]:
-    """Install the patches of JAX that tracing needs and, once it is imported, of PennyLane."""
+    """Install the patches of JAX and, if it is imported, PennyLane that tracing needs.
+
+    Returns:
+        a context to trace in.
+    """
     keep_effects_in_loops()
-    forget_repeated_effects()
-    refuse_calls_in_operations()
+    drop_repeated_effects()
+    forbid_calls_in_operations()
     wrap_jax_callbacks(wrap_for_programs)
     if "pennylane" not in sys.modules:
         return contextlib.nullcontext()
     from bellhop._pennylane.patches.nested_lists import allow_tracer_lists
-    from bellhop._pennylane.patches.thread_queues import separate_threads
+    from bellhop._pennylane.patches.thread_queues import use_thread_queues
     from bellhop.circuits.front.interception import intercept_qnodes
 
     intercept_qnodes()
-    separate_threads()
+    use_thread_queues()
     return allow_tracer_lists()

@@ -1,4 +1,4 @@
-"""jvp and vjp: derivatives times vectors, of hybrid functions."""
+"""jvp and vjp of hybrid functions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,39 +25,38 @@ def jvp(
     h: float | None = None,
     argnums: Argnums | None = None,
 ) -> tuple[Any, Any]:
-    """Return the value of a function and the derivative in one direction.
+    """Return the value of a function and its derivative along tangents.
+
+    The interface is the same as in PennyLane and Catalyst.
 
     Args:
-        f: the function, with any pytree of arrays as result.
-        params: a sequence with all its arguments.
-        tangents: a sequence with the direction for each differentiated argument, of the
-            structure, shapes and dtypes of that argument.
-        method: as of ``grad``.
-        h: as of ``grad``.
-        argnums: as of ``grad``.
+        f: the function, whose result may be any pytree of arrays.
+        params: sequence of all arguments.
+        tangents: sequence of tangents, one for each differentiated argument, with its structure,
+            shapes and dtypes.
+        method: see ``grad``.
+        h: see ``grad``.
+        argnums: see ``grad``.
 
     Returns:
-        the value, and the derivative of the same structure.
+        the value, and the derivative with the same structure.
 
     Raises:
-        TypeError: where the tangents do not fit the arguments.
-        DifferentiableCompileError: as of ``grad``.
+        TypeError: if the tangents do not match the arguments.
+        DifferentiableCompileError: see ``grad``.
 
     Example:
         >>> import bellhop
         >>> value, tangent = bellhop.qjit(lambda x: bellhop.jvp(lambda y: y**3, [x], [1.0]))(2.0)
         >>> float(value), float(tangent)
         (8.0, 12.0)
-
-    The interface is that of PennyLane's and Catalyst's ``jvp``.
     """
     positions = _resolve_positions("jvp", f, params, argnums)
     check_method("jvp", method, h)
     if not isinstance(tangents, Sequence) or len(tangents) != len(positions):
         raise TypeError(
-            f"{describe_derived_function('jvp', f)}: {len(positions)} arguments are "
-            f"differentiated (argnums), so "
-            f"there must be a sequence of as many tangents; it is {tangents!r}."
+            f"{describe_derived_function('jvp', f)}: expected a sequence of {len(positions)} "
+            f"tangents, one for each differentiated argument (argnums), got {tangents!r}."
         )
     for position, tangent in zip(positions, tangents, strict=True):
         _check_same_shape(
@@ -82,21 +81,23 @@ def vjp(
 ) -> tuple[Any, Any]:
     """Return the value of a function and its vector-Jacobian product with cotangents.
 
+    The interface is the same as in PennyLane and Catalyst.
+
     Args:
-        f: the function, with any pytree of arrays as result.
-        params: a sequence with all its arguments.
-        cotangents: a pytree with the leaves of the result, in order.
-        method: as of ``grad``.
-        h: as of ``grad``.
-        argnums: as of ``grad``.
+        f: the function, whose result may be any pytree of arrays.
+        params: sequence of all arguments.
+        cotangents: pytree with the leaves of the result, in order.
+        method: see ``grad``.
+        h: see ``grad``.
+        argnums: see ``grad``.
 
     Returns:
-        the value, and the derivative by the differentiated argument, the first without
-        ``argnums``; a tuple where ``argnums`` is a sequence.
+        the value, and the derivative with respect to the differentiated argument, by default the
+        first; a tuple if ``argnums`` is a sequence.
 
     Raises:
-        TypeError: where the cotangents do not fit the result.
-        DifferentiableCompileError: as of ``grad``.
+        TypeError: if the cotangents do not match the result.
+        DifferentiableCompileError: see ``grad``.
 
     Example:
         >>> import bellhop
@@ -104,8 +105,6 @@ def vjp(
         >>> value, cotangent = f(2.0)
         >>> float(value), float(cotangent)
         (8.0, 24.0)
-
-    The interface is that of PennyLane's and Catalyst's ``vjp``.
     """
     positions = _resolve_positions("vjp", f, params, argnums)
     check_method("vjp", method, h)
@@ -129,6 +128,7 @@ def vjp(
 def _resolve_positions(
     name: str, f: Function, params: Sequence[Any], argnums: Argnums | None
 ) -> list[int]:
+    """Check function, arguments and `argnums`; return the positions as a list."""
     if not callable(f):
         raise TypeError(f"{name} takes a function, got {f!r} of type {type(f).__name__}.")
     if not isinstance(params, Sequence):
@@ -144,7 +144,7 @@ def _resolve_positions(
 def _restrict_to_differentiated(
     f: Function, params: Sequence[Any], positions: list[int]
 ) -> tuple[Function, list[Any]]:
-    """Return ``f`` as a function of the differentiated arguments alone, and those."""
+    """Return ``f`` as a function of the differentiated arguments, and their values."""
 
     def function(*primals: Any) -> Any:
         args = list(params)
@@ -156,12 +156,13 @@ def _restrict_to_differentiated(
 
 
 def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
+    """Check cotangents against the result; return them in its structure and dtypes."""
     leaves, tree = jax.tree.flatten(value)
     given = jax.tree.leaves(cotangents)
     if len(given) != len(leaves):
         raise TypeError(
-            f"{describe_derived_function('vjp', f)}: the result has {len(leaves)} arrays, so "
-            f"there must be as many cotangents; there are {len(given)}."
+            f"{describe_derived_function('vjp', f)}: expected {len(leaves)} cotangents, one for "
+            f"each array of the result, got {len(given)}."
         )
     for index, (cotangent, leaf) in enumerate(zip(given, leaves, strict=True)):
         _check_same_shape("vjp", f, f"the cotangent of result {index}", cotangent, leaf)
@@ -171,6 +172,7 @@ def _check_cotangents(f: Function, cotangents: PyTree, value: object) -> Any:
 
 
 def _inner_product(value: object, cotangents: PyTree) -> Any:
+    """Return the sum of products of cotangents and values; skip integer leaves."""
     return sum(
         jnp.sum(cotangent * leaf)
         for cotangent, leaf in zip(jax.tree.leaves(cotangents), jax.tree.leaves(value), strict=True)
@@ -179,7 +181,7 @@ def _inner_product(value: object, cotangents: PyTree) -> Any:
 
 
 def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
-    """Return a tangent in the dtype of its primal; integers have none that says anything."""
+    """Cast a tangent to the dtype of its primal; integers get a zero tangent."""
 
     def leaf(tangent: PyTree, primal: PyTree) -> Any:
         dtype = jnp.result_type(primal)
@@ -190,22 +192,28 @@ def _cast_tangent(tangent: PyTree, primal: PyTree) -> Any:
 
 
 def _check_same_shape(name: str, f: Function, label: str, tangent: PyTree, primal: PyTree) -> None:
+    """Raise an error unless a tangent has its primal's structure, shapes and dtypes."""
     if jax.tree.structure(tangent) != jax.tree.structure(primal):
         raise TypeError(
             f"{describe_derived_function(name, f)}: {label} has the structure "
-            f"{describe_structure(jax.tree.structure(tangent))}; it must be "
+            f"{describe_structure(jax.tree.structure(tangent))}, expected "
             f"{describe_structure(jax.tree.structure(primal))}."
         )
-    for one, other in zip(jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True):
-        if jnp.shape(one) != jnp.shape(other):
+    for tangent_leaf, primal_leaf in zip(
+        jax.tree.leaves(tangent), jax.tree.leaves(primal), strict=True
+    ):
+        if jnp.shape(tangent_leaf) != jnp.shape(primal_leaf):
             raise TypeError(
-                f"{describe_derived_function(name, f)}: {label} has the shape {jnp.shape(one)}; "
-                f"it must be {jnp.shape(other)}."
+                f"{describe_derived_function(name, f)}: {label} has the shape "
+                f"{jnp.shape(tangent_leaf)}, expected {jnp.shape(primal_leaf)}."
             )
-        dtype = jnp.result_type(other)
-        # A Python number takes the type of what it stands for.
-        if jnp.issubdtype(dtype, jnp.inexact) and jnp.result_type(one, other) != dtype:
+        dtype = jnp.result_type(primal_leaf)
+        # A Python number adopts the primal's dtype.
+        if (
+            jnp.issubdtype(dtype, jnp.inexact)
+            and jnp.result_type(tangent_leaf, primal_leaf) != dtype
+        ):
             raise TypeError(
-                f"{describe_derived_function(name, f)}: {label} is {jnp.result_type(one)}; it "
-                f"must be {dtype}."
+                f"{describe_derived_function(name, f)}: {label} is "
+                f"{jnp.result_type(tangent_leaf)}, expected {dtype}."
             )

@@ -1,10 +1,10 @@
-"""A qjit function under transformations of which none is in a program.
+"""qjit functions under JAX transformations outside of any program.
 
-Each such call would trace the function and compile its pieces.  So it is a ``jax.jit`` there, and
-JAX finds what it traced, differentiated, batched and compiled before.  It keeps all that for as
-long as the ``jax.jit`` is alive, in caches that garbage collection does not look into: where a
-callback refers to the function that calls it, they would keep both for ever.  So what was not
-called from one full collection to the next is made anew when it is.
+Tracing and compiling at each such call would be slow, so the function becomes a ``jax.jit``, whose
+traces, derivatives and compiled code JAX caches. JAX keeps them as long as the ``jax.jit`` lives,
+in caches that the garbage collector cannot inspect: a callback that references its caller would
+keep both alive. So a ``jax.jit`` that is not called between two full garbage collections is dropped
+and rebuilt later.
 """
 
 import gc
@@ -23,20 +23,20 @@ from bellhop.jaxprs.equations import iterate_equations
 
 
 class TransformedJit:
-    """The ``jax.jit`` that a function is where it is transformed outside of programs."""
+    """A function's ``jax.jit`` for calls that are transformed outside of programs."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        """Begin without one.
+        """Start without a ``jax.jit``.
 
         Args:
-            make: makes it.
+            make: creates it.
         """
         self._make = make
         self._jit: Any = None
         self._is_used = False
 
     def __call__(self, static: Static, args: Args, kwargs: Kwargs) -> Any:
-        """Call the function."""
+        """Call the ``jax.jit``; create it if needed."""
         self._is_used = True
         jit = self._jit
         if jit is None:
@@ -44,50 +44,51 @@ class TransformedJit:
                 _is_bellhop_jit, has_callbacks, find_python_failure, gather, default_to_host
             )
             jit = self._jit = self._make()
-            _keep_in_view(self)
+            _register(self)
         with default_to_host():
             return jit(static, *args, **kwargs)
 
     def forget_unless_used(self) -> None:
-        """Forget what nobody called since this was asked last."""
+        """Drop the ``jax.jit`` if it was not called since the last call of this method."""
         if not self._is_used:
             self._jit = None
         self._is_used = False
 
 
-# How the name of the ``jax.jit`` ends: that of each of its derivatives does too.
+# Suffix of the ``jax.jit``'s name, which the names of its derivatives keep.
 ON_HOST = " on the host"
 
 
 def _is_bellhop_jit(name: str, jaxpr: Any) -> bool:
-    """Tell whether a ``jit`` is one of a function's, or something of ours is in it."""
-    ours = "bellhop_", "quantum_"
+    """Return whether a ``jit`` was made here, or contains a Bellhop primitive."""
+    prefixes = "bellhop_", "quantum_"
     return name.endswith(ON_HOST) or any(
-        eqn.primitive.name.startswith(ours) for eqn in iterate_equations(jaxpr)
+        eqn.primitive.name.startswith(prefixes) for eqn in iterate_equations(jaxpr)
     )
 
 
-_in_view: set[weakref.ref[TransformedJit]] = set()
+_live_jits: set[weakref.ref[TransformedJit]] = set()
 
 
-def _keep_in_view(transformed: TransformedJit) -> None:
-    _in_view.add(weakref.ref(transformed, _in_view.discard))
+def _register(transformed: TransformedJit) -> None:
+    _live_jits.add(weakref.ref(transformed, _live_jits.discard))
 
 
-# A free-threaded Python has no generations: all its collections are full, whatever they say.
+# Free-threaded Python has no generations: all its collections are full.
 _ONLY_FULL = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def _forget_unused(
     phase: str,
     info: dict[str, int],
-    # At the end of the process modules have lost their names, and collections still come.
-    in_view: set[weakref.ref[TransformedJit]] = _in_view,
+    # Defaults, since collections at the end of the process run after module globals are cleared.
+    in_view: set[weakref.ref[TransformedJit]] = _live_jits,
     only_full: bool = _ONLY_FULL,
 ) -> None:
-    # At the start, so that this collection finds what is garbage then.
+    """Drop unused ``jax.jit`` functions at the start of a full garbage collection."""
+    # At the start, so that this collection frees the dropped functions.
     if phase == "start" and (only_full or info["generation"] == 2):
-        # A set is copied in one piece, while other threads add to it.
+        # Copying a set is atomic, and other threads may add to it.
         for reference in in_view.copy():
             transformed = reference()
             if transformed is not None:

@@ -1,4 +1,4 @@
-"""vmap: a hybrid function of one element, for all elements of arrays."""
+"""`vmap` of hybrid functions."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -39,30 +39,28 @@ def vmap(
 ) -> Any:
     """Map a function over axes of its arguments.
 
-    What JAX computes is computed for all elements at once.  Circuits run once for each element,
-    shared among the cores; callbacks too, one after another, unless one asks for another way
-    with its ``vmap_method``.
+    JAX operations are vectorized. Circuits run once for each element, distributed over the cores;
+    callbacks run once for each element, one after another, unless their ``vmap_method`` differs.
+    The interface is the same as in JAX and Catalyst.
 
     Args:
-        fn: the function; a QNode, a qjit function or any Python function of both.
-        in_axes: for each argument the axis that is mapped, or None; a pytree where an argument
-            is one; one number for all arguments.
-        out_axes: where the mapped axis stands in each result; None for a result that is the
-            same for all elements.
-        axis_size: how many elements there are, where no argument is mapped.
+        fn: the function; a QNode, a qjit function or a Python function that calls these.
+        in_axes: for each argument its mapped axis, or None; a pytree for a pytree argument; an
+            integer for all arguments.
+        out_axes: position of the mapped axis in each result; None for a result that is equal for
+            all elements.
+        axis_size: number of elements, if no argument is mapped.
 
     Returns:
-        the function of all elements; without ``fn``, a decorator.
+        the mapped function; without ``fn``, a decorator.
 
     Raises:
-        ValueError: at the call, where sizes of mapped axes differ, or there is no such axis.
+        ValueError: at the call, if mapped axes differ in size or do not exist.
 
     Example:
         >>> import bellhop, jax.numpy as jnp
         >>> bellhop.qjit(bellhop.vmap(lambda x, y: x * y, in_axes=(0, None)))(jnp.arange(3.0), 2.0)
         Array([0., 2., 4.], dtype=float64)
-
-    The interface is that of JAX's and Catalyst's ``vmap``.
     """
     if fn is None:
         return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size)
@@ -70,16 +68,18 @@ def vmap(
         raise TypeError(f"vmap takes a function, got {fn!r} of type {type(fn).__name__}.")
     axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     options: dict[str, Any] = {"in_axes": axes, "out_axes": out_axes, "axis_size": axis_size}
-    # What is wrong with the options alone is told at once.
+    # Raise errors of the options early, before the call.
     jax.vmap(fn, **options)
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Map the function over these arguments."""
         is_within = False
 
         # JAX's errors name the arguments.
         @functools.wraps(fn)
         def element(*args: Any, **kwargs: Any) -> Any:
+            """Call the function for one element."""
             nonlocal is_within
             is_within = True
             result = trace_inline(fn)(*args, **kwargs)

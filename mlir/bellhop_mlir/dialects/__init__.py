@@ -1,4 +1,4 @@
-"""Bellhop's dialects, one a file: operation views, builders and verifiers."""
+"""Bellhop's dialects, one in each file: operation views, builders and verifiers."""
 
 from collections.abc import Callable
 
@@ -11,16 +11,16 @@ __all__ = ["callback", "quantum", "verify"]
 
 
 def verify(module: ir.Module) -> set[str]:
-    """Check a module, MLIR's own rules first and then those of our dialects.
+    """Verify a module by MLIR's rules, and by the rules of Bellhop's dialects.
 
-    MLIR knows nothing of unregistered operations but their shape, so the driver runs
-    this between passes.
+    MLIR checks only the structure of unregistered operations, so pipelines call this between
+    passes.
 
     Returns:
-        what is ``present``.
+        names of all operations and dialects in the module.
 
     Raises:
-        VerificationError: naming the operation and the rule that it breaks.
+        VerificationError: naming the operation and the violated rule.
     """
     module.operation.verify()
     with module.context:
@@ -39,7 +39,7 @@ def verify(module: ir.Module) -> set[str]:
 
 
 def find_present_names(module: ir.Module) -> set[str]:
-    """Return the names of the operations in a module, and of their dialects."""
+    """Return the names of all operations and dialects in a module."""
     return _add_dialects({op.name for op in list_operations(module.operation)})
 
 
@@ -50,6 +50,7 @@ def _add_dialects(names: set[str]) -> set[str]:
 def _verify_with_location(
     verify_operation: Callable[[ir.Operation], None], op: ir.Operation
 ) -> None:
+    """Verify an operation; add its location to errors."""
     try:
         verify_operation(op)
     except VerificationError as error:

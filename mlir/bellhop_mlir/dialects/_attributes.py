@@ -1,4 +1,4 @@
-"""The attributes of our operations: how they are made of Python values, and the rule for them."""
+"""Attributes of Bellhop's operations: construction from Python values, and checks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,6 +8,8 @@ from bellhop_mlir.errors import VerificationError
 
 
 class _AttributeType(NamedTuple):
+    """Constructor and type check of an attribute type."""
+
     make: Callable[[Any], ir.Attribute]
     fits: Callable[[ir.Attribute], bool]
 
@@ -32,7 +34,7 @@ def _is_function_type(attribute: ir.Attribute) -> bool:
     return isinstance(attribute, ir.TypeAttr) and isinstance(attribute.value, ir.FunctionType)
 
 
-# In the words of runtime/contract.toml, where the runtime sees the attribute too.
+# Attribute types by their names in runtime/contract.toml.
 _TYPES = {
     "string": _make_class_type(ir.StringAttr),
     "bool": _make_class_type(ir.BoolAttr),
@@ -56,7 +58,7 @@ def make_attributes(types: Mapping[str, str], values: Mapping[str, Any]) -> dict
 
 
 def require_attributes(op: ir.Operation, types: Mapping[str, str]) -> None:
-    """Check that ``op`` has the attributes that ``types`` names, each of its type."""
+    """Raise an error unless an operation has the given attributes with their types."""
     for name, type_ in types.items():
         if name not in op.attributes:
             raise VerificationError(f"{op.name} lacks the attribute '{name}'")

@@ -1,4 +1,4 @@
-"""The custom calls of ``runtime/contract.toml``, with their types in the forms of ``_signature``.
+"""The custom calls in ``runtime/contract.toml``, with types as for ``_signature``.
 
 ``params: f64[rows?, n]`` is ``tensor<[?x]?xf64>``, ``wires?: i32[]`` is ``[tensor<i32>]``,
 ``x: f64|c64[]`` is ``tensor<f64> or tensor<complex<f32>>`` and ``value: any ...`` is ``...``.
@@ -15,19 +15,25 @@ _CONTRACT: dict[str, Any] = tomllib.loads(
 
 
 class CustomCall(NamedTuple):
-    """A custom call: forms of its operands and results, and the types of its attributes."""
+    """Signature of a custom call.
+
+    Attributes:
+        operands: forms of the operands.
+        results: forms of the results.
+        attributes: types of the attributes by name.
+    """
 
     operands: tuple[str, ...]
     results: tuple[str, ...]
     attributes: Mapping[str, str]
 
 
-# Those of the runtime, by name.
+# Names of the runtime's custom calls.
 CUSTOM_CALLS = frozenset(_CONTRACT)
 
 
 def find_custom_call(target: str) -> CustomCall:
-    """Return what the contract says of a custom call."""
+    """Return the signature of a custom call in the contract."""
     declared = _CONTRACT[target]
     operands, results = (
         tuple(map(_parse_form, declared[role])) for role in ("operands", "results")
@@ -36,6 +42,7 @@ def find_custom_call(target: str) -> CustomCall:
 
 
 def _parse_form(declared: str) -> str:
+    """Convert a declaration in the contract to a form."""
     name, _, type_ = declared.partition(": ")
     if type_.endswith(" ..."):
         return "..."

@@ -1,7 +1,6 @@
-"""The border between the program's precision and that of the runtime, which is double.
+"""Conversion between a program's precision and the runtime's double precision.
 
-What a program gives in single precision is converted on its way in, and what it asks for in
-single precision on its way out.
+Single-precision operands are converted to double, and results back to single.
 """
 
 from collections.abc import Sequence
@@ -12,33 +11,34 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir.dialects._signature import Signature
 
 
-def as_double(value: ir.Value) -> ir.Value:
-    """Return a tensor in double precision."""
+def to_double(value: ir.Value) -> ir.Value:
+    """Convert a tensor to double precision."""
     return _convert_to_type(value, _to_double_type(value.type))
 
 
 @dataclass(frozen=True)
 class DoubleSignature(Signature):
-    """The signature of an operation whose real and complex numbers are in double precision.
+    """Signature of an operation on double-precision numbers, with conversions.
 
-    An operand that the signature allows in several types stays as it is.
+    An operand that the signature allows in several types is not converted.
     """
 
     def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> list[ir.Value]:
-        """Build an operation, of operands and with results of either precision."""
+        """Build the operation with operands and results of either precision."""
         forms = [*self.operands, *[""] * len(operands)]
-        given = [
-            as_double(operand) if "f64" in form and " or " not in form else operand
+        converted = [
+            to_double(operand) if "f64" in form and " or " not in form else operand
             for operand, form in zip(operands, forms, strict=False)
         ]
-        values = super().__call__(given, list(map(_to_double_type, results)), **attributes)
+        values = super().__call__(converted, list(map(_to_double_type, results)), **attributes)
         types = self._result_types(operands, results)
         return [_convert_to_type(value, type_) for value, type_ in zip(values, types, strict=True)]
 
 
 def _to_double_type(type_: ir.Type) -> ir.Type:
+    """Return a tensor type with double-precision elements."""
     tensor = ir.RankedTensorType(type_)
     element = tensor.element_type
     if isinstance(element, ir.F32Type):

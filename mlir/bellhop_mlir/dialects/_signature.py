@@ -1,4 +1,4 @@
-"""What an operation takes, returns and must have: to build it by, and to verify it.
+"""Signatures of operations, for building and verification.
 
 Types are written as text.  A ``?`` stands for any size, ``...`` at the end for whatever types
 follow; what stands in brackets may be missing: a size, or a type.  ``or`` stands between types of
@@ -22,11 +22,11 @@ class Signature:
     """The signature of an operation.
 
     Attributes:
-        name: of the operation.
-        operands: their types.
-        results: their types.
-        attributes: the types of those that it must have.
-        optional: the types of those that it may have.
+        name: name of the operation.
+        operands: types of the operands.
+        results: types of the results.
+        attributes: types of required attributes.
+        optional: types of optional attributes.
     """
 
     name: str
@@ -42,12 +42,13 @@ class Signature:
     def build(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> ir.Operation:
-        """Build an operation at the insertion point of the context.
+        """Build the operation at the current insertion point.
 
         Args:
-            operands: its operands.
-            results: types of those results whose type the signature leaves open.
+            operands: the operands.
+            results: types of the results whose type the signature leaves open.
             attributes: values of its attributes.
+            **attributes: values of the attributes.
         """
         return ir.Operation.create(
             self.name,
@@ -59,29 +60,30 @@ class Signature:
     def __call__(
         self, operands: Sequence[ir.Value], results: Sequence[ir.Type] = (), **attributes: Any
     ) -> list[ir.Value]:
-        """Build an operation; return its results."""
+        """Build the operation; return its results."""
         return list(self.build(operands, results, **attributes).results)
 
     def _result_types(
         self, operands: Sequence[ir.Value], given: Sequence[ir.Type]
     ) -> Iterator[ir.Type]:
+        """Yield the types of all results, given the open ones."""
         types_given = iter(given)
-        for number, form in enumerate(self.results):
+        for index, form in enumerate(self.results):
             if form == "...":
                 yield from types_given
             elif "?" in form:
                 yield next(types_given)
-            elif self.operands[number : number + 1] == (form,):
-                # The state, mostly: to parse its type takes half as long as all the rest.
-                yield operands[number].type
+            elif self.operands[index : index + 1] == (form,):
+                # Usually the state; parsing its type takes a third of the time.
+                yield operands[index].type
             else:
                 yield ir.Type.parse(form)
 
     def verify_types(self, op: ir.Operation) -> None:
-        """Check the types of the operands and results of an operation.
+        """Check the types of an operation's operands and results.
 
         Raises:
-            VerificationError: where one is another.
+            VerificationError: if they do not match.
         """
         _verify_forms(op, "operands", types_of_values(op.operands), self.operands)
         _verify_forms(op, "results", types_of_values(op.results), self.results)
@@ -90,6 +92,7 @@ class Signature:
 def _verify_forms(
     op: ir.Operation, role: str, observed: Sequence[ir.Type], expected: Sequence[str]
 ) -> None:
+    """Raise an error unless types match the expected forms."""
     texts = list(map(str, observed))
     if expected[-1:] == ("...",):
         texts[len(expected) - 1 :] = ["..."]
@@ -97,13 +100,13 @@ def _verify_forms(
     fits = len(texts) == len(wanted) and all(map(_matches_form, texts, wanted))
     if not fits:
         raise VerificationError(
-            f"{op.name} has {role} of types ({', '.join(map(str, observed))}); "
-            f"they must be ({', '.join(expected)})"
+            f"{op.name} has {role} of types ({', '.join(map(str, observed))}), "
+            f"expected ({', '.join(expected)})"
         )
 
 
 def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[str]:
-    """Yield what is expected, without those that may be missing and are."""
+    """Yield the expected forms, without optional forms that are missing."""
     rest = iter(texts)
     text = next(rest, None)
     for form in expected:
@@ -116,6 +119,7 @@ def _present_forms(expected: Sequence[str], texts: Sequence[str]) -> Iterator[st
 
 
 def _matches_form(text: str, form: str) -> bool:
+    """Return whether a type's text matches a form."""
     if text == form:
         return True
     if " or " in form:

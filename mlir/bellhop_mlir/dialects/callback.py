@@ -1,4 +1,4 @@
-"""The callback dialect: what a program says to the world outside it.
+"""The callback dialect: calls of Python functions, and regions on other devices.
 
     "callback.func"() {sym_name = "simpson", function_type = (tensor<100xf64>) -> tensor<f64>,
                        python = "module.qualname", site = "file:line", id = 3 : i64}
@@ -6,28 +6,27 @@
     %t1 = "callback.call"(%t0, %y) {callee = @log, kind = "debug"}
     %z = "callback.accelerate"(%m) {callee = @accelerate_cuda_0__expm, device = "cuda:0"}
 
-``callback.func`` declares a Python function; ``id`` is its place in the table of the
-program.  ``callback.call`` calls one; an ordered call takes a ``!stablehlo.token`` first
-and returns the next one first.  With ``aliases = array<i64: argument, result, ...>``, counted
-without tokens, each result is written in the memory of the argument before it.
-Nobody waits for a call of kind ``tap``.  One of kind ``progress`` takes how many iterations were
-done since the last one (-1: the loop begins), and how many there are (-1: unknown), then anchors:
-values that it comes after; it returns how many to do before the next one.
-``callback.accelerate`` runs a function of this module on a device.
+``callback.func`` declares a Python function; ``id`` is its index in the program's table.
+``callback.call`` calls a function; an ordered call has a ``!stablehlo.token`` as first operand and
+first result.  ``aliases = array<i64: argument, result, ...>`` (tokens not counted) lists arguments,
+and the results that reuse their memory.  Calls of kind ``tap`` are not awaited.  A call of kind
+``progress`` takes the number of iterations since the last call (-1 when the loop begins), the total
+number (-1 if unknown) and operands that only order it; it returns the number of iterations before
+the next call. ``callback.accelerate`` runs a function of this module on a device.
 
-A region, a ``callback.func`` that names a ``module``, may keep values on its device, where the
-program has a handle for each; the arguments of the program have one too, which says their number.
-``held`` numbers the arguments of the module's ``@main`` that it takes as handles; ``fetched`` and
-``kept`` the results that it returns, first as they are, then as handles.  Without them no argument
-is held, and all results are fetched.  Results of the program may be handles too, whose owner its
-caller is.
+A region is a ``callback.func`` with a ``module``.  It may keep values on its device, and the
+program has a handle for each; handles of the program's arguments contain their index.  ``held``
+lists the indices of arguments of ``@main`` that are passed as handles; ``fetched`` and ``kept``
+list the indices of results that are returned as arrays and as handles.  By default no argument is
+held, and all results are fetched.  Results of the program may be handles too, which its caller
+owns.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from bellhop_mlir._bindings import TokenType, ir, register_dialect, register_operation, stablehlo
-from bellhop_mlir._call_graph import build_call_graph, find_reachable, host_functions
+from bellhop_mlir._call_graph import build_call_graph, find_host_functions, find_reachable
 from bellhop_mlir._walk import (
     find_functions,
     find_operations,
@@ -43,17 +42,17 @@ from bellhop_mlir.dialects.callback_kinds import KINDS, CallbackKind
 from bellhop_mlir.errors import VerificationError
 
 FUTURE = "tensor<2xui32>"
-# The type of what stands for a value on a device.
+# Type of the handle of a value on a device.
 HANDLE = "tensor<2xui32>"
-# Marks a module whose regions take handles of its arguments.
+# Attribute of modules whose regions receive handles of the program's arguments.
 TAKES_ARGUMENTS = "bellhop.takes_arguments"
-# Numbers the results of a module that are handles, tokens left out.
-_GIVEN_RESULTS = "bellhop.given_results"
-# A bit of a handle that says that the others are the number of an argument of the program.
+# Attribute of modules with the indices of results that are handles, tokens not counted.
+_HANDLE_RESULTS = "bellhop.given_results"
+# Bit of a handle that marks the index of a program argument.
 _IS_ARGUMENT = 1 << 63
-# How many iterations a loop has, to a call of kind progress that does not know.
+# Total number of iterations of a loop with unknown length, for calls of kind progress.
 UNKNOWN_TOTAL = -1
-# Marks a pure call that no optimiser may move out of the loop that it stands in.
+# Attribute of pure calls that must not be hoisted out of their loop.
 STAYS = "bellhop.stays"
 # Says how many times the program gets to a call for each time that the call is made.
 _INTERVAL = "bellhop.every"
@@ -89,40 +88,40 @@ _SIGNATURES = {each.name: each for each in (_FUNC, _CALL, _ACCELERATE)}
 
 @register_dialect
 class CallbackDialect(ir.Dialect):
-    """Namespace of the operations below."""
+    """Namespace of the dialect's operations."""
 
     DIALECT_NAMESPACE = "callback"
 
 
 @register_operation(CallbackDialect)
 class FuncOp(ir.OpView):
-    """Declares a Python function that the program calls."""
+    """Declaration of a Python function or of a region."""
 
     OPERATION_NAME = "callback.func"
     _ODS_REGIONS = (0, True)
 
     @property
     def sym_name(self) -> str:
-        """The symbol of the function in this module."""
+        """Symbol of the function."""
         return string_attribute(self.operation, "sym_name")
 
     @property
     def id(self) -> int:
-        """The place of the function in the program's table."""
+        """Index of the function in the program's table."""
         return ir.IntegerAttr(self.attributes["id"]).value
 
     @property
     def function_type(self) -> ir.FunctionType:
-        """Types of arguments and results, tokens left out."""
+        """Types of arguments and results, tokens not counted."""
         return function_type(self.operation)
 
     @property
     def module(self) -> str | None:
-        """The nested module that the function runs, where it is an accelerated region."""
+        """Symbol of the nested module, if the function is a region; else None."""
         return symbol_attribute(self.operation, "module") if "module" in self.attributes else None
 
     def find_indices(self, name: str) -> list[int] | None:
-        """Return what ``held``, ``fetched`` or ``kept`` numbers, or None."""
+        """Return the indices in ``held``, ``fetched`` or ``kept``, or None."""
         if name not in self.attributes:
             return None
         return list(ir.DenseI64ArrayAttr(self.attributes[name]))
@@ -142,12 +141,12 @@ class CallOp(ir.OpView):
 
     @property
     def kind(self) -> str:
-        """The name of its kind."""
+        """Kind of the call, a key of ``KINDS``."""
         return string_attribute(self.operation, "kind")
 
     @property
     def traits(self) -> CallbackKind:
-        """What may be done with it."""
+        """Properties of the call's kind."""
         return KINDS[self.kind]
 
     @property
@@ -157,7 +156,7 @@ class CallOp(ir.OpView):
 
     @property
     def aliases(self) -> list[tuple[int, int]]:
-        """Arguments and the results that are written in their memory, tokens left out."""
+        """Pairs of an argument and the result that reuses its memory, tokens not counted."""
         if "aliases" not in self.attributes:
             return []
         flat = list(ir.DenseI64ArrayAttr(self.attributes["aliases"]))
@@ -178,12 +177,12 @@ class AccelerateOp(ir.OpView):
 
     @property
     def device(self) -> str:
-        """The device as ``platform:id``."""
+        """Device as ``platform:id``."""
         return string_attribute(self.operation, "device")
 
 
 def is_token(value_type: ir.Type) -> bool:
-    """Tell whether a type is ``!stablehlo.token``."""
+    """Return whether a type is ``!stablehlo.token``."""
     return TokenType.isinstance(value_type)
 
 
@@ -197,7 +196,7 @@ def build_func(
     id: int,
     module: str | None = None,
 ) -> FuncOp:
-    """Build a ``callback.func`` at the insertion point of the context."""
+    """Build a ``callback.func`` at the current insertion point."""
     attributes = {
         "sym_name": name,
         "function_type": ir.FunctionType.get(list(inputs), list(results)),
@@ -217,7 +216,7 @@ def build_call(
     results: Sequence[ir.Type],
     aliases: Sequence[tuple[int, int]] = (),
 ) -> CallOp:
-    """Build a ``callback.call`` at the insertion point of the context."""
+    """Build a ``callback.call`` at the current insertion point."""
     attributes: dict[str, Any] = {"callee": callee, "kind": kind}
     if aliases:
         attributes["aliases"] = [index for pair in aliases for index in pair]
@@ -227,31 +226,31 @@ def build_call(
 def build_accelerate(
     callee: str, device: str, operands: Sequence[ir.Value], results: Sequence[ir.Type]
 ) -> AccelerateOp:
-    """Build a ``callback.accelerate`` at the insertion point of the context."""
+    """Build a ``callback.accelerate`` at the current insertion point."""
     return AccelerateOp(_ACCELERATE.build(operands, results, callee=callee, device=device))
 
 
 def build_argument_handle(index: int) -> ir.Value:
-    """Build the handle of an argument of the program at the insertion point of the context."""
+    """Build the handle of a program argument at the current insertion point."""
     words = divmod(_IS_ARGUMENT | index, 1 << 32)
     return stablehlo.constant(ir.Attribute.parse(f"dense<[{words[1]}, {words[0]}]> : {HANDLE}"))
 
 
 def find_argument_index(handle: int) -> int | None:
-    """Return which argument of the program a handle stands for; None for what a run keeps."""
+    """Return the index of the program argument of a handle; None for other handles."""
     return handle ^ _IS_ARGUMENT if handle & _IS_ARGUMENT else None
 
 
-def set_given_results(module: ir.Module, numbers: Sequence[int]) -> None:
-    """Say which results of a program are handles, which are its caller's to let go of."""
-    module.operation.attributes[_GIVEN_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
+def set_handle_results(module: ir.Module, numbers: Sequence[int]) -> None:
+    """Record which results of a program are handles, which its caller owns."""
+    module.operation.attributes[_HANDLE_RESULTS] = ir.DenseI64ArrayAttr.get(list(numbers))
 
 
-def find_given_results(module: ir.Module) -> tuple[int, ...]:
-    """Return which results of a program are handles, tokens left out."""
-    if _GIVEN_RESULTS not in module.operation.attributes:
+def find_handle_results(module: ir.Module) -> tuple[int, ...]:
+    """Return the indices of a program's results that are handles, tokens not counted."""
+    if _HANDLE_RESULTS not in module.operation.attributes:
         return ()
-    return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_GIVEN_RESULTS]))
+    return tuple(ir.DenseI64ArrayAttr(module.operation.attributes[_HANDLE_RESULTS]))
 
 
 def set_call_interval(op: ir.Operation, every: int) -> None:
@@ -277,18 +276,18 @@ def find_declarations(module: ir.Module) -> dict[str, FuncOp]:
 
 
 def find_host_regions(module: ir.Module) -> list[AccelerateOp]:
-    """Return the ``callback.accelerate`` operations that the program's own device comes to."""
+    """Return the ``callback.accelerate`` operations that run on the program's device."""
     return [
         AccelerateOp(op)
-        for function in host_functions(module)
+        for function in find_host_functions(module)
         for op in find_operations(function, "callback.accelerate")
     ]
 
 
 def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
-    """Return the check of one operation of this dialect in ``module``.
+    """Return a function that verifies one operation of this dialect in ``module``.
 
-    It may be called for one operation after another while the module does not change.
+    It may be called for several operations while the module does not change.
     """
     declared = find_declarations(module)
     defined = find_functions(module)
@@ -297,6 +296,7 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
     checked_regions: set[str] = set()
 
     def verify(op: ir.Operation) -> None:
+        """Verify one operation."""
         if op.name not in _SIGNATURES:
             raise VerificationError(f"unknown operation {op.name}")
         require_attributes(op, _SIGNATURES[op.name].attributes)
@@ -316,13 +316,14 @@ def make_verifier(module: ir.Module) -> Callable[[ir.Operation], None]:
 
 
 def _verify_symbol(op: FuncOp, seen: set[str], defined: dict[str, ir.Operation]) -> None:
-    # From jaxlib 0.11 on, MLIR looks at the symbols of registered operations only.
+    # From jaxlib 0.11 on, MLIR checks symbols of registered operations only.
     if op.sym_name in seen or op.sym_name in defined:
         raise VerificationError(f"callback.func: redefinition of symbol named '{op.sym_name}'")
     seen.add(op.sym_name)
 
 
 def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
+    """Raise an error unless a declaration has a unique non-negative id."""
     owner = owners.setdefault(op.id, op.sym_name)
     if op.id < 0:
         raise VerificationError(f"callback.func @{op.sym_name} has the negative id {op.id}")
@@ -333,6 +334,7 @@ def _verify_func(op: FuncOp, owners: dict[int, str]) -> None:
 
 
 def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
+    """Raise an error unless a call matches its kind and its declaration."""
     callee, kind, is_ordered = op.callee, op.kind, op.is_ordered
     if kind not in KINDS:
         raise VerificationError(
@@ -350,7 +352,7 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     skipped = 1 if is_ordered else 0
     if traits.only_reports and not traits.is_awaited and len(op.results) > skipped:
         raise VerificationError(
-            f"callback.call of @{callee} has kind '{kind}', which nobody waits for, and has results"
+            f"callback.call of @{callee} has kind '{kind}', which is not awaited, and has results"
         )
     type_ = declared[callee].function_type
     operands, results = (
@@ -362,7 +364,7 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
     elif kind == "progress":
         operands = operands[:2]
     elif kind == "done":
-        # What follows the future are anchors, of any type.
+        # Operands after the future only order the call.
         type_ = ir.FunctionType.get([ir.Type.parse(FUTURE)], type_.results)
         operands = operands[:1]
     elif kind == "release":
@@ -373,6 +375,7 @@ def _verify_call(op: CallOp, declared: dict[str, FuncOp]) -> None:
 
 
 def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
+    """Raise an error unless aliases are distinct pairs of equal types."""
     if "aliases" not in op.attributes:
         return
     attribute = op.attributes["aliases"]
@@ -396,13 +399,14 @@ def _verify_aliases(op: CallOp, type_: ir.FunctionType) -> None:
 
 
 def _verify_accelerate(op: AccelerateOp, defined: dict[str, ir.Operation]) -> None:
+    """Raise an error unless an accelerate matches its function and names a device."""
     if op.callee not in defined:
         raise VerificationError(f"callback.accelerate calls @{op.callee}, which is not defined")
     platform, _, number = op.device.partition(":")
     if not platform or not number.isdecimal():
         raise VerificationError(
-            f"callback.accelerate of @{op.callee} names the device '{op.device}'; "
-            "a device is written platform:number, as in cuda:0"
+            f"callback.accelerate of @{op.callee} names the device '{op.device}', "
+            "expected platform:index, as in cuda:0"
         )
     function = defined[op.callee]
     if len(list(function.regions[0])) != 1:
@@ -424,6 +428,7 @@ def _compare_types(op: ir.Operation, declared: ir.FunctionType, observed: ir.Fun
 
 
 def _verify_not_recursive(module: ir.Module, callee: str) -> None:
+    """Raise an error if a region's function calls itself."""
     graph = build_call_graph(module)
     if callee in find_reachable(graph, graph[callee]):
         raise VerificationError(

@@ -1,20 +1,20 @@
-"""Kinds of callback calls, and what passes may do with each: they ask here, and name none."""
+"""Kinds of callback calls, and their properties for passes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class CallbackKind:
-    """What the compiler may do with calls of a kind.
+    """Properties of a kind of calls.
 
     Attributes:
-        name: as calls have it.
-        custom_call: what they become, of ``runtime/contract.toml``.
-        is_pure: whether they may be merged, dropped and moved.
-        is_awaited: whether the program goes on only when the call is over.
-        only_reports: whether they are made for what Python does alone.
-        is_host_only: whether they are made by programs on the CPU alone.
-        is_traced: whether programs have them before the passes.
+        name: name of the kind.
+        custom_call: custom call in ``runtime/contract.toml`` that it is lowered to.
+        is_pure: whether calls may be merged, dropped and hoisted.
+        is_awaited: whether the program waits for the end of a call.
+        only_reports: whether calls exist only for their effects in Python.
+        is_host_only: whether only programs on the CPU make such calls.
+        is_traced: whether programs contain such calls before the passes.
         calls_python: whether the runtime needs Python for a call.
         takes_table: whether the program's table is the first operand of the custom call. Without
             it the program has a key of its own in the process.
@@ -43,12 +43,12 @@ KINDS = {
         ),
         CallbackKind("native_io", "bellhop_native", calls_python=False, takes_table=False),
         CallbackKind("tap", "bellhop_tap", is_awaited=False, only_reports=True),
-        # Returns how many iterations to do before the next one.
+        # Returns the number of iterations before the next call.
         CallbackKind("progress", "bellhop_progress", is_host_only=True),
-        # The two halves of the call of a region.
+        # The two halves of a region's call.
         CallbackKind("start", "bellhop_region_start", is_awaited=False, is_traced=False),
         CallbackKind("done", "bellhop_region_done", is_traced=False),
-        # Lets go of an array that a region kept on its device.
+        # Frees an array that a region kept on its device.
         CallbackKind("release", "bellhop_region_release", is_awaited=False, is_traced=False),
     )
 }

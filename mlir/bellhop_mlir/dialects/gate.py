@@ -1,4 +1,4 @@
-"""Gates, and the table of a run of them that ``quantum.gates`` and the runtime have."""
+"""Gates, and their encoding as attributes of ``quantum.gates``."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Gate:
 
 
 def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
-    """Return the attributes of a run of gates: see ``bellhop_circuit_gates`` in the contract."""
+    """Encode gates as attributes, see ``bellhop_circuit_gates`` in the contract."""
     names: dict[str, int] = {}
     code: list[int] = []
     constants: list[float] = []
@@ -50,12 +50,12 @@ def encode_gates(gates: Iterable[Gate]) -> dict[str, Any]:
 
 
 def decode_gates(run: ir.Operation) -> list[Gate]:
-    """Return the gates of an operation that has such attributes."""
+    """Return the gates in an operation's attributes."""
     return list(iterate_gates(run))
 
 
 def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
-    """Yield them one by one."""
+    """Yield the gates in an operation's attributes."""
     names = run.attributes["names"].value.split("\n")
     constants = list(run.attributes["constants"])
     numbers = iter(list(run.attributes["code"]))
@@ -66,27 +66,27 @@ def iterate_gates(run: ir.Operation) -> Iterator[Gate]:
         if n_slots < 0:
             slots = array_slots(slots[0], -n_slots)
         own = tuple(constants[-1 - slot] for slot in slots if slot < 0)
-        return Gate(name, wires, _renumber_slots(slots), own, bool(adjoint), *controls)
+        return Gate(name, wires, _localize_slots(slots), own, bool(adjoint), *controls)
 
     for number in numbers:
         yield gate(names[number], *islice(numbers, 4))
 
 
 def array_slots(first: int, size: int) -> range:
-    """Return the slots of an array whose first number has the slot ``first``."""
+    """Return the slots of an array's entries, of which the first has the slot ``first``."""
     return range(first, first + size) if first >= 0 else range(first, first - size, -1)
 
 
 def shift_slots(slots: tuple[int, ...] | range, by: int) -> tuple[int, ...] | range:
-    """Return slots whose parameters begin ``by`` places later; those of constants stay."""
+    """Add ``by`` to the slots of parameters; the slots of constants do not change."""
     if isinstance(slots, range):
         is_constant = slots.start < 0
         return slots if is_constant else range(slots.start + by, slots.stop + by)
     return tuple(slot if slot < 0 else by + slot for slot in slots)
 
 
-def _renumber_slots(slots: tuple[int, ...] | range) -> tuple[int, ...] | range:
-    """Return slots of a table as those of a gate that has its constants alone."""
+def _localize_slots(slots: tuple[int, ...] | range) -> tuple[int, ...] | range:
+    """Renumber the constants in a gate's slots to the gate's own constants."""
     if isinstance(slots, range):
         return slots if slots.start >= 0 else array_slots(-1, len(slots))
     own = iter(range(-1, -1 - len(slots), -1))

@@ -1,4 +1,4 @@
-"""The text of a module, with the gates of its tables in comments."""
+"""Text of modules, with gates as comments."""
 
 from itertools import islice
 
@@ -6,20 +6,20 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir.dialects.gate import Gate, iterate_gates
 
 _TABLE = '"quantum.gates"('
-# To read; of a circuit with thousands the text would be as long as it is slow.
-_SHOWN = 100
+# Maximum number of gates in comments; more would be slow and long.
+_MAX_GATES = 100
 
 
 def print_module(module: ir.Module, large_elements_limit: int | None = None) -> str:
-    """Return a module as text, which MLIR parses.
+    r"""Print a module as MLIR text, with gates as comments.
 
-        %1 = "quantum.gates"(%0, ...) {code = array<i64: ...>, names = "Hadamard\\0ARX", ...}
+        %1 = "quantum.gates"(%0, ...) {code = array<i64: ...>, names = "Hadamard\0ARX", ...}
         // Hadamard 0
         // RX(p[2]) 1
 
     Args:
-        module: verified or not.
-        large_elements_limit: constants with more numbers are left out.
+        module: the module, verified or not.
+        large_elements_limit: elide constants with more elements; None for no limit.
     """
     lines = module.operation.get_asm(large_elements_limit=large_elements_limit).split("\n")
     runs = iter(_find_tables(module.operation))
@@ -33,6 +33,7 @@ def print_module(module: ir.Module, large_elements_limit: int | None = None) -> 
 
 
 def _find_tables(module: ir.Operation) -> list[ir.Operation]:
+    """Return the ``quantum.gates`` operations of a module, in printing order."""
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -45,15 +46,17 @@ def _find_tables(module: ir.Operation) -> list[ir.Operation]:
 
 
 def _format_comments(run: ir.Operation) -> list[str]:
+    """Return a comment for each gate of an operation."""
     gates = iterate_gates(run)
     try:
-        shown = [_format_gate(gate) for gate in islice(gates, _SHOWN)]
+        shown = [_format_gate(gate) for gate in islice(gates, _MAX_GATES)]
         return shown if next(gates, None) is None else [*shown, "and more"]
     except (IndexError, KeyError, RuntimeError, TypeError, ValueError):
         return ["no table of gates"]
 
 
 def _format_gate(gate: Gate) -> str:
+    """Format a gate as in ``RX(p[2]) 1``."""
     name, _, site = gate.name.partition("@")
     applied = name + (f"({', '.join(_format_parameters(gate))})" if gate.slots else "")
     controls = zip(map(_format_wire, gate.control_wires), gate.control_values, strict=True)

@@ -23,10 +23,10 @@
     %v = "quantum.run"(%params, %data) {...}
 
 The handle is ``tensor<2xui32>``; every operation takes the state before it and returns
-the state after it, so data dependence is program order.  What else they take and return is what
-``runtime/contract.toml`` says of their custom calls, and so are codes.  ``quantum.gates`` is a
-straight run of gates (``gate.py`` reads and writes them), or the iterations of a loop of one.
-``quantum.run`` is a whole circuit, without a handle.
+the state after it, so data dependence is program order.  ``runtime/contract.toml`` defines all
+other operands, results and codes, under the names of the custom calls.  ``quantum.gates`` is a
+sequence of gates (``gate.py`` encodes them), or a loop over such a sequence.  ``quantum.run`` is a
+whole circuit, without a handle.
 
 With ``rows > 0`` it is a batch: so many circuits of the same operations, which the runtime runs
 on several threads.  What the rows do not share has an axis of rows in front (``%params``,
@@ -34,15 +34,15 @@ on several threads.  What the rows do not share has an axis of rows in front (``
 ``jacobian = 1`` the last result of ``quantum.measure`` is the derivative, and with ``jacobian = 2``
 its only one is the VJP of one more operand, the cotangents of its values.
 
-Numbers are in double precision.  What builds an operation takes and gives those of the program,
-which may be in single precision, and puts conversions around it.
+Numbers are in double precision.  The builders accept and return values in the program's precision,
+and add conversions.
 """
 
 from bellhop_mlir._bindings import ir, register_dialect
 from bellhop_mlir.dialects._attributes import require_attributes
 from bellhop_mlir.dialects._contract import CustomCall, find_custom_call
 from bellhop_mlir.dialects._precision import DoubleSignature
-from bellhop_mlir.dialects._precision import as_double as as_double
+from bellhop_mlir.dialects._precision import to_double as to_double
 from bellhop_mlir.errors import VerificationError
 
 # The attribute of custom calls with the number of the program that they belong to.
@@ -55,7 +55,13 @@ OPERATIONS: dict[str, DoubleSignature] = {}
 def _make_signature(
     name: str, signature: CustomCall | None = None, **optional: str
 ) -> DoubleSignature:
-    """Return the signature of an operation: that of its custom call, where no other is given."""
+    """Register the signature of an operation, by default of its custom call.
+
+    Args:
+        name: name of the operation in the dialect.
+        signature: signature of the operation; None for the contract's.
+        **optional: types of optional attributes.
+    """
     operands, results, attributes = signature or find_custom_call(f"bellhop_circuit_{name}")
     # The conversion to custom calls adds the number of the program.
     attributes = {key: type_ for key, type_ in attributes.items() if key != PROGRAM}
@@ -66,14 +72,13 @@ def _make_signature(
 
 @register_dialect
 class QuantumDialect(ir.Dialect):
-    """Namespace of the operations below."""
+    """Namespace of the dialect's operations."""
 
     DIALECT_NAMESPACE = "quantum"
 
 
-# Each builds its operation when it is called: with operands, the types of results that it leaves
-# open, and attributes.  What these mean stands in runtime/contract.toml, but for ``backend``: who
-# runs the circuit, and why.
+# Builders: call with operands, types of open results, and attributes. runtime/contract.toml
+# describes them, except for ``backend``: the circuit's backend and its reason.
 begin = _make_signature("begin", backend="string")
 mid_measure = _make_signature("mid_measure")
 restart = _make_signature("restart")
@@ -91,7 +96,7 @@ after = _make_signature("after")
 end = _make_signature("end")
 run = _make_signature("run")
 gates = _make_signature("gates")
-# The runtime takes the program's table too.
+# The custom call also takes the program's table.
 _SEED = find_custom_call("bellhop_seed")
 seed = _make_signature("seed", _SEED._replace(operands=()))
 STATE = gates.operands[0]
@@ -99,13 +104,13 @@ SEED = _SEED.results[0]
 
 
 def returns_state(name: str) -> bool:
-    """Tell whether an operation takes the state and returns the state after it, both first."""
+    """Return whether an operation has the state as first operand and first result."""
     signature = OPERATIONS[name]
     return signature.operands[:1] == signature.results[:1] == (STATE,)
 
 
 def verify_operation(op: ir.Operation) -> None:
-    """Check one operation of this dialect."""
+    """Raise an error unless an operation matches its signature."""
     if op.name not in OPERATIONS:
         raise VerificationError(f"unknown operation {op.name}")
     signature = OPERATIONS[op.name]

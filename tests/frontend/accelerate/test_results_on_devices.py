@@ -472,5 +472,5 @@ def test_what_is_refused(other):
     with pytest.raises(TypeError, match="out_shardings takes None, a jax.Device or .* a pytree of"):
         bellhop.qjit(f, out_shardings=3)(X)
     pinned = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[1], memory_kind="pinned_host")
-    with pytest.raises(ValueError, match="out_shardings: .* default memory, and not in 'pinned"):
+    with pytest.raises(ValueError, match="out_shardings: .* has the memory kind 'pinned"):
         bellhop.qjit(f, out_shardings=pinned)(X)

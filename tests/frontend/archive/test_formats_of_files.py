@@ -23,12 +23,12 @@ def test_what_shows_values_is_taken(fmt):
 @pytest.mark.parametrize(
     ("fmt", "message"),
     [
-        ("{x.ctypes.__init__.__globals__}", "asks for the attribute 'ctypes'"),
-        ("{x.shape.__class__}", "asks for the attribute '__class__'"),
-        ("{x[0].base}", "asks for the attribute 'base'"),
-        ("{x:{y.__class__}}", "asks for the attribute '__class__'"),
-        ("{x:{y:{z.data}}}", "fields in fields in fields"),
-        ("{.__class__}", "asks for the attribute '__class__'"),
+        ("{x.ctypes.__init__.__globals__}", "uses the attribute 'ctypes'"),
+        ("{x.shape.__class__}", "uses the attribute '__class__'"),
+        ("{x[0].base}", "uses the attribute 'base'"),
+        ("{x:{y.__class__}}", "uses the attribute '__class__'"),
+        ("{x:{y:{z.data}}}", "more than two levels of nested fields"),
+        ("{.__class__}", "uses the attribute '__class__'"),
         ("{x.real.__array__}", "the attribute '__array__'"),
         ("{x:1000000000}", "a width of more than four digits"),
         ("{x", "expected '}' before end of string"),
@@ -50,7 +50,7 @@ def test_a_file_with_such_a_format(tmp_path, capsys):
     metadata = json.loads(members["metadata.json"])
     metadata["programs"][0]["targets"][0]["function"]["arguments"] = ["{x.flags}"]
     repack(path, members | {"metadata.json": json.dumps(metadata).encode()})
-    with pytest.raises(bellhop.CompileError, match="asks for the attribute 'flags'"):
+    with pytest.raises(bellhop.CompileError, match="uses the attribute 'flags'"):
         bellhop.load(path)
     assert "C_CONTIGUOUS" in str(bellhop.load(path, trust=True)(2.0)) + capsys.readouterr().out
 
@@ -58,5 +58,5 @@ def test_a_file_with_such_a_format(tmp_path, capsys):
 def test_save_names_what_load_does_not_take(tmp_path):
     f = bellhop.qjit(lambda x: bellhop.debug.print("{x.strides}", x=x))
     f(1.0)
-    with pytest.warns(UserWarning, match=r"trust=True only: .* the attribute 'strides'"):
+    with pytest.warns(UserWarning, match=r"needs trust=True for it: .* the attribute 'strides'"):
         f.save(tmp_path / "function.bellhop")

@@ -102,7 +102,11 @@ def test_arguments_of_any_number(path):
 @pytest.mark.parametrize(
     ("args", "kwargs", "text"),
     [
-        ((W,), {}, r"cannot be called so: missing a required argument: 'x'. It takes \(w, x, scal"),
+        (
+            (W,),
+            {},
+            r"the arguments do not match: missing a required argument: 'x'. It takes \(w, x, scal",
+        ),
         ((W, X, 1.0, 2.0), {}, "too many positional arguments"),
         ((W, X), {"z": 1.0}, "unexpected keyword argument 'z'"),
         ((W, np.ones(3)), {}, r"x is float64\[3\], expected float64\[2\]. It was saved with prog"),

@@ -129,7 +129,7 @@ def test_an_array_that_an_enclosing_function_owns():
         put()
         return values
 
-    message = r"element of 'values' at .*test_assignments.py:\d+ makes another array of it"
+    message = r"element of 'values' at .*test_assignments.py:\d+ creates a new array"
     with pytest.raises(bellhop.AutoGraphError, match=message):
         bellhop.qjit(outer, autograph=True)(1.0)
 

@@ -6,8 +6,8 @@ import pytest
 
 import bellhop
 
-FALLS_BACK = "leaves values that the program computes in 'kept'"
-REFUSED = "leaves values that the program computes in 'kept', a {kind}.*kept = jnp.zeros"
+FALLS_BACK = "leaves traced values in 'kept'"
+REFUSED = "leaves traced values in 'kept', a Python {kind}.*kept = jnp.zeros"
 
 
 def test_a_loop_of_known_length_is_unrolled():

@@ -127,7 +127,7 @@ def test_errors_name_the_line(function, error):
 
 
 def test_returning_on_some_paths_only_is_an_error():
-    with pytest.raises(bellhop.AutoGraphError, match="and none otherwise. Return a value on every"):
+    with pytest.raises(bellhop.AutoGraphError, match="a traced condition. Return a value on every"):
         bellhop.qjit(returns_on_some_paths, autograph=True)(2.0)
 
 
@@ -259,7 +259,7 @@ def test_a_loop_over_what_is_no_array_is_refused_in_strict_mode(monkeypatch):
         return x
 
     with pytest.raises(
-        bellhop.AutoGraphError, match="and conversion is strict: it goes over a list"
+        bellhop.AutoGraphError, match="and conversion is strict: it iterates over a list"
     ):
         f(1.0)
 

@@ -71,7 +71,9 @@ def test_a_path_without_a_result() -> None:
             return qml.expval(qml.Z(0))
         qml.RX(x, wires=0)
 
-    words = f"the function at {re.escape(__file__)}:.* returns a value under a condition"
+    words = (
+        f"the function at {re.escape(__file__)}:.* returns a value only under a traced condition"
+    )
     with pytest.raises(bellhop.AutoGraphError, match=words):
         compiled(circuit)(0.3)
 

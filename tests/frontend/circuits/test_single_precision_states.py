@@ -140,5 +140,5 @@ def test_devices_without_the_engine_are_called():
 
 
 def test_wrong_precision():
-    with pytest.raises(ValueError, match="precision is one of double, single, not 'half'"):
+    with pytest.raises(ValueError, match="precision must be one of double, single, got 'half'"):
         bellhop.qjit(lambda x: x, precision="half")

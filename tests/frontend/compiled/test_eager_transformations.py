@@ -133,9 +133,9 @@ def test_signatures_and_static_arguments_are_told_apart():
 
 def test_what_is_no_array_is_refused_by_name():
     f = bellhop.qjit(lambda x, mode: x)
-    with pytest.raises(TypeError, match="the argument mode is of type str, which is no array"):
+    with pytest.raises(TypeError, match="the argument mode is of type str, which is not an array"):
         jax.grad(f)(1.0, "fast")
-    with pytest.raises(TypeError, match="the result is of type str, which is no array"):
+    with pytest.raises(TypeError, match="the result is of type str, which is not an array"):
         jax.grad(bellhop.qjit(lambda x: "text"))(1.0)
 
 
@@ -168,7 +168,7 @@ def test_effects_and_exceptions_of_each_call():
     assert seen == [1.0, 3.0] * 2
 
 
-CALLBACKS_OF_JAX = {
+JAX_CALLBACK_PRIMITIVES = {
     "pure_callback": lambda f, x: jax.pure_callback(f, SCALAR, x, vmap_method="sequential"),
     "io_callback": lambda f, x: io_callback(f, SCALAR, x),
     "debug.callback": lambda f, x: jax.debug.callback(f, x, ordered=True) or x,
@@ -178,7 +178,7 @@ CALLBACKS_OF_JAX = {
 }
 
 
-@pytest.mark.parametrize("call", CALLBACKS_OF_JAX.values(), ids=CALLBACKS_OF_JAX)
+@pytest.mark.parametrize("call", JAX_CALLBACK_PRIMITIVES.values(), ids=JAX_CALLBACK_PRIMITIVES)
 def test_exceptions_of_callbacks_of_jax_are_those_of_users(call):
     raised = []
 

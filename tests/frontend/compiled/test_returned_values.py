@@ -9,14 +9,14 @@ import bellhop
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
-        (lambda x, text: text, "the result is of type (str|bytes), which is no array"),
+        (lambda x, text: text, "the result is of type (str|bytes), which is not an array"),
         (
             lambda x, text: bellhop.cond(x > 0, lambda: text, lambda: text)(),
             "returns a (str|bytes)",
         ),
         (
             lambda x, text: bellhop.for_loop(0, 3, 1)(lambda i, t: t)(text),
-            "for_loop: a value that the loop is given is a (str|bytes)",
+            "for_loop: an initial value is a (str|bytes)",
         ),
     ],
 )
@@ -35,5 +35,7 @@ def test_text_is_no_array_whatever_it_names(text, returned, words):
     ],
 )
 def test_what_was_not_called_is_to_be_called(construct):
-    with pytest.raises(TypeError, match=r"if it is to be called, call it: f\(\) in place of f"):
+    with pytest.raises(
+        TypeError, match=r"call a function to return its result, f\(\) in place of f"
+    ):
         bellhop.qjit(construct)(1.0)

@@ -102,7 +102,7 @@ def test_references_from_outside_are_refused_by_name():
         ref[0] = x
 
     with pytest.raises(
-        TypeError, match=r"the argument ref is a Ref\{float64\[3\]\}, which is memory"
+        TypeError, match=r"the argument ref is a Ref\{float64\[3\]\}, a mutable reference"
     ):
         bellhop.qjit(by_argument)(ref)
     with pytest.raises(bellhop.CompileError, match=r"'by_closure' .* uses a Ref.* from outside"):

@@ -56,7 +56,7 @@ def test_a_value_that_another_trace_left_behind_is_named(function):
     with pytest.raises(
         jax.errors.UnexpectedTracerError,
         match=rf"^'.*' \({here}:\d+\) uses a value of another traced function or loop{used}: a "
-        rf"float64\[\], computed at {here}:{made}, which was kept",
+        rf"float64\[\], computed at {here}:{made}, which was stored",
     ):
         bellhop.qjit(function)(1.0)
     kept[-1] = 2.0

@@ -375,7 +375,7 @@ def test_functions_that_only_jax_holds_are_refused_by_name(hold):
     mlir.register_lowering(own_p, lower)
     f = bellhop.qjit(lambda x: own_p.bind(x))
     line = f"{__file__}:{f.original_function.__code__.co_firstlineno}"
-    with pytest.raises(bellhop.CompileError, match="leaves the function to JAX's executable") as e:
+    with pytest.raises(bellhop.CompileError, match="stores the function in JAX's executable") as e:
         f(1.0)
     assert line in str(e.value)
     assert "own_function" in str(e.value)

@@ -238,21 +238,21 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no scalar": (
         lambda x: bellhop.cond(jnp.stack([x, x]) > 0, lambda: x, lambda: x)(),
-        "cond of '<lambda>' (HERE): a condition must be a scalar; one has the shape (2,)",
+        "cond of '<lambda>' (HERE): a condition must be a scalar, got the shape (2,)",
     ),
     "no number": (
         lambda x: bellhop.cond("yes", lambda: x, lambda: x)(),
-        "cond of '<lambda>' (HERE): a condition must be a bool or a number; one is a str",
+        "cond of '<lambda>' (HERE): a condition must be a bool or a number, got a str",
     ),
     "a string": (
         lambda x: bellhop.cond(x > 0, lambda: "yes", lambda: "no")(),
-        "cond: the first branch '<lambda>' (HERE) returns a str, and only arrays and numbers can",
+        "cond: the first branch '<lambda>' (HERE) returns a str, expected arrays and numbers",
     ),
-    "no true_fn": (lambda x: bellhop.cond(x > 0, None, lambda: x), "without a true_fn"),
+    "no true_fn": (lambda x: bellhop.cond(x > 0, None, lambda: x), "without true_fn"),
     "float index": (lambda x: bellhop.switch(x)(lambda: x)(), "the index must be an integer"),
     "float bound": (
         lambda x: bellhop.for_loop(0, x)(lambda i: None)(),
-        "for_loop: the upper bound must be an integer; it is float64[]",
+        "for_loop: the upper bound must be an integer, got float64[]",
     ),
     "other shape carried": (
         lambda x: bellhop.for_loop(0, 3)(lambda i, y: jnp.ones(2) * y)(x),

@@ -135,7 +135,7 @@ def test_forward_mode_through_a_circuit():
 @pytest.mark.parametrize("trace", [F.linearize, lambda f, x: f(x.to("meta"))])
 def test_it_is_no_part_of_a_graph_of_torch(trace):
     f = bellhop.to_torch(lambda x: x)
-    with pytest.raises(NotImplementedError, match="cannot be part of a graph of PyTorch's"):
+    with pytest.raises(NotImplementedError, match="does not support tensors without data"):
         trace(f, torch.ones(1))
     assert f(torch.ones(1)) == 1
 

@@ -48,7 +48,7 @@ def test_parameters_that_are_unknown_or_of_a_function_are_refused():
     call = bellhop.call_torch(network())
     with pytest.raises(ValueError, match=r"'Sequential' has no parameters \['2.scale'\]"):
         call.apply({"2.scale": 1.0}, X)
-    with pytest.raises(TypeError, match="'sin' is a function, which has no parameters"):
+    with pytest.raises(TypeError, match="'sin' is a function without parameters"):
         bellhop.call_torch(torch.sin).parameters()
 
 

@@ -173,5 +173,8 @@ def test_a_loop_is_no_body():
         "while_loop": bellhop.while_loop(lambda x: x > 1, progress="shown twice"),
     }
     for name, loop in loops.items():
-        with pytest.raises(TypeError, match=rf"bellhop.{name}\(..., progress='steps'\)"):
+        with pytest.raises(
+            TypeError,
+            match=rf"expected the body of a loop.*bellhop.{name}\(..., progress='steps'\)",
+        ):
             bellhop.progress(3, "steps")(loop(lambda *x: x[-1]))

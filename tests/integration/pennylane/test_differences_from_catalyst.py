@@ -102,7 +102,7 @@ def _() -> None:
 def _() -> None:
     program = bellhop.qjit(node(tossed, 64), seed=2**64 - 1)
     np.testing.assert_array_equal(program(), program())
-    with pytest.raises(ValueError, match="a seed is from 0 to"):
+    with pytest.raises(ValueError, match="seed must be an integer from 0 to"):
         bellhop.qjit(node(tossed, 64), seed=2**64)
 
 
@@ -339,7 +339,7 @@ def _() -> None:
     "are not in the table above"
 )
 def _() -> None:
-    with pytest.raises(AttributeError, match="'disentangle_cnot', which only Catalyst's has"):
+    with pytest.raises(AttributeError, match=r"'disentangle_cnot' \(of Catalyst\)"):
         bellhop.passes.disentangle_cnot  # noqa: B018
 
 

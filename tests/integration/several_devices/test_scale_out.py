@@ -78,7 +78,7 @@ def test_a_qjit_program_says_that_it_runs_on_one_device(mesh):
             x
         )
     )
-    with pytest.raises(bellhop.CompileError, match="runs on one host device.*jax.jit in place of"):
+    with pytest.raises(bellhop.CompileError, match="runs on one host device.*jax.jit instead of"):
         f(X)
     one = Mesh(np.array(jax.devices("cpu")[:1]), ("batch",))
     alone = jax.shard_map(bellhop.vmap(circuit), mesh=one, in_specs=BATCH, out_specs=BATCH)

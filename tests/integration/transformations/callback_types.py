@@ -176,7 +176,7 @@ NO_RULE = Refused(
 )
 NO_DERIVATIVE = Refused(
     bellhop.DifferentiableCompileError,
-    r"buffer_callback 'sine' \(called from .* has no derivative\. Give it one",
+    r"buffer_callback 'sine' \(called from .* has no derivative\. Define a",
     "It has no derivative: give it one with `jax.custom_jvp` or `jax.custom_vjp`.",
 )
 NO_FORWARD_MODE = Refused(
@@ -186,7 +186,7 @@ NO_FORWARD_MODE = Refused(
 )
 SIDE_EFFECT = Refused(
     bellhop.DifferentiableCompileError,
-    r"io_callback 'sine' \(called from .* is given a differentiated value",
+    r"io_callback 'sine' \(called from .* has a differentiated argument",
     "No differentiated value may flow into what has side effects and results.",
 )
 ORDERED_VMAP = Refused(
@@ -206,7 +206,7 @@ VMAP_OF_WHILE = Refused(
 )
 NO_TABLE = Refused(
     bellhop.CompileError,
-    r"a qjit program runs on one host device, and this one holds a jax\.shard_map",
+    r"a qjit program runs on one host device, and this program has a jax\.shard_map",
     "A `qjit` program runs on one device; under `jax.jit` it works.",
 )
 

@@ -119,7 +119,7 @@ func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
 // TEST: tap_with_a_result
 // REFUSED
 
-// CHECK: bellhop-opt: callback.call of @f has kind 'tap', which nobody waits for, and has results
+// CHECK: bellhop-opt: callback.call of @f has kind 'tap', which is not awaited, and has results
 "callback.func"() {sym_name = "f", function_type = (tensor<f64>) -> tensor<f64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   %0, %1 = "callback.call"(%t, %x) {callee = @f, kind = "tap"} : (!stablehlo.token, tensor<f64>) -> (!stablehlo.token, tensor<f64>)
@@ -245,7 +245,7 @@ func.func private @r(%x: tensor<f64>) -> tensor<f64> {
 // TEST: device_without_a_number
 // REFUSED
 
-// CHECK: bellhop-opt: callback.accelerate of @r names the device 'cuda'; a device is written platform:number, as in cuda:0
+// CHECK: bellhop-opt: callback.accelerate of @r names the device 'cuda', expected platform:index, as in cuda:0
 func.func public @main(%x: tensor<f64>, %t: !stablehlo.token) {
   %0 = "callback.accelerate"(%x) {callee = @r, device = "cuda"} : (tensor<f64>) -> tensor<f64>
   return

@@ -140,7 +140,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: begin_without_a_state
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.begin has results of types (); they must be (tensor<2xui32>)
+// CHECK: bellhop-opt: quantum.begin has results of types (), expected (tensor<2xui32>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   "quantum.begin"(%x) {name = "c", site = "f.py:9", library = "l", factory = "F", kwargs = "{}", qubits = 1 : i64, shots = 0 : i64, record = 0 : i64, tree = 0 : i64, seeded = 0 : i64, rows = 0 : i64, engine = 1 : i64, precision = 64 : i64} : (tensor<f64>) -> ()
   return
@@ -170,7 +170,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: measure_without_data
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>); they must be (tensor<2xui32>, tensor<[?x]?xf64>, [tensor<[?x]?xf64>])
+// CHECK: bellhop-opt: quantum.measure has operands of types (tensor<2xui32>), expected (tensor<2xui32>, tensor<[?x]?xf64>, [tensor<[?x]?xf64>])
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0:2 = "quantum.measure"(%s) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<f64>)
   return
@@ -180,7 +180,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: measure_that_does_not_return_the_state_first
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.measure has results of types (tensor<f64>, tensor<2xui32>); they must be (tensor<2xui32>, ...)
+// CHECK: bellhop-opt: quantum.measure has results of types (tensor<f64>, tensor<2xui32>), expected (tensor<2xui32>, ...)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0:2 = "quantum.measure"(%s, %p) {code = array<i64: 0, 3, 0>, jacobian = 0 : i64} : (tensor<2xui32>, tensor<1xf64>) -> (tensor<f64>, tensor<2xui32>)
   return
@@ -190,7 +190,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: score_that_is_no_vector
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.score has results of types (tensor<2xui32>, tensor<i32>, tensor<1x1xf64>); they must be (tensor<2xui32>, tensor<i32>, tensor<?xf64>)
+// CHECK: bellhop-opt: quantum.score has results of types (tensor<2xui32>, tensor<i32>, tensor<1x1xf64>), expected (tensor<2xui32>, tensor<i32>, tensor<?xf64>)
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0:3 = "quantum.score"(%s) {} : (tensor<2xui32>) -> (tensor<2xui32>, tensor<i32>, tensor<1x1xf64>)
   return
@@ -200,7 +200,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: end_with_a_result
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.end has results of types (tensor<2xui32>); they must be ()
+// CHECK: bellhop-opt: quantum.end has results of types (tensor<2xui32>), expected ()
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.end"(%s) {} : (tensor<2xui32>) -> tensor<2xui32>
   return

@@ -1,1 +1,1 @@
-"""Patches of JAX, one file each, installed when a program first needs them."""
+"""Patches of JAX, one in each file, installed when a program first needs them."""

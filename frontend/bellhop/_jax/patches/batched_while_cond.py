@@ -1,14 +1,14 @@
-"""Elements of a batch that have ended do not change, where the condition of ``while`` calls Python.
+"""Keep finished elements unchanged in batched ``while`` loops with effects.
 
 For ``f = lambda n: jax.lax.while_loop(lambda i: (tap(print, i), i < 2)[1], lambda i: i + 1, n)``::
 
     jax.vmap(f)(jnp.array([1, 5]))    [2 5]; by JAX's rule [2 6]
 
 Replaced: the lowering of ``while_p`` where the condition is mapped and has ordered effects.  JAX's
-goes on with all elements until none goes on: it selects where there are no such effects alone.
+lowering updates all elements until the last one ends: it uses `select` only without such effects.
 Versions: 0.10 to 0.12.
-Upstream: JAX refuses to map its own ordered effects, so its rule is not reached there.
-Installed: by the first call with an effect that is traced.
+Upstream: JAX does not support batching its own ordered effects, so it does not reach this case.
+Installed: when the first call with an effect is traced.
 Test: ``test_batched_while_cond.py``.
 """
 
@@ -27,17 +27,19 @@ from bellhop._jax.private import ordered_effects
 from bellhop._patching import original, patch
 
 
-def select_active_elements(goes_on: Any, after: Sequence[Any], before: Sequence[Any]) -> list[Any]:
-    """Return what a loop carries after an iteration: of elements that have ended, what it was.
+def select_active_elements(
+    is_active: Any, after: Sequence[Any], before: Sequence[Any]
+) -> list[Any]:
+    """Select the new loop-carried values for active batch elements, else the old.
 
     Args:
-        goes_on: of each element; its axes are the first of what is carried.
-        after: the carried values after the body.
-        before: those before it.
+        is_active: bool[batch], whether an element's loop continues.
+        after: carried values after the iteration, each of shape [batch, ...].
+        before: carried values before the iteration.
     """
-    axes = tuple(range(goes_on.ndim))
+    axes = tuple(range(is_active.ndim))
     return [
-        jax.lax.select(jax.lax.broadcast_in_dim(goes_on, new.shape, axes), new, old)
+        jax.lax.select(jax.lax.broadcast_in_dim(is_active, new.shape, axes), new, old)
         for new, old in zip(after, before, strict=True)
     ]
 
@@ -49,17 +51,29 @@ def _run_batched_while(
     body_jaxpr: ClosedJaxpr,
     body_nconsts: int,
 ) -> Sequence[Any]:
+    """Run a batched ``while`` loop whose condition is evaluated once an iteration.
+
+    Args:
+        *operands: constants of the condition, constants of the body, and initial values.
+        cond_jaxpr: condition, whose result has the batch axis.
+        cond_nconsts: number of its constants.
+        body_jaxpr: body.
+        body_nconsts: number of its constants.
+
+    Returns:
+        the final carried values.
+    """
     first = cond_nconsts + body_nconsts
-    of_condition, of_body = operands[:cond_nconsts], operands[cond_nconsts:first]
+    cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:first]
 
     def is_active(carried: Sequence[Any]) -> Any:
-        return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *of_condition, *carried)[0]
+        return eval_jaxpr(cond_jaxpr.jaxpr, cond_jaxpr.consts, *cond_consts, *carried)[0]
 
     def step(state: Any) -> Any:
-        goes_on, carried = state
-        after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *of_body, *carried)
-        carried = tuple(select_active_elements(goes_on, after, carried))
-        return goes_on & is_active(carried), carried
+        active, carried = state
+        after = eval_jaxpr(body_jaxpr.jaxpr, body_jaxpr.consts, *body_consts, *carried)
+        carried = tuple(select_active_elements(active, after, carried))
+        return active & is_active(carried), carried
 
     carried = operands[first:]
     _, carried = jax.lax.while_loop(
@@ -70,13 +84,13 @@ def _run_batched_while(
 
 @patch("the lowering of while", "elements of a batch that have ended do not change")
 def patch_batched_while() -> None:
-    """Select for each element, where a mapped condition has ordered effects."""
-    by_jax = original(loops, "_while_lowering")
+    """Replace the lowering of ``while`` with a batched condition with ordered effects."""
+    lower_with_jax = original(loops, "_while_lowering")
     selecting = mlir.lower_fun(_run_batched_while, multiple_results=True)
 
     def lower(ctx: Any, *operands: Any, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
         is_mapped = bool(cond_jaxpr.out_avals[0].shape)
-        rule = selecting if is_mapped and ordered_effects(cond_jaxpr) else by_jax
+        rule = selecting if is_mapped and ordered_effects(cond_jaxpr) else lower_with_jax
         return rule(ctx, *operands, cond_jaxpr=cond_jaxpr, **params)
 
     mlir.register_lowering(while_p, lower)

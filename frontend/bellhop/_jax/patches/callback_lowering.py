@@ -1,4 +1,4 @@
-"""JAX's own callbacks in our programs are lowered to calls of our runtime.
+"""Lower JAX's own callbacks in Bellhop's programs to calls of Bellhop's runtime.
 
 ``jax.pure_callback(f, shape, x)`` is lowered to ::
 
@@ -6,10 +6,10 @@
     callback.call @f(%x)                                                  in a qjit function
 
 Replaced: ``emit_python_callback``, by which JAX lowers its callbacks.  JAX's custom call finds its
-function by a number in the executable of the module that was lowered.  Our module becomes a part of
-another executable, which has no such function.  Outside our programs JAX's own function runs.
+function by an index in the executable of the lowered module.  Bellhop's module becomes a part of
+another executable, which does not have the function.  In other programs JAX's lowering is used.
 Versions: 0.10 to 0.12.
-Upstream: public lowering rules, or functions that are not numbered by the executable.
+Upstream: public lowering rules, or callbacks that are independent of the executable.
 Installed: when a program is first lowered.
 Test: ``test_jax_callbacks.py``.
 """
@@ -24,27 +24,34 @@ from bellhop._patching import original, patch
 
 
 @patch("emit_python_callback", "JAX's own callbacks in our programs are calls of ours")
-def patch_callback_lowering(emit: Callable[..., Any], where: Callable[[], bool]) -> None:
-    """Lower JAX's own callbacks by ``emit``.
+def patch_callback_lowering(
+    emit: Callable[..., Any], is_bellhop_module: Callable[[], bool]
+) -> None:
+    """Replace the lowering of ``jax.pure_callback`` etc. in Bellhop's modules.
 
     Args:
-        emit: has the arguments and results of ``emit_python_callback``.
-        where: returns whether the module that is being lowered is one of ours.
+        emit: replacement with the signature of ``emit_python_callback``.
+        is_bellhop_module: returns whether the current module belongs to a Bellhop program.
     """
     emit_by_jax = original(callback, "emit_python_callback")
 
-    def chosen(*args: Any, **kwargs: Any) -> Any:
-        return (emit if where() else emit_by_jax)(*args, **kwargs)
+    def emit_callback(*args: Any, **kwargs: Any) -> Any:
+        return (emit if is_bellhop_module() else emit_by_jax)(*args, **kwargs)
 
-    # The lowering rules of other libraries use the public name, ``mlir.emit_python_callback``.
-    callback.emit_python_callback = mlir.emit_python_callback = chosen
+    # Other libraries' lowering rules use the public alias ``mlir.emit_python_callback``.
+    callback.emit_python_callback = mlir.emit_python_callback = emit_callback
 
 
 def unwrap_callback(function: Any) -> Any:
-    """Return what a function that JAX made for a callback calls; or itself, where that is hidden.
+    """Return the user's function inside of a function that JAX made for a callback.
 
-    Both what JAX emits and what it binds are such functions: the one calls the other, and that the
-    user's.
+    JAX emits and binds wrappers, which call each other and then the user's function.
+
+    Args:
+        function: the wrapper.
+
+    Returns:
+        the user's function, or `function` if it wraps none.
     """
     if isinstance(function, callback._FlatCallback):
         return function.callback_func

@@ -1,4 +1,4 @@
-"""JAX's own callbacks know the program and the circuit in which they are traced.
+"""Wrap the functions of JAX's own callbacks when they are traced.
 
 ``jax.pure_callback(f, shape, x)``, with ``flat_f`` for ``f`` on lists of arrays, binds ::
 
@@ -6,10 +6,10 @@
     pure_callback_p.bind(x, callback=change(flat_f), ...)     with this patch
 
 Replaced: ``bind`` of the primitives of ``jax.pure_callback``, ``io_callback``, ``debug.callback``
-and ``buffer_callback``.  The function is changed there, since JAX's later steps (transformations
-and lowering) no longer know the program and the circuit.
+and ``buffer_callback``.  The wrapper records the program and the circuit, which later steps
+(transformations and lowering) cannot determine.
 Versions: 0.10 to 0.12.
-Upstream: a hook for what is traced.
+Upstream: a hook for traced equations.
 Installed: when a program is first traced.
 Test: ``test_gates_in_callbacks.py`` and ``test_eager_transformations.py``.
 """
@@ -31,16 +31,17 @@ _PRIMITIVES = (
 
 @patch("bind of JAX's callbacks", "JAX's own callbacks know the program that they are called in")
 def wrap_jax_callbacks(change: Callable[[Callable[..., Any]], Any]) -> None:
-    """Let JAX's callbacks call ``change(function)`` in the place of ``function``.
+    """Make JAX's callbacks call ``change(function)`` instead of ``function``.
 
     Args:
-        change: is called when the callback is traced.
+        change: wraps a user's function when the callback is traced.
     """
     for module, name in _PRIMITIVES:
         _wrap_primitive(original(module, name), change)
 
 
 def _wrap_primitive(primitive: Any, change: Callable[[Callable[..., Any]], Any]) -> None:
+    """Replace ``bind`` of a callback primitive."""
     bind = original(primitive, "bind")
 
     def bind_wrapped(*args: Any, callback: Callable[..., Any], **params: Any) -> Any:

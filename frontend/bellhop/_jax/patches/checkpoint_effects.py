@@ -1,13 +1,13 @@
-"""Effects under ``jax.checkpoint`` are kept where nothing else of the function is used.
+"""Keep effects under ``jax.checkpoint`` even if all results are unused.
 
-For ``f = jax.checkpoint(lambda x: (print_of(3), x)[1])`` whose result nobody uses::
+For ``f = jax.checkpoint(lambda x: (tap(print, 3), x)[1])`` with an unused result::
 
-    let _ = remat2[jaxpr={ print_of 3 ... }] x in ...    removed as dead code by JAX's rule
+    let _ = remat2[jaxpr={ tap 3 ... }] x in ...    removed as dead code by JAX's rule
 
-Replaced: the rule of ``remat_p`` for dead code, which has the test for effects the wrong way round.
-Versions: 0.10 and 0.11; 0.12 has it right.
-Upstream: mended there.
-Installed: by the first call with an effect that is traced.
+Replaced: the dead code rule of ``remat_p``, whose test for effects is inverted.
+Versions: 0.10 and 0.11.
+Upstream: fixed in 0.12.
+Installed: when the first call with an effect is traced.
 Test: ``test_checkpoint_effects.py``.
 """
 
@@ -22,12 +22,12 @@ from bellhop._patching import original, patch
 
 @patch("dead code under jax.checkpoint", "effects whose results nobody uses are kept")
 def keep_effects_under_checkpoint() -> None:
-    """Keep an equation with effects whole, where JAX would drop it."""
-    by_jax = original(partial_eval, "dce_rules")[remat_p]
+    """Keep an equation with effects that JAX's dead code rule would remove."""
+    apply_jax_rule = original(partial_eval, "dce_rules")[remat_p]
 
-    # Since jax 0.12 rules take more.
+    # Rules take more arguments since jax 0.12.
     def rule(used: list[bool], eqn: Any, *more: Any) -> tuple[Sequence[bool], Any]:
-        found = by_jax(used, eqn, *more)
+        found = apply_jax_rule(used, eqn, *more)
         if found[1] is None and partial_eval.has_effects(eqn):
             return [True] * len(eqn.invars), eqn
         return found

@@ -1,18 +1,18 @@
-"""What a ``while`` draws under ``jax.checkpoint`` is drawn once.
+"""Save random outcomes of ``while`` loops under ``jax.checkpoint``.
 
 With shots, in ``jax.grad(jax.checkpoint(f))`` of ::
 
     f = lambda x, n: x * jax.lax.fori_loop(0, n, lambda i, c: c + circuit(), 0.0)
 
-JAX saves what is drawn in straight lines, in ``scan`` and in ``cond``, since it computes no
-equation with effects again.  Only a ``while`` it computes again as a whole, for the derivative,
-which would be that of other samples than the value is made of.
+JAX saves the results of equations with effects, in straight-line code, ``scan`` and ``cond``.  But
+it recomputes a ``while`` loop as a whole, so the derivative would belong to other samples than the
+value.
 
-Replaced: the rule by which ``jax.checkpoint`` splits a ``while``.  One that draws and has no
-tangent is saved, too; one that has a tangent is refused.
+Replaced: the partial evaluation rule of ``while`` under ``jax.checkpoint``.  A loop that draws
+samples and has no tangent is saved as well; a loop with a tangent raises an error.
 Versions: 0.10 to 0.12.
-Upstream: the same rule for a ``while`` as for other equations with effects.
-Installed: when something that draws is first traced.
+Upstream: the same rule for ``while`` as for other equations with effects.
+Installed: when the first operation that draws samples is traced.
 Test: ``test_checkpoint_effects.py``.
 """
 
@@ -28,18 +28,23 @@ from bellhop.errors import CompileError
 
 @patch("the split of while under jax.checkpoint", "what is drawn there is drawn once")
 def draw_once_in_checkpoints(random_effect: Any) -> None:
-    """Save the results of a ``while`` that draws."""
-    by_jax = partial_eval.partial_eval_jaxpr_custom_rules[while_p]
+    """Save the results of ``while`` loops that draw samples.
+
+    Args:
+        random_effect: effect of operations that draw samples.
+    """
+    apply_jax_rule = partial_eval.partial_eval_jaxpr_custom_rules[while_p]
 
     def rule(saveable: Any, unknown: Sequence[bool], *others: Any) -> Any:
+        """Save a loop that draws samples; raise an error if it has a tangent."""
         eqn = others[-1]
         if random_effect not in eqn.effects:
-            return by_jax(saveable, unknown, *others)
+            return apply_jax_rule(saveable, unknown, *others)
         if any(unknown):
             raise CompileError(
-                "a loop whose length the program computes draws outcomes under jax.checkpoint and "
-                "is differentiated; it would draw others when it is computed again. Give it a "
-                "length that is known, or put jax.checkpoint around less."
+                "jax.checkpoint: a loop with a dynamic trip count that draws outcomes cannot be "
+                "differentiated, since recomputing it would draw other outcomes. Use a static "
+                "trip count, or move the loop out of jax.checkpoint."
             )
         n = len(eqn.outvars)
         return eqn, None, [False] * n, [False] * n, []

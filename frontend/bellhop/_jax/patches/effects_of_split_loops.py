@@ -1,25 +1,25 @@
-"""The linear part of a loop of computed length does not repeat the effects of its known part.
+"""Remove repeated effects from the linear part of a differentiated ``while`` loop.
 
-JAX splits the derivative of a ``while`` into a loop of the known values and one that computes them
-again with the tangents, effects included::
+JAX splits the derivative of a ``while`` into a loop of the known values and a loop that recomputes
+them together with the tangents, effects included::
 
     y = while[body={ lambda ; y. let debug_print y    z = sin y in (z,) } ...] x
     _ y_dot = while[
       body={ lambda ; y y_dot. let
-          debug_print y                                          not with this patch
+          debug_print y                                          removed by this patch
           z = sin y
           z_dot = mul y_dot (cos y)
         in (z, z_dot) }
     ] x x_dot
 
-Where nothing linear is left in the second loop, reverse mode evaluates it since jax 0.12, for its
-effects alone; before, reverse mode had no rule for it.
+If the second loop has no linear equations left, reverse mode evaluates it only for its effects
+since jax 0.12, and has no rule for it in earlier versions.
 
 Replaced: the partial evaluation of ``while_p``.
 Versions: 0.10 to 0.12.
-Upstream: JAX computes the loop again on purpose, since residuals have no static shape; a rule that
-leaves out effects would do.
-Installed: when a program, or one of our calls with effects, is first traced.
+Upstream: JAX recomputes the loop on purpose, since residuals have no static shape; its rule could
+leave out effects.
+Installed: when a program, or a call of Bellhop with effects, is first traced.
 Test: ``test_derivatives_of_long_loops.py``.
 """
 
@@ -34,33 +34,34 @@ from jax.extend.core.primitives import while_p
 
 from bellhop._patching import patch
 
-# Takes the body or the condition, as computed again, and its known part; returns what replaces it.
+# Takes the recomputed body or condition and its known part; returns the replacement.
 Change = Callable[[ClosedJaxpr, ClosedJaxpr], ClosedJaxpr]
 
 
 @patch("the partial evaluation of while", "loops that are computed again do not repeat effects")
-def split_loops_by(without_known_effects: Change) -> None:
-    """Remove effects from loops that are computed again.
+def patch_while_partial_eval(without_known_effects: Change) -> None:
+    """Remove effects from ``while`` loops that are recomputed for derivatives.
 
     Args:
-        without_known_effects: takes a jaxpr and its known part, which has run before; returns the
-            jaxpr without the effects of the known part.
+        without_known_effects: takes a jaxpr and its known part, which has been executed before;
+            returns the jaxpr without the effects of the known part.
     """
-    by_jax = partial_eval.custom_partial_eval_rules[while_p]
+    apply_jax_rule = partial_eval.custom_partial_eval_rules[while_p]
 
     def rule(trace: Any, *tracers: Any, **params: Any) -> list[Any]:
+        """Split the loop with JAX's rule; remove effects from the second loop."""
         n_before = len(trace.effect_handles)
-        results = by_jax(trace, *tracers, **params)
+        results = apply_jax_rule(trace, *tracers, **params)
         is_unknown = [not trace.to_jaxpr_tracer(result).is_known() for result in results]
         if all(is_unknown):
-            # The loop runs once, where all of it is known.
+            # All results are unknown, so the loop is not split.
             return results
         handles = trace.effect_handles[n_before:]
         del trace.effect_handles[n_before:]
         for handle in handles:
             recipe = handle.recipe
             if recipe.primitive is while_p:
-                recipe = _changed(recipe, tracers, is_unknown, without_known_effects)
+                recipe = _remove_effects(recipe, tracers, is_unknown, without_known_effects)
                 for result in results:
                     if getattr(result, "recipe", None) is handle.recipe:
                         result.recipe = recipe
@@ -72,13 +73,13 @@ def split_loops_by(without_known_effects: Change) -> None:
     partial_eval.custom_partial_eval_rules[while_p] = rule
 
 
-def _changed(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) -> Any:
-    """Return the recipe of a loop that is computed again without the effects of its known part.
+def _remove_effects(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) -> Any:
+    """Return the recipe of a recomputed loop without the effects of its known part.
 
     Args:
-        recipe: of the equation.
+        recipe: JAX's recipe of the equation.
         tracers: its operands.
-        is_unknown: which of the carried values are unknown.
+        is_unknown: for each carried value, whether it is unknown.
         change: removes effects.
     """
     params = dict(recipe.params)
@@ -91,7 +92,8 @@ def _changed(recipe: Any, tracers: Any, is_unknown: list[bool], change: Change) 
             unknown = [*unknown_consts, *is_unknown]
             known, *_ = partial_eval.partial_eval_jaxpr_nounits(closed, unknown, instantiate)
             params[name] = change(closed, known)
-    # The effects of a loop are those of both, and references that it changes, which are numbered.
-    kept = params["cond_jaxpr"].effects | params["body_jaxpr"].effects
+    # A loop's effects are the effects of body and condition, and its reference effects, which have
+    # indices.
+    remaining = params["cond_jaxpr"].effects | params["body_jaxpr"].effects
     before = recipe.params["cond_jaxpr"].effects | recipe.params["body_jaxpr"].effects
-    return recipe._replace(params=params, effects=recipe.effects - (before - kept))
+    return recipe._replace(params=params, effects=recipe.effects - (before - remaining))

@@ -1,16 +1,16 @@
-"""Functions of reductions and scatters that call Python are refused when they are lowered.
+"""Raise an error for reductions and scatters whose functions call Python.
 
 For ``jax.lax.reduce(x, 1.0, lambda a, b: pure_callback(f, float)(a, b), (0,))``::
 
     CompileError: jax.lax.reduce (file.py:3): its function calls Python      with this patch
-    the process ends in XLA                                                  by JAX alone
+    XLA aborts the process                                                   without
 
 Replaced: the lowerings of ``reduce_p``, ``reduce_window_p``, ``scatter_p`` and
 ``select_and_scatter_p``, whose parameters hold functions of the user.  XLA applies these functions
-inside of one operation, where it has no place for a custom call, and aborts.
+inside of one operation, which cannot contain a custom call, and aborts.
 Versions: 0.10 to 0.12.
-Upstream: JAX lowers any function there, its own callbacks too.
-Installed: by the first callback or circuit that is traced.
+Upstream: JAX does not check the functions, even for its own callbacks.
+Installed: when the first callback or circuit is traced.
 Test: ``tests/frontend/compiler/test_functions_in_operations.py``.
 """
 
@@ -29,7 +29,7 @@ from jax.interpreters import mlir
 
 from bellhop._patching import original, patch
 
-# Each with the rule that JAX has for it, and what users call.
+# Primitives with module and name of JAX's lowering rule, and the public name of the operation.
 _OPERATIONS = (
     (reduce_p, lax, "_reduce_lower", "jax.lax.reduce"),
     (
@@ -50,22 +50,33 @@ _OPERATIONS = (
 
 @patch("the lowerings of reductions and scatters", "functions in them that call Python are refused")
 def check_functions_in_operations(check: Callable[[str, Jaxpr], None]) -> None:
-    """Check the functions that these operations apply, before they are lowered.
+    """Check the functions of reductions and scatters before they are lowered.
 
     Args:
-        check: takes what users call the operation, and the jaxpr of a function.
+        check: takes the public name of the operation and the jaxpr of a function; raises an error
+            for unsupported functions.
     """
     for primitive, module, name, operation in _OPERATIONS:
-        mlir.register_lowering(primitive, _checked(original(module, name), operation, check))
+        mlir.register_lowering(
+            primitive, _make_checked_lowering(original(module, name), operation, check)
+        )
 
 
-def _checked(
-    by_jax: Callable[..., Any], operation: str, check: Callable[[str, Jaxpr], None]
+def _make_checked_lowering(
+    lower_with_jax: Callable[..., Any], operation: str, check: Callable[[str, Jaxpr], None]
 ) -> Callable[..., Any]:
+    """Return a lowering rule that checks the jaxprs in an equation's parameters.
+
+    Args:
+        lower_with_jax: JAX's lowering rule.
+        operation: public name of the operation.
+        check: raises an error for unsupported functions.
+    """
+
     def lower(ctx: Any, *operands: Any, **params: Any) -> Any:
         for value in params.values():
             if isinstance(value, ClosedJaxpr | Jaxpr):
                 check(operation, getattr(value, "jaxpr", value))
-        return by_jax(ctx, *operands, **params)
+        return lower_with_jax(ctx, *operands, **params)
 
     return lower

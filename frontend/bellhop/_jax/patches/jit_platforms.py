@@ -1,11 +1,11 @@
-"""A nested ``jit`` that is a region is lowered for the platform that it will run on.
+"""Lower a nested ``jit`` that is a region for the platform of its device.
 
 In a program for the CPU that calls ``accelerate(f, dev=gpu)``, JAX's lowering rules see ::
 
     platforms=("cpu",)     in the program
-    platforms=("cuda",)    in the nested jit of f; JAX alone: ("cpu",)
+    platforms=("cuda",)    in the nested jit of f; without this patch ("cpu",)
 
-Replaced: the lowering rule of ``jit``.  Any ``jit`` that is no region is lowered by JAX's rule.
+Replaced: the lowering rule of ``jit``.  All other ``jit`` equations use JAX's rule.
 Versions: 0.10 to 0.12.
 Upstream: public JAX lowers a module for one platform, or all of it for several.
 Installed: by the first ``accelerate``.
@@ -26,28 +26,29 @@ from bellhop._patching import original, patch
 def choose_jit_platforms(
     choose: Callable[[str], tuple[str, dict[str, Any]] | None],
 ) -> None:
-    """Let the name of a nested ``jit`` decide what platform it is lowered for.
+    """Choose the lowering platform of a nested ``jit`` by its name.
 
     Args:
-        choose: takes the name of a nested ``jit``; returns None to lower it for the platform of
-            the module.  To lower it for another, returns that platform and a dictionary, the same
-            one throughout a module, which keeps JAX's caches of lowered functions by platform.
+        choose: takes the name of a nested ``jit``; returns None to use the module's platform, or a
+            platform and a dictionary. The dictionary must be the same throughout a module: it holds
+            JAX's caches of lowered functions by platform.
     """
     lower_jit = original(pjit, "_pjit_lowering")
 
     def lower(ctx: Any, *args: Any, name: str, **params: Any) -> Any:
+        """Lower a nested ``jit`` for the chosen platform, with that platform's caches."""
         chosen = choose(name)
         old = ctx.module_context
         if chosen is None or tuple(old.platforms) == (chosen[0],):
             return lower_jit(ctx, *args, name=name, **params)
         platform, caches = chosen
-        # The caches of the module hold functions that were lowered for its own platform.
-        own, primitives = caches.setdefault(platform, ({}, {}))
+        # The module's own caches hold functions lowered for the module's platform.
+        functions, primitives = caches.setdefault(platform, ({}, {}))
         inner = ctx.replace(
             module_context=old.replace(
                 platforms=(platform,),
                 backend=None,
-                lowering_cache=own,
+                lowering_cache=functions,
                 cached_primitive_lowerings=primitives,
             )
         )

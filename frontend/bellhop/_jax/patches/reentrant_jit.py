@@ -1,23 +1,23 @@
-"""A qjit function under an eager transformation may be called by its own callbacks.
+"""Allow recursive calls of qjit functions under eager JAX transformations.
 
-Here ``f`` calls itself by a callback, and ``jax.vmap`` transforms it outside of any program::
+Here ``f`` calls itself in a callback, and ``jax.vmap`` transforms it outside of any program::
 
     @bellhop.qjit
     def f(n):
-        again = lambda n: int(f(n - 1)) if n > 0 else 0
-        return n + bellhop.pure_callback(again, int)(n)
+        rest = lambda n: int(f(n - 1)) if n > 0 else 0
+        return n + bellhop.pure_callback(rest, int)(n)
 
     jax.vmap(f)(jnp.array([2, 1]))     [3, 1]
 
-Replaced: ``jit_p.impl``, by which JAX runs a ``jit`` under eager transformations.  It runs each on
-JAX's default device, which may be a GPU: those of ours run on the host.  And it keeps each
-program in a cache for its C++ fast path, and holds a lock of the program's entry during its first
-run.  For a program that the fast path does not take, it does so during every run.  A callback that
-calls the same program would then be refused, and one that waits for a thread which calls it would
-wait for ever.  Programs that call no Python still take the fast path; the exceptions behind its
-``ValueError`` texts are found here.
+Replaced: ``jit_p.impl``, which executes a ``jit`` under eager transformations.  JAX's function uses
+the default device, which may be a GPU, but Bellhop's programs run on the host.  It also caches each
+program for its C++ fast path, and locks the program's entry during the first execution, or during
+every execution if the program does not support the fast path.  A callback that calls the same
+program would then raise, and a callback that waits for a thread which calls it would deadlock.
+Programs without callbacks still use the fast path; the patch finds the exceptions for its
+``ValueError`` messages.
 Versions: 0.10 to 0.12.
-Upstream: a cache that locks no entry while a program runs.
+Upstream: a cache without locks while a program runs.
 Installed: when a qjit function is first transformed outside of any program.
 Test: ``test_eager_transformations.py``.
 """
@@ -39,48 +39,49 @@ from bellhop._patching import original, patch
 def patch_jit_evaluation(
     predicate: Callable[[str, Any], bool],
     calls_python: Callable[[Any], bool],
-    exception_behind: Callable[[Exception], BaseException | None],
-    gathered: Callable[[Any], Any],
-    on_host: Callable[[], contextlib.AbstractContextManager[None]],
+    find_exception: Callable[[Exception], BaseException | None],
+    to_host: Callable[[Any], Any],
+    use_host: Callable[[], contextlib.AbstractContextManager[None]],
 ) -> None:
-    """Run a ``jit`` under eager transformations on the host, if it is of ours.
+    """Run Bellhop's ``jit`` functions under eager transformations on the host.
 
-    It runs without JAX's cache, if it may call Python.
+    Functions that may call Python are run without JAX's cache.
 
     Args:
-        predicate: takes the name of a ``jit`` and its jaxpr; returns whether it is of ours.
+        predicate: takes the name of a ``jit`` and its jaxpr; returns whether it belongs to Bellhop.
         calls_python: takes an object that a program keeps alive; returns whether it calls Python.
-        exception_behind: takes the error of a fast call; returns the exception of ours that the
-            error stands for, or None.
-        gathered: takes arrays; returns them in the memory of the host.
-        on_host: returns a context in which JAX runs a ``jit`` of such arrays on the host.
+        find_exception: takes the error of a fast call; returns the original exception, or None.
+        to_host: copies arrays to the memory of the host.
+        use_host: returns a context in which JAX runs a ``jit`` of such arrays on the host.
     """
-    run_by_jax = original(jit_p, "impl")
+    run_with_jax = original(jit_p, "impl")
     run_jaxpr = original(pjit, "_pjit_call_impl_python")
-    chosen: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
+    evaluators: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def run(*args: Any, jaxpr: Any, **params: Any) -> Any:
-        evaluate = chosen.get(jaxpr)
+        """Evaluate a ``jit``: Bellhop's on the host, all others with JAX's function."""
+        evaluate = evaluators.get(jaxpr)
         if evaluate is None:
             is_ours = predicate(params["name"], jaxpr.jaxpr)
-            evaluate = chosen[jaxpr] = run_slowly if is_ours else run_by_jax
-        if evaluate is run_by_jax:
-            return run_by_jax(*args, jaxpr=jaxpr, **params)
-        with on_host():
-            return evaluate(*gathered(args), jaxpr=jaxpr, **params)
+            evaluate = evaluators[jaxpr] = run_slowly if is_ours else run_with_jax
+        if evaluate is run_with_jax:
+            return run_with_jax(*args, jaxpr=jaxpr, **params)
+        with use_host():
+            return evaluate(*to_host(args), jaxpr=jaxpr, **params)
 
     def run_slowly(*args: Any, jaxpr: Any, **params: Any) -> Any:
         results, compiled, *_ = run_jaxpr(*args, jaxpr=jaxpr, **params)
         if not keeps_alive(compiled, calls_python):
-            chosen[jaxpr] = run_fast
+            evaluators[jaxpr] = run_fast
         return results
 
     def run_fast(*args: Any, **params: Any) -> Any:
+        """Evaluate with JAX's cache; raise the original exception of a failure."""
         token = translated.set(True)
         try:
-            return jax.block_until_ready(run_by_jax(*args, **params))
+            return jax.block_until_ready(run_with_jax(*args, **params))
         except ValueError as error:
-            failure = exception_behind(error)
+            failure = find_exception(error)
             if failure is None:
                 raise
         finally:

@@ -2,7 +2,7 @@
 
 On jax 0.11::
 
-    jax.core.is_concrete(1.0)     AttributeError before, True after restore_removed_names()
+    jax.core.is_concrete(1.0)     AttributeError; True after restore_removed_names()
 
 Replaced: ``jax.core.is_concrete`` and ``jax.core.concrete_or_error`` are defined again.
 Versions: 0.11 and 0.12.
@@ -18,12 +18,12 @@ from bellhop._patching import original, patch
 
 
 def restore_removed_names() -> None:
-    """Give ``jax.core`` the names again that PennyLane uses, where JAX has removed them."""
+    """Restore the names in ``jax.core`` that PennyLane uses and JAX 0.11 removed."""
     if jax.__version_info__ >= (0, 11):
         _install()
 
 
-@patch("jax.core.is_concrete and concrete_or_error", "PennyLane asks for them")
+@patch("jax.core.is_concrete and concrete_or_error", "PennyLane uses them")
 def _install() -> None:
     for name in ("is_concrete", "concrete_or_error"):
         setattr(jax.core, name, original(core, name))

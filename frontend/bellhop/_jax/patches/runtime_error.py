@@ -1,4 +1,4 @@
-"""A failed run of a plain ``jax.jit`` raises the exception that its callback raised.
+"""Raise the original exception of a callback in a plain ``jax.jit``.
 
 For ``jax.jit(lambda x: bellhop.pure_callback(f, float)(x))(1.0)``, where ``f`` raises
 ``KeyError("no")``::
@@ -6,10 +6,10 @@ For ``jax.jit(lambda x: bellhop.pure_callback(f, float)(x))(1.0)``, where ``f`` 
     without this patch    JaxRuntimeError: INTERNAL: KeyError: 'no' (raised in callback 'f', ...
     with it               KeyError: 'no'
 
-Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with the text of the error.
+Replaced: ``jax.errors.JaxRuntimeError.__new__``, which XLA's C++ calls with the message.
 Versions: 0.10 to 0.12.
 Upstream: FFI handlers whose errors carry a Python object.
-Installed: when one of our calls is first lowered in a plain ``jax.jit``.
+Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_exceptions_in_plain_jit.py``.
 """
 
@@ -22,24 +22,26 @@ from bellhop._patching import patch
 
 
 @patch("jax.errors.JaxRuntimeError.__new__", "a plain jax.jit raises what a callback raised")
-def patch_runtime_error(exception_behind: Callable[[str], BaseException | None]) -> None:
-    """Let ``JaxRuntimeError(text)`` return the exception of the callback that failed.
+def patch_runtime_error(find_exception: Callable[[str], BaseException | None]) -> None:
+    """Make ``JaxRuntimeError(message)`` return the callback's original exception.
 
-    XLA's C++ raises what ``JaxRuntimeError(text)`` returns.
+    XLA's C++ raises the object that ``JaxRuntimeError(message)`` returns.
 
     Args:
-        exception_behind: takes the text; returns the exception, or None for the text of another
-            error, of which a ``JaxRuntimeError`` is made as before.
+        find_exception: takes the message; returns the original exception, or None to create a
+            ``JaxRuntimeError``.
     """
     error_type = jax.errors.JaxRuntimeError
     make = error_type.__new__
 
     def new(cls: type[Exception], *args: Any, **kwargs: Any) -> BaseException:
+        """Return the original exception for an XLA error message, else the new error."""
         if cls is error_type and args:
-            # Python calls the class again with the exception, which is no instance of it.
+            # Python calls the class a second time, with the exception, which is not an instance of
+            # it.
             if isinstance(args[0], BaseException):
                 return args[0]
-            exception = exception_behind(args[0]) if isinstance(args[0], str) else None
+            exception = find_exception(args[0]) if isinstance(args[0], str) else None
             if exception is not None:
                 return exception
         return make(cls, *args, **kwargs)

@@ -1,17 +1,16 @@
-"""Reverse mode of ``while``, in derivatives of ours.
+"""Reverse mode of ``while`` loops, inside of Bellhop's derivatives.
 
 For ``f = lambda x, n: jax.lax.fori_loop(0, n, lambda i, c: c * x, 1.0)``::
 
     bellhop.qjit(bellhop.grad(f))(2.0, 3)     12.0
     jax.jit(jax.grad(f))(2.0, 3)              ValueError: Reverse-mode differentiation does not ...
 
-Replaced: the transpose rule of ``while_p``.  JAX's raises an error, and outside derivatives of ours
-it still does.  Before jax 0.10.2 also its JVP rule, which fails where the arguments of the
-condition have no names.  A loop that reverse mode has split has such a condition, so the rule is
-needed for second derivatives.
+Replaced: the transpose rule of ``while_p``.  JAX's rule raises an error, and still does outside of
+Bellhop's derivatives.  For jax before 0.10.2 also the JVP rule, which fails if the arguments of the
+condition have no names, as in loops that reverse mode has split.  Second derivatives need it.
 Versions: 0.10 to 0.12.
 Upstream: nothing for the transpose rule; JAX refers users to ``jax.custom_vjp``.
-Installed: by the first derivative that needs it.
+Installed: when the first derivative needs it.
 Test: ``test_derivatives_of_long_loops.py``, ``test_higher_derivatives_in_dynamic_loops.py``.
 """
 
@@ -26,28 +25,34 @@ from jax.interpreters import ad
 from bellhop._patching import patch
 
 
-@patch("the transposition rule of while", "loops of computed length have a reverse mode")
+@patch("the transposition rule of while", "loops with a dynamic trip count have a reverse mode")
 def patch_while_transpose(make_rule: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Register ``make_rule(rule)``, of JAX's own ``rule``, as transpose rule of ``while_p``."""
+    """Replace the transpose rule of ``while_p``.
+
+    Args:
+        make_rule: takes JAX's rule, returns the new rule.
+    """
     ad.primitive_transposes[while_p] = make_rule(ad.primitive_transposes[while_p])
     patch_while_jvp()
 
 
 def patch_while_jvp() -> None:
-    """Let loops be differentiated whose conditions have arguments without names."""
+    """Allow differentiation of loops whose condition has unnamed arguments."""
     if jax.__version_info__ < (0, 10, 2):
         _differentiate_unnamed_conditions()
 
 
-@patch("the derivative rule of while", "loops of computed length have second derivatives")
+@patch("the derivative rule of while", "loops with a dynamic trip count have second derivatives")
 def _differentiate_unnamed_conditions() -> None:
-    by_jax = ad.primitive_jvps[while_p]
+    """Replace the JVP rule of ``while_p``: name the condition's arguments first."""
+    apply_jax_rule = ad.primitive_jvps[while_p]
 
     def rule(primals: Any, tangents: Any, *, cond_jaxpr: ClosedJaxpr, **params: Any) -> Any:
+        """Apply JAX's rule to a loop whose condition has named arguments."""
         jaxpr = cond_jaxpr.jaxpr
         if jaxpr.debug_info.arg_names is None:
             names = jaxpr.debug_info._replace(arg_names=("",) * len(jaxpr.invars))
             cond_jaxpr = ClosedJaxpr(jaxpr.replace(debug_info=names), cond_jaxpr.consts)
-        return by_jax(primals, tangents, cond_jaxpr=cond_jaxpr, **params)
+        return apply_jax_rule(primals, tangents, cond_jaxpr=cond_jaxpr, **params)
 
     ad.primitive_jvps[while_p] = rule

@@ -1,1 +1,1 @@
-"""Replaced parts of PennyLane, a file each; see ``_patching``."""
+"""Patches of PennyLane, one in each file; see ``_patching``."""

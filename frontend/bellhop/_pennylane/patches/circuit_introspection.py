@@ -1,12 +1,11 @@
-"""PennyLane's functions that look into a circuit, and know Catalyst's compiled functions alone.
+"""Make PennyLane's circuit inspection functions accept qjit functions.
 
     qml.specs(bellhop.qjit(circuit))(0.3)    without this patch: no attribute of a QNode
 
 Replaced: ``qml.specs``, ``qml.estimator.estimate``, ``construct_tape``, ``construct_batch``,
-``iterative_qpe`` and ``execute``, which calls a device from a program that is traced, where it has
-no derivative.
+``iterative_qpe`` and ``execute``, which calls a device from a traced program without a derivative.
 Versions: 0.45.
-Upstream: most of them take whatever is named ``QJIT`` and has a ``user_function``; these do not.
+Upstream: other functions accept any class named ``QJIT`` with a ``user_function``; these do not.
 Installed: when the first function is compiled.
 Test: ``tests/frontend/circuits/pennylane``.
 """
@@ -24,33 +23,39 @@ Tool = Callable[..., Any]
 
 @patch("qml.specs and other tools", "they take qjit functions")
 def patch_introspection(
-    of_circuit: Callable[[Tool], Tool],
-    of_loops: Callable[[Tool], Tool],
-    of_tapes: Callable[[Tool], Tool],
+    wrap_circuit_tool: Callable[[Tool], Tool],
+    wrap_loop_tool: Callable[[Tool], Tool],
+    wrap_tape_tool: Callable[[Tool], Tool],
 ) -> None:
-    """Replace functions that take a circuit, one that fills a list in a loop, and ``execute``."""
+    """Replace PennyLane functions that inspect circuits, by wrappers.
+
+    Args:
+        wrap_circuit_tool: wraps functions that take a circuit, such as ``qml.specs``.
+        wrap_loop_tool: wraps ``qml.iterative_qpe``, which appends to a list in a loop.
+        wrap_tape_tool: wraps ``qml.execute``.
+    """
     for modules, name in (
         ((qml, qml.resource), "specs"),
         ((qml.workflow,), "construct_tape"),
         ((qml.workflow,), "construct_batch"),
     ):
-        tool = of_circuit(original(modules[0], name))
+        tool = wrap_circuit_tool(original(modules[0], name))
         for module in modules:
             setattr(module, name, tool)
-    _replace_estimate(of_circuit)
-    qml.iterative_qpe = of_loops(original(qml, "iterative_qpe"))
-    execute = of_tapes(original(qml, "execute"))
-    # Only the transforms that execute tapes themselves, not QNodes.
+    _replace_estimate(wrap_circuit_tool)
+    qml.iterative_qpe = wrap_loop_tool(original(qml, "iterative_qpe"))
+    execute = wrap_tape_tool(original(qml, "execute"))
+    # Replaced only where transforms execute tapes; QNodes keep the original.
     for module in (qml, qml.workflow, qml.gradients.fisher):
         module.execute = execute
 
 
-def _replace_estimate(of_circuit: Callable[[Tool], Tool]) -> None:
-    """Let ``qml.estimator.estimate`` take compiled functions, however users imported it."""
+def _replace_estimate(wrap_circuit_tool: Callable[[Tool], Tool]) -> None:
+    """Replace ``qml.estimator.estimate``, under all names that users imported."""
     module: Any = sys.modules[original(qml.estimator, "estimate").__module__]
     dispatch = original(module, "_estimate_resources_dispatch")
 
     def estimate(workflow: Any, *args: Any, **options: Any) -> Any:
         return dispatch(workflow, *args, **options)
 
-    module._estimate_resources_dispatch = of_circuit(estimate)
+    module._estimate_resources_dispatch = wrap_circuit_tool(estimate)

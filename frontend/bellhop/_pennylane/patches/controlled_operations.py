@@ -1,13 +1,13 @@
-"""Controlled operations whose control values the program computes.
+"""Allow traced control values in PennyLane's controlled operations.
 
-In a program, with ``bit`` computed in it::
+In a program, with a traced ``bit``::
 
-    qml.ctrl(qml.X, 0, control_values=[bit])(1)    without this patch JAX's error for tracers
+    qml.ctrl(qml.X, 0, control_values=[bit])(1)    without this patch a tracer error
 
-Replaced: ``__new__`` of PennyLane's controlled operations, and of the templates that act where
-wires have given values, ``TemporaryAND`` and ``FlipSign``.
+Replaced: ``__new__`` of PennyLane's controlled operations, and of templates with control values,
+``TemporaryAND`` and ``FlipSign``.
 Versions: 0.45.
-Upstream: control values that stay what they are until a device looks at them.
+Upstream: operations that do not convert control values.
 Installed: with ``qnode_calls``.
 Test: ``test_computed_controls.py``.
 """
@@ -21,7 +21,7 @@ from bellhop._patching import original, patch
 
 Make = Callable[..., Any]
 
-# Operations that are written with values of their controls, and the argument that has these.
+# Module of each operation, and the name of its argument with control values.
 _CONTROLLED = {
     **dict.fromkeys(
         ("ControlledOp", "Controlled", "MultiControlledX", "ControlledQubitUnitary"),
@@ -32,19 +32,20 @@ _CONTROLLED = {
 }
 
 
-@patch("PennyLane's controlled operations", "programs compute values of controls")
+@patch("PennyLane's controlled operations", "control values may be traced")
 def patch_controlled(make: Callable[[type, str, Make], Make]) -> None:
-    """Let ``make`` say what makes operations of a class.
+    """Replace the constructors of controlled operations.
 
     Args:
-        make: takes the class, the name of the argument that has the values, and ``__new__``.
+        make: takes the class, the name of the argument with control values, and the original
+            ``__new__``; returns the new ``__new__``.
     """
     for name, (module, values) in _CONTROLLED.items():
         kind = original(module, name)
-        has_own = kind.__new__ is not object.__new__
-        kind.__new__ = make(kind, values, kind.__new__ if has_own else _make_from_object)
+        has_constructor = kind.__new__ is not object.__new__
+        kind.__new__ = make(kind, values, kind.__new__ if has_constructor else _make_from_object)
 
 
 def _make_from_object(cls: type, *_: Any, **__: Any) -> Any:
-    # That of ``object`` takes no arguments where a class has one of its own.
+    # ``object.__new__`` accepts no arguments if the class defines ``__new__``.
     return object.__new__(cls)

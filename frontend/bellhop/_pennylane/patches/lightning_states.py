@@ -1,14 +1,14 @@
-"""A state of its own for each call that Lightning is in.
+"""Give each concurrent call of a Lightning device its own state vector.
 
-A device of Lightning keeps its state vector between calls, and each circuit starts by resetting
-it.  So two threads that call one device compute with one state, and values and gradients are wrong,
-silently.  JAX calls PennyLane from a thread of each device where a plain QNode is mapped over
-several by ``jax.shard_map``, and any threads will do::
+A Lightning device keeps its state vector between calls, and each circuit resets it first.  So two
+threads that call one device share one state, and their values and gradients are silently wrong.
+JAX calls PennyLane from one thread for each device where ``jax.shard_map`` maps a plain QNode, and
+any threads will do::
 
     import sys, threading
     import numpy as np, pennylane as qml
 
-    sys.setswitchinterval(1e-6)  # threads change places often; a batch on several cores needs none
+    sys.setswitchinterval(1e-6)  # switch threads often; a batch on several cores needs no switches
     device = qml.device("lightning.qubit", wires=1)
 
     def work(angle):
@@ -19,13 +19,13 @@ several by ``jax.shard_map``, and any threads will do::
     for angle in (0.1, 0.7, 1.9):
         threading.Thread(target=work, args=(angle,)).start()
 
-A call takes the state with it, and puts it back at its end: one that comes meanwhile finds none,
-and makes another.
+A call removes the state from the device and restores it at the end: a concurrent call finds no
+state and creates one.
 
-Replaced: the methods of Lightning's devices that run circuits.
-Versions: 0.45, of Lightning; others are left alone.
+Replaced: the methods of Lightning devices that run circuits.
+Versions: 0.45 of Lightning; other versions are not patched.
 Upstream: the same, or a lock.
-Installed: when both are imported, bellhop and Lightning: no program of ours need be there.
+Installed: when both bellhop and Lightning are imported, even without a Bellhop program.
 Test: ``test_threads_of_lightning.py``.
 """
 
@@ -39,7 +39,7 @@ from bellhop._patching import call_when_imported, patch
 from bellhop._versions import is_supported
 
 _LIGHTNING = "pennylane_lightning.lightning_base.lightning_base"
-# That of the last circuit, and by circuit those that ``device_vjp`` goes back from.
+# The state of the last circuit, and the states by circuit from which ``device_vjp`` starts.
 _STATES = ("_statevector", "_intermediate_states")
 _METHODS = (
     "execute",
@@ -51,11 +51,15 @@ _METHODS = (
 
 
 def separate_states() -> None:
-    """Let no two calls of a device of Lightning share its state, from when it is imported."""
+    """Give each concurrent call of a Lightning device its own state.
+
+    The patch is applied when Lightning is imported.
+    """
     call_when_imported(_LIGHTNING, _separate_lightning_states)
 
 
 def _separate_lightning_states(lightning: Any) -> None:
+    """Patch Lightning's base class if its version is supported."""
     package = "pennylane-lightning"
     try:
         version = importlib.metadata.version(package)
@@ -65,28 +69,32 @@ def _separate_lightning_states(lightning: Any) -> None:
         _replace_methods(lightning.LightningBase)
 
 
-@patch("methods of Lightning's devices", "calls of several threads have states of their own")
+@patch("methods of Lightning's devices", "concurrent calls have separate states")
 def _replace_methods(base: Any) -> None:
-    of_subclass = base.__init_subclass__.__func__
+    """Wrap the methods that run circuits, in all present and future device classes."""
+    init_subclass = base.__init_subclass__.__func__
 
-    def with_own_states(cls: type, **kwargs: Any) -> None:
-        of_subclass(cls, **kwargs)
-        _give_own_states(cls)
+    def wrap_subclass(cls: type, **kwargs: Any) -> None:
+        init_subclass(cls, **kwargs)
+        _wrap_methods(cls)
 
-    base.__init_subclass__ = classmethod(with_own_states)
+    base.__init_subclass__ = classmethod(wrap_subclass)
     for device in (base, *base.__subclasses__()):
-        _give_own_states(device)
+        _wrap_methods(device)
 
 
-def _give_own_states(device: type) -> None:
+def _wrap_methods(device: type) -> None:
     for name in vars(device).keys() & _METHODS:
-        setattr(device, name, _with_own_state(vars(device)[name]))
+        setattr(device, name, _wrap_method(vars(device)[name]))
 
 
-def _with_own_state(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that runs on a copy of the device with an exclusive state."""
+
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Two threads cannot take one state: each finds what it pops, or None.
+        """Run the method on a copy of the device that owns the state."""
+        # `dict.pop` is atomic, so two threads cannot get the same state; the second gets None.
         device, mine = copy.copy(self), vars(self)
         vars(device).update({name: mine.pop(name, None) for name in _STATES})
         try:

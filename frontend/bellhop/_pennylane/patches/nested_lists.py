@@ -1,13 +1,13 @@
-"""Lists of traced numbers as parameters of operations.
+"""Allow lists of tracers as parameters of PennyLane's operations.
 
 PennyLane converts lists to arrays by NumPy, which fails for JAX's tracers.  So
-``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary written as rows of traced
-numbers, and a Hamiltonian of traced coefficients that is multiplied with a number.
+``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary given as nested lists of
+tracers, and a product of a scalar and a Hamiltonian with traced coefficients.
 
 Replaced: ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` of lists.
 Versions: 0.45.
-Upstream: ``qml.math`` takes the library of what is in a list.
-Installed: while a program is traced, and no longer.
+Upstream: ``qml.math`` could choose the library by a list's elements.
+Installed: only while a program is traced.
 Test: ``test_circuit_templates.py``.
 """
 
@@ -27,12 +27,15 @@ from bellhop._patching import original
 
 _lock = threading.Lock()
 _tracing = 0
-_taken_out = contextlib.ExitStack()
+_restore = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
 def allow_tracer_lists() -> Iterator[None]:
-    """Let PennyLane's operations and its ``qml.math.array`` take such lists, while we trace."""
+    """Make PennyLane's operations and ``qml.math.array`` accept lists of tracers.
+
+    The patch is active while any thread is in the context.
+    """
     global _tracing
     with _lock:
         if _tracing == 0:
@@ -44,10 +47,11 @@ def allow_tracer_lists() -> Iterator[None]:
         with _lock:
             _tracing -= 1
             if _tracing == 0:
-                _taken_out.close()
+                _restore.close()
 
 
 def _install() -> None:
+    """Install the patch; `_restore` removes it."""
     own = original(qml.operation.Operator, "__init__")
 
     @functools.wraps(own)
@@ -55,26 +59,34 @@ def _install() -> None:
         own(self, *map(as_array, params), **options)
 
     qml.operation.Operator.__init__ = init
-    _taken_out.callback(setattr, qml.operation.Operator, "__init__", own)
+    _restore.callback(setattr, qml.operation.Operator, "__init__", own)
     for name in ("array", "asarray", "multiply"):
         for backend in ("builtins", "numpy"):
             known = autoray.get_lib_fn(backend, name)
             autoray.register_function(backend, name, functools.partial(_make, name))
-            _taken_out.callback(autoray.register_function, backend, name, known)
+            _restore.callback(autoray.register_function, backend, name, known)
 
 
 def as_array(value: Any) -> Any:
-    """Return a list that holds traced numbers as an array, and anything else as it is."""
+    """Convert a nested list that contains tracers to an array; return other values."""
     return jnp.array(value) if _has_tracer(value) else value
 
 
 def _make(name: str, *values: Any, **options: Any) -> Any:
+    """Call a function of jax.numpy if an argument contains tracers, else of NumPy.
+
+    Args:
+        name: name of the function.
+        *values: its array arguments.
+        **options: its options.
+    """
     if any(map(_has_tracer, values)):
         return getattr(jnp, name)(*map(as_array, values), **options)
     return getattr(np, name)(*values, **options)
 
 
 def _has_tracer(value: Any) -> bool:
+    """Return whether a nested list contains a tracer."""
     if not isinstance(value, list | tuple):
         return False
     return any(isinstance(item, jax.core.Tracer) or _has_tracer(item) for item in value)

@@ -1,6 +1,6 @@
-"""``qml.pauli_measure`` in programs, for which PennyLane has no device.
+"""Support ``qml.pauli_measure`` in programs; PennyLane has no device for it.
 
-Replaced: the function behind it, so that it does not matter how users imported it.
+Replaced: its implementation function, so that earlier imports of the name are covered.
 Versions: 0.45.
 Upstream: a decomposition of ``PauliMeasure`` into gates and a measurement.
 Installed: with ``qnode_calls``.
@@ -18,6 +18,10 @@ from bellhop._patching import original, patch
 
 @patch("qml.pauli_measure", "programs measure Pauli words")
 def patch_pauli_measure(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Let ``qml.pauli_measure`` be what ``make`` makes of PennyLane's own."""
+    """Replace the implementation of ``qml.pauli_measure``.
+
+    Args:
+        make: takes the original, returns the replacement.
+    """
     module: Any = sys.modules[original(qml.ops, "PauliMeasure").__module__]
     module._pauli_measure_impl = make(original(module, "_pauli_measure_impl"))

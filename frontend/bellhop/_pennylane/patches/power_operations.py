@@ -1,8 +1,8 @@
-"""``qml.pow(gate, z, lazy=False)`` with an exponent that the program computes.
+"""Allow traced exponents in ``qml.pow(gate, z, lazy=False)``.
 
-In a program, with ``z`` computed in it::
+In a program, with a traced ``z``::
 
-    qml.pow(qml.X(0), z, lazy=False)    without this patch JAX's error for tracers
+    qml.pow(qml.X(0), z, lazy=False)    without this patch a tracer error
 
 Replaced: ``qml.pow``, under each of its names in PennyLane.
 Versions: 0.45.
@@ -21,10 +21,14 @@ from bellhop._patching import original, patch
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-@patch("qml.pow", "programs compute exponents")
-def make_powers_by(make: Make) -> None:
-    """Let ``qml.pow`` be what ``make`` makes of PennyLane's own."""
-    made = make(original(qml, "pow"))
+@patch("qml.pow", "exponents may be traced")
+def patch_pow(make: Make) -> None:
+    """Replace ``qml.pow``.
+
+    Args:
+        make: takes the original, returns the replacement.
+    """
+    power = make(original(qml, "pow"))
     for module in (qml, qml.ops, qml.ops.op_math):
         if hasattr(module, "pow"):
-            module.pow = made
+            module.pow = power

@@ -1,13 +1,13 @@
-"""A QNode that is called while a program is traced becomes a circuit of the program.
+"""Record a QNode call in a traced program as a circuit of the program.
 
 For ``bellhop.qjit(lambda x: circuit(x))``, where ``circuit`` is a QNode::
 
-    without this patch    PennyLane makes a tape of tracers and asks the device to run it
+    without this patch    PennyLane makes a tape of tracers and executes it on the device
     with it               quantum_circuit[...] x
 
 Replaced: ``QNode.__call__``.
 Versions: 0.45.
-Upstream: PennyLane's hook for compilers knows Catalyst's class alone.
+Upstream: PennyLane's compiler hook supports Catalyst's class only.
 Installed: when a program that may call QNodes is first traced.
 Test: ``tests/frontend/circuits``.
 """
@@ -20,7 +20,11 @@ import pennylane as qml
 from bellhop._patching import original, patch
 
 
-@patch("QNode.__call__", "QNodes that a program calls are circuits of it")
+@patch("QNode.__call__", "QNodes in a program become its circuits")
 def patch_qnode_call(make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Let ``QNode.__call__`` be what ``make`` makes of PennyLane's own."""
+    """Replace ``QNode.__call__``.
+
+    Args:
+        make: takes the original, returns the replacement.
+    """
     qml.QNode.__call__ = make(original(qml.QNode, "__call__"))

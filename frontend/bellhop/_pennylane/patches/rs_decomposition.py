@@ -1,11 +1,11 @@
-"""Decompositions into Clifford and T gates of angles that the program computes.
+"""Support Clifford+T decomposition of rotations with traced angles.
 
-``qml.ops.rs_decomposition(qml.RZ(x, 0), epsilon)`` asks for the value of ``x``, which a program
-does not have before it runs.
+``qml.ops.rs_decomposition(qml.RZ(x, 0), epsilon)`` needs the value of ``x``, which is known only
+when the program runs.
 
-Replaced: ``rs_decomposition``, in the three modules that PennyLane calls it from.
+Replaced: ``rs_decomposition``, in the three modules from which PennyLane calls it.
 Versions: 0.45.
-Upstream: PennyLane has a branch for Catalyst alone (``is_qjit``).
+Upstream: PennyLane has a branch for Catalyst only (``is_qjit``).
 Installed: with ``qnode_calls``.
 Test: ``test_runtime_transforms.py``.
 """
@@ -17,13 +17,13 @@ import pennylane as qml
 
 from bellhop._patching import original, patch
 
-# PennyLane's own.
+# PennyLane's implementation, for concrete angles.
 decompose_value = original(qml.ops, "rs_decomposition")
 
 
-@patch("qml.ops.rs_decomposition", "programs compute the angles")
+@patch("qml.ops.rs_decomposition", "angles may be traced")
 def patch_rs_decomposition(rs_decomposition: Callable[..., Any]) -> None:
-    """Let ``qml.ops.rs_decomposition`` be another function."""
+    """Replace ``qml.ops.rs_decomposition``."""
     for module in (qml.ops, qml.ops.op_math, qml.ops.op_math.decompositions):
         original(module, "rs_decomposition")
         module.rs_decomposition = rs_decomposition

@@ -1,10 +1,11 @@
-"""Seeds of classical shadows that nobody gave.
+"""Mark the seeds of classical shadows that PennyLane draws itself.
 
-PennyLane draws one where the measurement is made, so that each call of a QNode measures in other
-bases.  In a program that is while it is traced, and all runs would measure in the same.  So a drawn
-seed is an integer of a type of its own, and each run draws bases instead.
+PennyLane draws a default seed when the measurement process is created, so that each call of a QNode
+measures in other bases.  A program creates it only once, while it is traced, and all executions
+would measure in the same bases.  So a drawn seed has a special integer type, and each execution of
+the program draws new bases.
 
-Replaced: the name ``np`` of the module that draws it, as users may have imported its functions.
+Replaced: the name ``np`` in the module that draws it, since users may have imported its functions.
 Versions: 0.45.
 Upstream: a seed that stays None in the measurement process.
 Installed: with ``qnode_calls``.
@@ -21,22 +22,24 @@ from bellhop._patching import patch
 
 
 class DrawnSeed(int):
-    """A seed that PennyLane drew."""
+    """A seed that PennyLane drew, not the user's."""
 
 
-@patch("numpy in PennyLane's classical shadows", "runs of a program draw bases of their own")
-def note_drawn_seeds() -> None:
-    """Let PennyLane draw seeds that tell that they were drawn."""
+@patch("numpy in PennyLane's classical shadows", "each execution draws new bases")
+def mark_drawn_seeds() -> None:
+    """Make PennyLane draw seeds of type `DrawnSeed`."""
     module: Any = sys.modules[qml.measurements.ClassicalShadowMP.__module__]
     module.np = _Numpy()
 
 
 def user_seed(process: Any) -> int | None:
-    """Return the seed that a user gave a classical shadow; None where there is none."""
+    """Return the seed that the user passed to a classical shadow, or None."""
     return None if isinstance(process.seed, DrawnSeed) else process.seed
 
 
 class _Random:
+    """`numpy.random`, except that `randint` returns a `DrawnSeed`."""
+
     def randint(self, *args: Any) -> Any:
         return DrawnSeed(np.random.randint(*args))
 
@@ -45,6 +48,8 @@ class _Random:
 
 
 class _Numpy:
+    """`numpy`, except for `numpy.random.randint`."""
+
     random = _Random()
 
     def __getattr__(self, name: str) -> Any:

@@ -1,14 +1,13 @@
-"""Angles that the program computes are stacked by JAX, whatever they are to be like.
+"""Stack traced angles with JAX, independent of the requested interface.
 
-``qml.transforms.merge_rotations`` of ``qml.RX(0.3, 0); qml.RX(x, 0)``, where the program computes
-``x``::
+``qml.transforms.merge_rotations`` of ``qml.RX(0.3, 0); qml.RX(x, 0)``, with a traced ``x``::
 
-    qml.math.stack([x], like="numpy")    asks for the value of x, as the first angle is a number
+    qml.math.stack([x], like="numpy")    needs the value of x, since the first angle is a float
     qml.math.stack([x], like="jax")      with this patch
 
 Replaced: ``qml.math.stack``.
 Versions: 0.45.
-Upstream: the interface of all angles in PennyLane's transform, in the place of that of the first.
+Upstream: PennyLane's transform could use the interface of all angles, not only of the first.
 Installed: with ``qnode_calls``.
 Test: ``test_circuit_rewrites.py``.
 """
@@ -23,9 +22,9 @@ import pennylane as qml
 from bellhop._patching import original, patch
 
 
-@patch("qml.math.stack", "angles that the program computes follow constant ones")
+@patch("qml.math.stack", "traced angles may follow constant angles")
 def stack_traced_angles() -> None:
-    """Let ``qml.math.stack`` take computed values, whatever they are to be like."""
+    """Make ``qml.math.stack`` use JAX if a value is a tracer."""
     stack_like = original(qml.math, "stack")
 
     @functools.wraps(stack_like)

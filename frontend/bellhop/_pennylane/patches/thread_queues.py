@@ -1,9 +1,9 @@
-"""PennyLane's stack of active queues, one for each thread.
+"""Give each thread its own stack of PennyLane's active queues.
 
 PennyLane has one stack for all threads.  A lock lets one thread record at a time, but
-``stop_recording()``, which operators and decompositions use everywhere, exchanges the stack without
-the lock.  So if two threads traced at once, gates got lost, and a thread whose queue was gone kept
-the lock for ever.
+``stop_recording()``, which operators and decompositions use everywhere, replaces the stack without
+the lock.  So if two threads trace concurrently, gates are lost, and a thread whose queue is missing
+never releases the lock.
 
 Replaced: ``QueuingManager._active_contexts``, ``stop_recording`` and ``AnnotatedQueue._lock``.
 Versions: 0.45.
@@ -23,11 +23,11 @@ from bellhop._patching import patch
 
 
 class _Contexts(threading.local, UserList[AnnotatedQueue]):
-    """The queues that record in this thread, innermost last."""
+    """Active queues of this thread, innermost last."""
 
 
 class _NoLock:
-    """In place of PennyLane's: a thread may wait for another that records too."""
+    """Lock that never blocks, since each thread has its own stack of queues."""
 
     def acquire(self) -> None: ...
 
@@ -39,6 +39,7 @@ class _NoLock:
 
 
 def _stop_recording(cls: Any) -> Iterator[None]:
+    """Empty this thread's stack of queues inside of a ``with`` block."""
     contexts = cls._active_contexts
     stopped = list(contexts)
     contexts.clear()
@@ -49,11 +50,11 @@ def _stop_recording(cls: Any) -> Iterator[None]:
         contexts.extend(stopped)
 
 
-def separate_threads() -> None:
-    """Let every thread record for itself, in uncompiled circuits too.
+def use_thread_queues() -> None:
+    """Give each thread its own stack of queues, also in uncompiled circuits.
 
-    A ``stop_recording()`` of PennyLane's own that was open meanwhile puts its list back when it
-    ends, so this is asked before each trace.
+    Call this before each trace: a ``stop_recording()`` of PennyLane that was active when the patch
+    was installed restores the shared stack when it ends.
     """
     with AnnotatedQueue._lock:
         recording = QueuingManager._active_contexts
@@ -62,11 +63,12 @@ def separate_threads() -> None:
         contexts = _Contexts()
         contexts.data = recording
         QueuingManager._active_contexts = contexts
-        _lock_nothing()
+        _remove_lock()
 
 
 @patch("PennyLane's queues", "threads record circuits at once")
-def _lock_nothing() -> None:
-    # What was decorated with stop_recording() holds the function itself.
+def _remove_lock() -> None:
+    # Functions decorated with stop_recording() reference the function object, so its code is
+    # replaced.
     QueuingManager.stop_recording.__func__.__wrapped__.__code__ = _stop_recording.__code__
     AnnotatedQueue._lock = _NoLock()

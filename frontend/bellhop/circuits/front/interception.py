@@ -17,10 +17,10 @@ from pennylane.transforms.core import BoundTransform, CompilePipeline
 from bellhop._jax.patches.removed_jax_names import restore_removed_names
 from bellhop._pennylane.patches.controlled_operations import patch_controlled
 from bellhop._pennylane.patches.pauli_measure import patch_pauli_measure
-from bellhop._pennylane.patches.power_operations import make_powers_by
+from bellhop._pennylane.patches.power_operations import patch_pow
 from bellhop._pennylane.patches.qnode_calls import patch_qnode_call
 from bellhop._pennylane.patches.rs_decomposition import patch_rs_decomposition
-from bellhop._pennylane.patches.shadow_seeds import note_drawn_seeds
+from bellhop._pennylane.patches.shadow_seeds import mark_drawn_seeds
 from bellhop._pennylane.patches.stacked_angles import stack_traced_angles
 from bellhop._pennylane.quantum_function_transforms import split_transforms
 from bellhop.base.source import definition_site, error_site, function_name
@@ -71,10 +71,10 @@ def intercept_qnodes() -> None:
     """Make QNodes that are called while we trace part of the program."""
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
-    make_powers_by(wrap_power)
+    patch_pow(wrap_power)
     patch_rs_decomposition(rs_decomposition)
     stack_traced_angles()
-    note_drawn_seeds()
+    mark_drawn_seeds()
     patch_pauli_measure(wrap_pauli_measure)
     patch_qnode_call(_intercept_call)
 

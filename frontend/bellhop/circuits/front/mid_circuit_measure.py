@@ -20,7 +20,7 @@ from bellhop.base.source import user_site
 from bellhop.base.types import Wire
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
-from bellhop.tracing.measurement_tracer import as_outcome
+from bellhop.tracing.measurement_tracer import to_outcome
 from bellhop.tracing.state import current_circuit, is_tracing
 
 
@@ -65,7 +65,7 @@ def measure_wire(
         labels[0], reset=reset, postselect=kept, site=site, is_joint=is_joint
     )
     # In a tape, the outcome is PennyLane's own object for it.
-    return outcome if isinstance(outcome, qml.ops.MeasurementValue) else as_outcome(outcome)
+    return outcome if isinstance(outcome, qml.ops.MeasurementValue) else to_outcome(outcome)
 
 
 def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:

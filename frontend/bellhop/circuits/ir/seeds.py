@@ -12,10 +12,10 @@ from bellhop._jax.patches.checkpoint_rng import draw_once_in_checkpoints
 from bellhop._jax.patches.loop_hoisting import keep_effects_in_loops
 from bellhop._jax.private import register_effect
 from bellhop.base.types import PyTree
-from bellhop.compiler.batching import batch_one_by_one
+from bellhop.compiler.batching import register_sequential_batching
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import allow_bellhop_dialects, current_lowering
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 from bellhop.tracing.state import offer_seed
 from bellhop_mlir.dialects import quantum
 
@@ -60,7 +60,7 @@ def make_random_key(*anchors: Any) -> Any:
 @_seed_p.def_effectful_abstract_eval
 def _abstract_eval(*_: object) -> tuple[list[ShapedArray], Any]:
     keep_effects_in_loops()
-    refuse_calls_in_operations()
+    forbid_calls_in_operations()
     return [ShapedArray((4,), np.dtype(np.uint32))], {random_effect}
 
 
@@ -74,7 +74,7 @@ def _jvp(primals: PyTree, tangents: PyTree) -> Any:
 
 
 ad.primitive_jvps[_seed_p] = _jvp
-batch_one_by_one(_seed_p)
+register_sequential_batching(_seed_p)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:

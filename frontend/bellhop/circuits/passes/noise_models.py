@@ -23,7 +23,7 @@ from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.operation_transforms import get_transform_name, is_piecewise
 from bellhop.errors import CompileError
-from bellhop.tracing.state import ASKS_FOR_VALUE, trace_state
+from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_state
 
 # The code of what ``partial_wires`` returns, which hands wires on and asks nothing of them.
 _PARTIAL_WIRES_CODE = qml.noise.partial_wires(qml.PauliX).__code__
@@ -117,7 +117,7 @@ class NoiseInserter:
     def _call_model(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except ASKS_FOR_VALUE as error:
+        except CONCRETIZATION_ERRORS as error:
             raise CompileError(
                 f"{self._where}: its noise model asks for a number that is only known when the "
                 "program runs. Make what it comes from static (static_argnums), or a constant."

@@ -1,1 +1,1 @@
-"""Passes over calls of Python: which are made, when, and by what."""
+"""Passes for callbacks: merging, hoisting, scheduling and lowering."""

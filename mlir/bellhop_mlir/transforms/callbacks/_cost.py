@@ -1,4 +1,4 @@
-"""How long operations take, roughly: whether anything is gained by doing two things at once."""
+"""Rough cost estimates of operations, to decide whether concurrency pays off."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,9 +7,9 @@ from bellhop_mlir._bindings import ir
 from bellhop_mlir._walk import constant_integer, find_producer, string_attribute, symbol_attribute
 from bellhop_mlir.dialects.callback_kinds import KINDS
 
-# What takes this many elementary operations, or more, is worth a thread or a custom call.
+# Minimum number of elementary operations that is worth a thread or a custom call.
 WORTHWHILE = 1e5
-# Of calls, circuits, and loops of unknown length: nobody knows, and they may take long.
+# Cost of calls, circuits and loops with a dynamic trip count, which may take long.
 _UNKNOWN = math.inf
 
 _FREE = frozenset(
@@ -29,20 +29,27 @@ _ANNOTATIONS = ("Sharding", "annotate_device_placement")
 
 
 def make_cost_estimator(functions: Mapping[str, ir.Operation]) -> Callable[[ir.Operation], float]:
-    """Return what tells about how many elementary operations an operation takes, or a function.
+    """Return a function that estimates the elementary operations of an operation.
 
     Args:
-        functions: those of its module, by symbol, which must not change meanwhile.
+        functions: functions of its module, by symbol, which must not change meanwhile.
     """
     return _CostEstimator(functions).estimate
 
 
 class _CostEstimator:
+    """Cost estimates with a cache for functions.
+
+    Args:
+        functions: functions of the module, by symbol.
+    """
+
     def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
         self._functions = functions
-        self._of_function: dict[str, float] = {}
+        self._by_function: dict[str, float] = {}
 
     def estimate(self, op: ir.Operation) -> float:
+        """Return the estimated number of elementary operations."""
         name = op.name
         if name in ("func.call", "callback.accelerate", "stablehlo.composite"):
             return self._estimate_call(
@@ -66,6 +73,7 @@ class _CostEstimator:
     def _estimate_regions(
         self, op: ir.Operation, together: Callable[[list[float]], float]
     ) -> float:
+        """Combine the costs of an operation's blocks."""
         return together(
             [
                 sum(self.estimate(each.operation) for each in block.operations)
@@ -76,26 +84,30 @@ class _CostEstimator:
         )
 
     def _estimate_call(self, name: str) -> float:
-        if name not in self._of_function:
-            # Of a function that calls itself, which is a loop of unknown length.
-            self._of_function[name] = _UNKNOWN
+        """Return the cost of a function."""
+        if name not in self._by_function:
+            # Initial value, for recursive functions.
+            self._by_function[name] = _UNKNOWN
             function = self._functions.get(name)
             if function is not None:
-                self._of_function[name] = self._estimate_regions(function, sum)
-        return self._of_function[name]
+                self._by_function[name] = self._estimate_regions(function, sum)
+        return self._by_function[name]
 
 
 def _own_cost(op: ir.Operation) -> float:
-    given = [count_elements(value.type) for value in op.operands]
-    made = sum(count_elements(value.type) for value in op.results)
+    """Return the cost of an operation without regions."""
+    operand_sizes = [count_elements(value.type) for value in op.operands]
+    result_size = sum(count_elements(value.type) for value in op.results)
     if op.name == "stablehlo.dot_general":
-        # Of (m, k) and (k, n): m k * k n / (m n) is the square of k.
-        return 2 * made * math.sqrt(given[0] * given[1] / max(1, made))
+        # For (m, k) and (k, n), the product of sizes m k * k n / (m n) is k squared.
+        return (
+            2 * result_size * math.sqrt(operand_sizes[0] * operand_sizes[1] / max(1, result_size))
+        )
     if op.name == "stablehlo.convolution":
-        return made * given[1]
+        return result_size * operand_sizes[1]
     if op.name in _CUBIC:
         return _cubic_cost(op)
-    return max(made, _PER_OPERAND.get(op.name, 0) * sum(given))
+    return max(result_size, _PER_OPERAND.get(op.name, 0) * sum(operand_sizes))
 
 
 def _custom_call_cost(op: ir.Operation) -> float:
@@ -110,15 +122,15 @@ def _cubic_cost(op: ir.Operation) -> float:
 
 
 def count_elements(type_: ir.Type) -> int:
-    """Return how many elements a value of a type has."""
-    # Tokens have none.
+    """Return the number of elements of a type."""
+    # Tokens have no elements.
     if not isinstance(type_, ir.RankedTensorType):
         return 0
     return math.prod(ir.RankedTensorType(type_).shape)
 
 
 def _count_iterations(loop: ir.Operation) -> float:
-    """Return how often a loop runs that counts from one constant to another, as JAX's do."""
+    """Return the trip count of a loop between constants, as JAX emits them."""
     block = loop.regions[0].blocks[0]
     *_, end = (op.operation for op in block.operations)
     compare = find_producer(end.operands[0])

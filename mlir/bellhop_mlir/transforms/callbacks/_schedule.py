@@ -1,4 +1,4 @@
-"""The order of a block in which what can be under way at once is."""
+"""Order of a block's operations that maximizes concurrency."""
 
 import heapq
 from collections import deque
@@ -13,21 +13,21 @@ from bellhop_mlir._purity import is_pure
 
 @dataclass(frozen=True)
 class StartStep:
-    """The call of a place begins."""
+    """Start the call with an index."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class WaitStep:
-    """The results of the call of a place are waited for."""
+    """Wait for the results of the call with an index."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class RunStep:
-    """The operations of some places are done."""
+    """Run the operations with some indices."""
 
     indices: tuple[int, ...]
 
@@ -36,15 +36,15 @@ Step = StartStep | WaitStep | RunStep
 
 
 class Schedule:
-    """Starts calls as early as possible, and waits for them as late as possible.
+    """A schedule that starts calls early and waits for them late.
 
-    Whatever can be done comes before any wait, what a start needs before the rest, and of waits
-    that for the call which was started first.  What has side effects keeps its order.  A circuit
-    is one operation, with all that stands between its beginning and its end.
+    All ready operations run before any wait, first the operations on which further starts depend;
+    waits are in order of the starts. Operations with side effects keep their order. A circuit is
+    one unit, with all operations between its beginning and its end.
 
     Args:
-        block: the block; it must not change while this is used.
-        calls: the places of pure calls that may be split into a start and a wait.
+        block: the block, which must not change while the schedule is used.
+        calls: indices of pure calls that may be split into start and wait.
         impure: functions with side effects.
     """
 
@@ -76,48 +76,52 @@ class Schedule:
         self._feeding = find_reachable(used, self._calls)
 
     def steps(self) -> Iterator[Step]:
-        """Yield what to do, in order, but for the last operation of the block, which ends it."""
+        """Yield the steps in order, without the terminator of the block."""
         end = len(self.operations) - 1
         needed = dict(self._needed)
         ready: list[tuple[bool, bool, int]] = []
-        under_way: deque[int] = deque()
+        in_progress: deque[int] = deque()
 
-        def free(place: int) -> None:
-            for user in self._users[place]:
+        def free(index: int) -> None:
+            for user in self._users[index]:
                 needed[user] -= 1
                 if needed[user] == 0:
                     add(user)
 
-        def add(place: int) -> None:
-            if place != end:
-                key = (place not in self._calls, place not in self._feeding, place)
+        def add(index: int) -> None:
+            if index != end:
+                key = (index not in self._calls, index not in self._feeding, index)
                 heapq.heappush(ready, key)
 
-        for place in sorted(needed):
-            if needed[place] == 0:
-                add(place)
-        while ready or under_way:
+        for index in sorted(needed):
+            if needed[index] == 0:
+                add(index)
+        while ready or in_progress:
             if not ready:
-                place = under_way.popleft()
-                yield WaitStep(place)
-                free(place)
+                index = in_progress.popleft()
+                yield WaitStep(index)
+                free(index)
                 continue
-            *_, place = heapq.heappop(ready)
-            if place in self._calls:
-                yield StartStep(place)
-                under_way.append(place)
+            *_, index = heapq.heappop(ready)
+            if index in self._calls:
+                yield StartStep(index)
+                in_progress.append(index)
             else:
-                yield RunStep(tuple(self._members[place]))
-                free(place)
+                yield RunStep(tuple(self._members[index]))
+                free(index)
 
 
 def _group_circuits(
     ops: list[ir.Operation], uses: dict[int, set[int]]
 ) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """Return groups of operations, by their first, and the group that each is in.
+    """Group the operations of each circuit.
 
-    What stands between the beginning and the end of a circuit is a group, any other operation one
-    of itself.
+    Args:
+        ops: operations of a block.
+        uses: indices of the operations on which each depends.
+
+    Returns:
+        the groups by their first index, and the group of each operation.
     """
     begins = [i for i, op in enumerate(ops) if op.name == "quantum.begin"]
     home = {i: i for i in range(len(ops))}

@@ -1,11 +1,11 @@
-"""canonicalize-callbacks: dead and duplicate pure calls are removed."""
+"""canonicalize-callbacks: remove dead and duplicate pure calls."""
 
 from collections import defaultdict
 from collections.abc import Hashable
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import drop_unused_functions, functions_holding
-from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._call_graph import drop_unused_functions, find_functions_containing
+from bellhop_mlir._purity import find_impure_functions, is_pure
 from bellhop_mlir._walk import (
     find_operations,
     find_symbols,
@@ -19,12 +19,13 @@ from bellhop_mlir.passes import Pass
 
 _CALLS = ("callback.call", "callback.accelerate", "func.call")
 
-# Their regions may use values from outside; XLA refuses that of others, such as reduce.
+# Regions of these operations may use outer values; XLA does not allow it for others, such as
+# reduce.
 _CAPTURING = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 
 
 class CanonicalizeCallbacks(Pass):
-    """Merge equal pure calls, drop what is dead, forget what nothing calls.
+    """Merge equal pure calls, and drop dead calls and unused functions.
 
     Before::
 
@@ -38,9 +39,9 @@ class CanonicalizeCallbacks(Pass):
         %0 = "callback.call"(%x) {callee = @f, kind = "pure"} : (tensor<f64>) -> tensor<f64>
         %1 = stablehlo.add %0, %0 : tensor<f64>
 
-    A call inside a loop or a conditional merges with an equal one before it outside; equal
-    calls of two branches stay.  Regions, and functions that call Python, are treated like
-    pure calls if all that they do is pure.  Other calls stay as they are.
+    A call inside a loop or a conditional merges with an equal earlier call outside; equal calls in
+    two branches stay.  Regions, and functions that call Python, are treated like pure calls if they
+    are pure.  Other calls stay.
 
     Preconditions: none.
     """
@@ -48,9 +49,9 @@ class CanonicalizeCallbacks(Pass):
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
-        impure = impure_functions(module)
-        calling = functions_holding(module, lambda op: op.name.startswith("callback."))
+        """Transform ``module`` in place; return False if nothing changed."""
+        impure = find_impure_functions(module)
+        calling = find_functions_containing(module, lambda op: op.name.startswith("callback."))
         merged = _merge_equal(
             [
                 op
@@ -66,8 +67,9 @@ class CanonicalizeCallbacks(Pass):
 
 
 def _merge_equal(calls: list[ir.Operation]) -> int:
+    """Replace calls by equal dominating calls; return their number."""
     merged = 0
-    made: dict[Hashable, list[ir.Operation]] = defaultdict(list)
+    earlier_calls: dict[Hashable, list[ir.Operation]] = defaultdict(list)
     for op in calls:
         key = (
             op.name,
@@ -75,9 +77,9 @@ def _merge_equal(calls: list[ir.Operation]) -> int:
             tuple(types_of_values(op.results)),
             tuple(op.attributes.items()),
         )
-        earlier = next((call for call in made[key] if _dominates(call, op)), None)
+        earlier = next((call for call in earlier_calls[key] if _dominates(call, op)), None)
         if earlier is None:
-            made[key].append(op)
+            earlier_calls[key].append(op)
         else:
             replace_operation(op, list(earlier.results))
             merged += 1
@@ -85,7 +87,7 @@ def _merge_equal(calls: list[ir.Operation]) -> int:
 
 
 def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
-    """Tell whether the results of ``earlier``, which the walk met first, may replace ``op``."""
+    """Return whether the results of an earlier operation are visible at ``op``."""
     home = earlier.block
     while op.block != home:
         op = op.block.owner.operation
@@ -95,8 +97,9 @@ def _dominates(earlier: ir.Operation, op: ir.Operation) -> bool:
 
 
 def _drop_dead(module: ir.Module, impure: set[str]) -> int:
+    """Erase unused pure operations; return their number."""
     dropped = 0
-    # Uses follow definitions, so that one pass from the end finds whole dead chains.
+    # Uses follow definitions, so a pass from the end erases whole dead chains.
     for op in reversed(list_operations(module.operation)):
         results = list(op.results)
         if results and not any(list(result.uses) for result in results) and is_pure(op, impure):
@@ -106,6 +109,7 @@ def _drop_dead(module: ir.Module, impure: set[str]) -> int:
 
 
 def _drop_unused_declarations(module: ir.Module) -> int:
+    """Erase declarations without calls, and their nested modules; return their number."""
     dropped = 0
     used = {symbol_attribute(op) for op in find_operations(module.operation, "callback.call")}
     for name, declaration in callback.find_declarations(module).items():

@@ -1,4 +1,4 @@
-"""coalesce-progress: a loop tells of several iterations at once."""
+"""coalesce-progress: report several iterations of a loop in one call."""
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._walk import (
@@ -13,7 +13,7 @@ from bellhop_mlir.passes import Pass
 
 
 class CoalesceProgress(Pass):
-    """Call the runtime only in the iterations that it asks to be told of.
+    """Report progress only in the iterations that the runtime requests.
 
     Before::
 
@@ -45,10 +45,10 @@ class CoalesceProgress(Pass):
         %5 = stablehlo.subtract %0#2[0], %one
         %6:2 = "callback.call"(%0#0, %5, %unknown) {callee = @f, kind = "progress"}
 
-    ``%count`` is which iteration goes on, counted from the last call, and which is to make the
-    next: one value is carried at less cost than two.
+    ``%count`` holds the iteration since the last call, and the iteration of the next call: one
+    carried value costs less than two.
 
-    A call that is not in each iteration, such as one in a conditional, stays as it is.
+    A call that is not in every iteration, such as in a conditional, stays.
 
     Preconditions: functions that call Python are inlined into loops, as hoist-callbacks does.
     """
@@ -56,11 +56,11 @@ class CoalesceProgress(Pass):
     needs = ("callback.call", "stablehlo.while")
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""
         if not any(map(_is_progress_call, find_operations(module.operation, "callback.call"))):
             return False
         found = False
-        # The operation of a loop that is changed is another one afterwards.
+        # Coalescing replaces the loop operation.
         for loop in reversed(find_operations(module.operation, "stablehlo.while")):
             while loop is not None:
                 loop = _coalesce(loop)
@@ -69,14 +69,14 @@ class CoalesceProgress(Pass):
 
 
 def _is_progress_call(op: ir.Operation) -> bool:
-    """Tell whether an operation tells of one iteration, in the order of effects."""
+    """Return whether an operation reports one iteration, in the order of effects."""
     if op.name != "callback.call" or string_attribute(op, "kind") != "progress":
         return False
     return is_token(op.operands[0].type) and constant_integer(op.operands[1]) == 1
 
 
 def _coalesce(loop: ir.Operation) -> ir.Operation | None:
-    """Coalesce one call in the body of a loop; return the loop in its place, or None."""
+    """Coalesce one call in the body of a loop; return the new loop, or None."""
     tokens = [index for index, value in enumerate(loop.operands) if is_token(value.type)]
     body = [op.operation for op in loop.regions[1].blocks[0].operations]
     calls = list(filter(_is_progress_call, body))
@@ -86,6 +86,7 @@ def _coalesce(loop: ir.Operation) -> ir.Operation | None:
 
 
 def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operation:
+    """Rebuild a loop with a counter; return the new loop."""
     number = ir.RankedTensorType(call.operands[1].type)
     pair = ir.RankedTensorType.get([2], number.element_type)
     with ir.InsertionPoint(loop), loop.location:
@@ -100,20 +101,20 @@ def _add_count(loop: ir.Operation, call: ir.Operation, token: int) -> ir.Operati
     with ir.InsertionPoint.after(counting), call.location:
         going = _extract_element(counting.results[-1], 0)
         done = stablehlo.subtract(going, _build_constant(number, 1))
-        told = ir.Operation.create(
+        report = ir.Operation.create(
             "callback.call",
             results=types_of_values(call.results),
             operands=[counting.results[token], done, _build_constant(number, UNKNOWN_TOTAL)],
             attributes={name: call.attributes[name] for name in ("callee", "kind")},
         )
     results = list(counting.results)[:-1]
-    results[token] = told.results[0]
+    results[token] = report.results[0]
     replace_operation(loop, results)
     return counting
 
 
 def _call_if_due(call: ir.Operation, count: ir.Value) -> None:
-    """Put a call into a conditional, and carry which iteration goes on."""
+    """Move a call into a conditional on the counter, and carry the counter."""
     token, one, *_ = call.operands
     with ir.InsertionPoint(call), call.location:
         is_due = stablehlo.compare(

@@ -1,9 +1,9 @@
-"""convert-callback-to-runtime: callback calls become custom calls."""
+"""convert-callback-to-runtime: convert callback calls to custom calls."""
 
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir
-from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._call_graph import find_functions_containing, iterate_references
 from bellhop_mlir._runtime_calls import RuntimeCallBuilder
 from bellhop_mlir._walk import (
     find_functions,
@@ -23,15 +23,15 @@ from bellhop_mlir.passes import Pass
 TABLE = "tensor<2xui32>"
 TABLE_MARK = "bellhop.table"
 
-# What refers to a function and hands it operands of its own.
+# Operations that call a function with their operands.
 _CALLS = ("func.call", "stablehlo.composite")
 
 
 @dataclass(frozen=True)
 class ConvertCallbackToRuntime(Pass):
-    """Replace what needs the program's table, and pass the table along.
+    """Convert operations that need the program's table, and pass the table along.
 
-    That is ``callback.call``, which becomes a custom call, and ``quantum.seed``.
+    These are ``callback.call``, which becomes a custom call, and ``quantum.seed``.
 
     Before::
 
@@ -56,27 +56,27 @@ class ConvertCallbackToRuntime(Pass):
     The two halves of a call that regions may be split into become ``bellhop_region_start`` and
     ``bellhop_region_done``.
 
-    ``@main`` always gains the last operand, so that every program is called alike; other
-    functions gain it where they, or functions that they call, need it.  The attribute
-    ``bellhop.table`` marks it.
+    ``@main`` always gets the table as last operand, so that all programs have the same interface;
+    other functions get it if they or their callees need it.  The attribute ``bellhop.table`` marks
+    it.
 
     Args:
-        program: the number of the program in the table.
+        program: key of the program in the table.
 
     Preconditions: there is a ``@main``.
 
-    Refused: ``callback.accelerate``, and operations that refer to a function that calls
-    Python and cannot pass it the table.
+    Errors: ``callback.accelerate``, and operations that refer to a function that calls Python but
+    cannot pass the table.
     """
 
     program: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+        """Transform ``module`` in place."""
         by_name = find_functions(module)
         _check_module(module, by_name)
         declared = callback.find_declarations(module)
-        needing = {"main", *functions_holding(module, _reads_table)}
+        needing = {"main", *find_functions_containing(module, _reads_table)}
         tables = {name: _find_table(by_name[name]) for name in by_name if name in needing}
         calls = RuntimeCallBuilder()
         for op in _find_calls_without_table(module):
@@ -104,6 +104,7 @@ class ConvertCallbackToRuntime(Pass):
         declared: dict[str, callback.FuncOp],
         calls: RuntimeCallBuilder,
     ) -> None:
+        """Replace one callback call by a custom call."""
         declaration = declared[op.callee]
         leading = [table] if op.traits.takes_table else []
         calls.replace(
@@ -116,7 +117,7 @@ class ConvertCallbackToRuntime(Pass):
                 "python": declaration.attributes["python"],
             },
             has_side_effect=not op.traits.is_pure or callback.STAYS in op.attributes,
-            # The table stands before all operands, the token before all arguments.
+            # The table precedes all operands, and the token precedes all arguments.
             aliases=[
                 (len(leading) + op.is_ordered + argument, op.is_ordered + result)
                 for argument, result in op.aliases
@@ -136,6 +137,7 @@ def _find_calls_without_table(module: ir.Module) -> list[callback.CallOp]:
 
 
 def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
+    """Raise an error unless the module has @main and no regions."""
     if "main" not in by_name:
         raise PassError("convert-callback-to-runtime needs a function @main")
     for op in find_operations(module.operation, "callback.accelerate"):
@@ -146,12 +148,13 @@ def _check_module(module: ir.Module, by_name: dict[str, ir.Operation]) -> None:
 
 
 def _check_visible(call: ir.Operation) -> None:
+    """Raise an error for calls inside of ``jax.shard_map``."""
     parent = call.parent.operation
     while parent.name != "func.func":
         if parent.name == "sdy.manual_computation":
             raise PassError(
-                f"{_describe_call(call)} stands in {parent.name}, where a "
-                "program's table of callbacks cannot be seen. Call it outside jax.shard_map."
+                f"{_describe_call(call)} is in {parent.name}, which is not supported. "
+                "Call it outside jax.shard_map."
             )
         parent = parent.parent.operation
 
@@ -163,7 +166,7 @@ def _describe_call(op: ir.Operation) -> str:
 
 
 def _find_table(function: ir.Operation) -> ir.Value:
-    """Return the last operand of a function, which brings the table, and add it if need be."""
+    """Return the table operand of a function; add it if needed."""
     block = function.regions[0].blocks[0]
     old = function_type(function)
     attributes = (
@@ -181,6 +184,7 @@ def _find_table(function: ir.Operation) -> ir.Value:
 
 
 def _pass_table(op: ir.Operation, table: ir.Value) -> None:
+    """Rebuild a call with the table as last operand."""
     if op.name not in _CALLS:
         raise PassError(
             f"{op.name} refers to a function that calls Python (@"

@@ -1,4 +1,4 @@
-"""delegate-callbacks: callback calls become calls of undefined functions, for JAX to define."""
+"""delegate-callbacks: convert callback calls to calls of undefined functions."""
 
 from bellhop_mlir._bindings import func, ir
 from bellhop_mlir._walk import (
@@ -18,7 +18,7 @@ KIND_MARK = "bellhop.kind"
 
 
 class DelegateCallbacks(Pass):
-    """Replace ``callback.call`` by calls of functions without a body.
+    """Convert ``callback.call`` to calls of undefined functions.
 
     Before::
 
@@ -31,19 +31,18 @@ class DelegateCallbacks(Pass):
         func.func private @f_delegate(tensor<f64>) -> tensor<f64>
             attributes {bellhop.callback = 3 : i64, bellhop.kind = "pure"}
 
-    In a program for another device than the CPU the runtime is not there to be called.  The
-    frontend gives the functions bodies when it lowers the program for its device; the marks
-    say which callback each is to call, and how.
+    Programs on GPUs and TPUs cannot call the runtime.  The frontend defines the functions when it
+    lowers the program; the attributes identify the callback and its kind.
 
-    Preconditions: regions have left the module.
+    Preconditions: regions were extracted from the module.
 
-    Refused: calls that are the host's alone, of kind ``progress``.
+    Errors: calls of kind ``progress``, which only the CPU supports.
     """
 
     needs = ("callback",)
 
     def apply(self, module: ir.Module) -> None:
-        """Change ``module`` in place."""
+        """Transform ``module`` in place."""
         declared = callback.find_declarations(module)
         delegates: dict[tuple[str, str, bool], str] = {}
         for operation in find_operations(module.operation, "callback.call"):
@@ -51,9 +50,9 @@ class DelegateCallbacks(Pass):
             if op.traits.is_host_only:
                 site = string_attribute(declared[op.callee], "site")
                 raise PassError(
-                    f"the progress of a loop (at {site}) is shown by programs on the CPU, and this "
-                    "loop runs on another device, which would wait for the host in every "
-                    "iteration. Show that of a loop around it."
+                    f"the progress bar of the loop at {site} is supported on the CPU only: another "
+                    "device would wait for the host in every iteration. Show the progress of an "
+                    "outer loop."
                 )
             key = op.callee, op.kind, op.is_ordered
             if key not in delegates:
@@ -66,6 +65,7 @@ class DelegateCallbacks(Pass):
 
 
 def _declare(module: ir.Module, op: callback.CallOp, index: int) -> str:
+    """Declare the undefined function for a call; return its symbol."""
     symbol = make_unique_symbol(module, f"{op.callee}_delegate")
     marks = {MARK: make_i64(index), KIND_MARK: ir.StringAttr.get(op.kind)}
     with ir.InsertionPoint(module.body), op.operation.location:

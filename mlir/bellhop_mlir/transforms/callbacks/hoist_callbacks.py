@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import drop_unused_functions, functions_holding
+from bellhop_mlir._call_graph import drop_unused_functions, find_functions_containing
 from bellhop_mlir._outline import inline_call
-from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._purity import find_impure_functions, is_pure
 from bellhop_mlir._walk import (
     constant_integer,
     find_functions,
@@ -62,7 +62,7 @@ class HoistCallbacks(Pass):
         changed = _inline_into(module, loops)
         if changed:
             drop_unused_functions(module)
-        impure = impure_functions(module)
+        impure = find_impure_functions(module)
         # Inner loops come last, and what leaves them may leave the outer ones too.
         for op in reversed(find_operations(module.operation, "stablehlo.while")):
             changed |= _HoistingLoop(op, impure).hoist()
@@ -71,7 +71,7 @@ class HoistCallbacks(Pass):
 
 def _inline_into(module: ir.Module, loops: list[ir.Operation]) -> bool:
     by_name = find_functions(module)
-    calling = functions_holding(module, lambda op: op.name == "callback.call")
+    calling = find_functions_containing(module, lambda op: op.name == "callback.call")
     changed = False
     for loop in loops:
         while calls := [

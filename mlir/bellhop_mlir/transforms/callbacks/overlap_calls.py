@@ -8,10 +8,10 @@ from bellhop_mlir._block_partition import (
     OperationGroup,
     compute_inputs_and_outputs,
     keep_in_place,
-    outline_part,
+    outline_group,
 )
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
-from bellhop_mlir._purity import impure_functions
+from bellhop_mlir._purity import find_impure_functions
 from bellhop_mlir._walk import (
     find_functions,
     find_symbols,
@@ -119,7 +119,7 @@ class _BlockScheduler:
     """
 
     def __init__(self, module: ir.Module, block: ir.Block, calls: Collection[int]) -> None:
-        schedule = Schedule(block, calls, impure_functions(module))
+        schedule = Schedule(block, calls, find_impure_functions(module))
         self._module = module
         self._ops = schedule.operations
         self._steps = list(schedule.steps())
@@ -177,7 +177,7 @@ class _BlockScheduler:
         compute_inputs_and_outputs(self._parts)
         for part in reversed(self._parts):
             if part in self._beside:
-                outline_part(self._module, part, "beside")
+                outline_group(self._module, part, "beside")
             else:
                 keep_in_place(part)
 

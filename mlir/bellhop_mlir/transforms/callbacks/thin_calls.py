@@ -1,7 +1,7 @@
 """thin-calls: a call that is marked to be made every so many times is counted in the program."""
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import drop_unused_functions, functions_holding
+from bellhop_mlir._call_graph import drop_unused_functions, find_functions_containing
 from bellhop_mlir._outline import inline_call
 from bellhop_mlir._walk import (
     find_functions,
@@ -80,7 +80,7 @@ def _find_marked(op: ir.Operation) -> list[ir.Operation]:
 
 def _inline_holders(module: ir.Module) -> None:
     """Inline the calls of functions that hold marked calls."""
-    holders = functions_holding(module, lambda op: find_call_interval(op) is not None)
+    holders = find_functions_containing(module, lambda op: find_call_interval(op) is not None)
     functions = find_functions(module)
     is_changed = False
     while calls := [

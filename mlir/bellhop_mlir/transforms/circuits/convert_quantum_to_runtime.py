@@ -1,4 +1,4 @@
-"""convert-quantum-to-runtime: circuit operations become custom calls."""
+"""convert-quantum-to-runtime: convert circuit operations to custom calls."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ class ConvertQuantumToRuntime(Pass):
     needs = ("quantum",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""
         circuit_operations = [
             op for op in list_operations(module.operation) if op.name.startswith("quantum.")
         ]

@@ -1,4 +1,4 @@
-"""fuse-circuits: a circuit of one run of gates and its measurements becomes one operation."""
+"""fuse-circuits: fuse a circuit with one gate sequence into one operation."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from bellhop_mlir._walk import (
 from bellhop_mlir.dialects import callback, quantum
 from bellhop_mlir.passes import Pass
 
-# What quantum.run has of quantum.begin; where these are zero, there is no more to say.
-_OF_BEGIN = (
+# Attributes of quantum.begin that quantum.run keeps; the attributes in _ZERO must be zero.
+_BEGIN_ATTRIBUTES = (
     *("library", "factory", "kwargs", "qubits", "record", "rows", "engine", "precision"),
     *("name", "site"),
 )
@@ -25,7 +25,7 @@ _ZERO = ("shots", "tree", "seeded")
 
 
 class FuseCircuits(Pass):
-    """Make one operation of a circuit without samples and mid-circuit measurements or loops.
+    """Fuse circuits without shots, mid-circuit measurements and loops.
 
     Before::
 
@@ -44,20 +44,20 @@ class FuseCircuits(Pass):
         %e = "quantum.run"(%x, %data) {names = "RX", measurements = array<i64: 0, 3, 0>,
             jacobian = 0 : i64}
 
-    A custom call costs XLA as much as the runtime takes for a circuit of a few qubits, and a buffer
-    some percent of that: wires are an operand where there are some.
+    A custom call costs as much as the runtime's time for a circuit of a few qubits, and an operand
+    some percent of that, so dynamic wires are an operand only if there are any.
 
-    A run that prepares the state from an array comes in front of the gates, and its array is the
-    operand ``amplitudes``, with its code as the attribute ``preparation``.
+    A StatePrep of an array may precede the gates: its amplitudes become the operand ``amplitudes``,
+    and its code the attribute ``preparation``.
 
-    Other circuits of several runs stay as they are, and so do circuits that overlap-regions has
-    tied to a region.
+    Circuits with other gate sequences, and circuits that overlap-regions ordered after a region,
+    are not fused.
     """
 
     needs = ("quantum.begin",)
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""
         by_name = find_functions(module)
         changed = inlined = False
         for begin in find_operations(module.operation, "quantum.begin"):
@@ -78,7 +78,7 @@ class FuseCircuits(Pass):
 
 @dataclass(frozen=True)
 class _FusibleCircuit:
-    """The operations of a circuit that become one.
+    """The operations of a circuit that can be fused.
 
     Attributes:
         preparation: the run of gates in front of the others that prepares the state, if there is
@@ -97,7 +97,7 @@ class _FusibleCircuit:
     def from_begin(
         cls, begin: ir.Operation, by_name: dict[str, ir.Operation]
     ) -> "_FusibleCircuit | None":
-        """Return the circuit that an operation begins, if it is one that can be fused."""
+        """Return the circuit of a quantum.begin if it can be fused, else None."""
         if any(ir.IntegerAttr(begin.attributes[name]).value for name in _ZERO):
             return None
         if any(map(_is_future, begin.operands)):
@@ -129,7 +129,7 @@ class _FusibleCircuit:
         return None if end is None else cls(begin, preparation, gates, measure, end, call)
 
     def fuse(self) -> None:
-        """Put one operation in the place of those of a block."""
+        """Replace the operations by one quantum.run."""
         _, params, offset, wires = self.gates.operands
         _, data, *vector = self.measure.operands
         _, *values = self.measure.results
@@ -145,7 +145,7 @@ class _FusibleCircuit:
                 [*operands, *vector],
                 types_of_values(values),
                 offset=constant_integer(offset),
-                **{name: self.begin.attributes[name] for name in _OF_BEGIN},
+                **{name: self.begin.attributes[name] for name in _BEGIN_ATTRIBUTES},
                 **dict(self.gates.attributes.items()),
                 preparation=code,
                 preparation_offset=preparation_offset,
@@ -160,14 +160,14 @@ class _FusibleCircuit:
 
 
 def _find_only_user(value: ir.Value, name: str, block: ir.Block) -> ir.Operation | None:
-    """Return what uses a value once, if nothing else does, and it is such an operation there."""
+    """Return the only user of a value if it has a given name and block, else None."""
     users = [use.owner.operation for use in value.uses]
     is_it = len(users) == 1 and users[0].name == name and users[0].block == block
     return users[0] if is_it else None
 
 
 def _is_future(anchor: ir.Value) -> bool:
-    """Tell whether it is that of a region, which is to start before the circuit."""
+    """Return whether an operand is a region's future, which orders the circuit."""
     op = find_producer(anchor)
     return op is not None and op.name == "callback.call" and callback.CallOp(op).kind == "start"
 
@@ -177,13 +177,13 @@ def _has_elements(value: ir.Value) -> bool:
 
 
 def _is_straight(gates: ir.Operation) -> bool:
-    """Tell whether gates are no loop, with known parameters' numbers."""
+    """Return whether gates are not a loop, and their parameter offset is constant."""
     _, _, offset, _, *iterations = gates.operands
     return not iterations and constant_integer(offset) is not None
 
 
 def _is_preparation(gates: ir.Operation) -> bool:
-    """Tell whether a run of gates is one state preparation from an array, on known wires."""
+    """Return whether gates are one StatePrep of an array of amplitudes, on static wires."""
     name = ir.StringAttr(gates.attributes["names"]).value
     is_constant = len(ir.DenseF64ArrayAttr(gates.attributes["constants"])) > 0
     return name == "StatePrep" and not is_constant

@@ -11,7 +11,7 @@ from bellhop_mlir._call_graph import (
 )
 from bellhop_mlir._meshes import drop_unused_meshes, find_meshes
 from bellhop_mlir._outline import remove_prefix
-from bellhop_mlir._purity import impure_functions
+from bellhop_mlir._purity import find_impure_functions
 from bellhop_mlir._walk import (
     find_functions,
     find_operations,
@@ -81,7 +81,7 @@ class ConvertAccelerateToRuntime(Pass):
         distinct = {(op.callee, op.device): op for op in regions}
         # A module of its own gets the functions as they are now, before any call changes.
         calls = {key: self._nest(module, op) for key, op in distinct.items()}
-        impure = impure_functions(module)
+        impure = find_impure_functions(module)
         for op in regions:
             operands = list(op.operands)
             # A loop that runs no times has a place in the order, and nothing that calls.

@@ -3,14 +3,14 @@
 from bellhop_mlir._bindings import ir
 from bellhop_mlir._call_graph import (
     drop_unused_functions,
-    functions_holding,
-    host_functions,
+    find_functions_containing,
+    find_host_functions,
     iterate_references,
 )
 from bellhop_mlir._dependence import DependenceGraph
 from bellhop_mlir._op_cost import is_cheap
 from bellhop_mlir._outline import inline_callers, outline_region
-from bellhop_mlir._purity import impure_functions, is_pure
+from bellhop_mlir._purity import find_impure_functions, is_pure
 from bellhop_mlir._walk import find_functions, list_blocks, list_operations, walk_operations
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
@@ -59,7 +59,7 @@ class FuseAccelerate(Pass):
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
         inline_callers(module, lambda op: op.name == "callback.accelerate")
-        for function in host_functions(module):
+        for function in find_host_functions(module):
             for block in reversed(list_blocks(function)):
                 while _fuse_loop(module, block) or _fuse_two(module, block):
                     pass
@@ -91,7 +91,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
     by_name = find_functions(module)
-    impure = impure_functions(module)
+    impure = find_impure_functions(module)
     dependence = DependenceGraph(block)
     all_ops = dependence.operations
     regions = [
@@ -100,7 +100,7 @@ def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
         if op.name == "callback.accelerate" and is_pure(op, impure)
     ]
 
-    calling_out = functions_holding(module, _leaves_device)
+    calling_out = find_functions_containing(module, _leaves_device)
 
     def is_light(i: int) -> bool:
         return is_pure(all_ops[i], impure) and not any(
@@ -144,7 +144,7 @@ def _leaves_device(op: ir.Operation) -> bool:
 
 
 def _has_pure_regions(module: ir.Module, regions: list[ir.Operation]) -> bool:
-    impure = impure_functions(module)
+    impure = find_impure_functions(module)
     return all(is_pure(op, impure) for op in regions)
 
 

@@ -9,7 +9,7 @@ from bellhop_mlir._call_graph import (
     find_reachable,
 )
 from bellhop_mlir._outline import inline_call
-from bellhop_mlir._walk import enclosing_function, find_functions, symbol_attribute
+from bellhop_mlir._walk import find_enclosing_function, find_functions, symbol_attribute
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
 
@@ -68,5 +68,5 @@ class InlineAccelerate(Pass):
         return [
             op.operation
             for op in regions
-            if op.device == self.device and enclosing_function(op.operation) not in elsewhere
+            if op.device == self.device and find_enclosing_function(op.operation) not in elsewhere
         ]

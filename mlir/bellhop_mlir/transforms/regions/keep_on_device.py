@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._block_partition import OperationGroup, compute_inputs_and_outputs, outline_part
-from bellhop_mlir._call_graph import host_functions, prune_signature
+from bellhop_mlir._block_partition import OperationGroup, compute_inputs_and_outputs, outline_group
+from bellhop_mlir._call_graph import find_host_functions, prune_signature
 from bellhop_mlir._op_cost import is_constant
 from bellhop_mlir._outline import MOST_COPIES, inline_callers
 from bellhop_mlir._walk import (
@@ -81,7 +81,7 @@ class KeepOnDevice(Pass):
         )
         is_region = lambda op: kept_values.regions.find_device(op) is not None
         inline_callers(module, is_region, most=MOST_COPIES)
-        for function in host_functions(module):
+        for function in find_host_functions(module):
             kept_values.change_function(function)
         return kept_values.regions.finish()
 
@@ -131,7 +131,7 @@ class _DeviceValueTracker:
         if given:
             type_ = function_type(function)
             prune_signature(function, range(len(type_.inputs)), range(len(type_.results)))
-            callback.set_given_results(self._module, given)
+            callback.set_handle_results(self._module, given)
 
     def _use_values_from_above(self, loop: ir.Operation) -> None:
         """Let a loop use from outside what it does not change and regions take."""
@@ -351,7 +351,7 @@ class _DeviceValueTracker:
         part = OperationGroup([op, zero.owner, passed.owner])
         behind = [taken.owner, *ops[place:]]
         compute_inputs_and_outputs([OperationGroup(ops[: place - 1]), part, OperationGroup(behind)])
-        outline_part(self._module, part, "holding")
+        outline_group(self._module, part, "holding")
         holding = find_producer(taken.owner.operands[0])
         assert holding is not None
         self._taken[holding.results[0]] = taken

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bellhop_mlir._bindings import func, ir
-from bellhop_mlir._purity import impure_functions
+from bellhop_mlir._purity import find_impure_functions
 from bellhop_mlir._walk import find_functions, find_producer, make_unique_symbol
 from bellhop_mlir.dialects import callback
 from bellhop_mlir.passes import Pass
@@ -46,7 +46,7 @@ class PlaceResults(Pass):
         main = find_functions(module)["main"]
         *_, end = main.regions[0].blocks[0].operations
         tokens = sum(callback.is_token(value.type) for value in end.operands)
-        impure = impure_functions(module)
+        impure = find_impure_functions(module)
         callees: dict[tuple[str, ir.Type], str] = {}
         for place, device in devices.items():
             value = end.operands[tokens + place]

@@ -1,7 +1,7 @@
 """seed-regions: regions draw random numbers by themselves, from a seed that they are handed."""
 
 from bellhop_mlir._bindings import ir, stablehlo
-from bellhop_mlir._call_graph import functions_holding, iterate_references
+from bellhop_mlir._call_graph import find_functions_containing, iterate_references
 from bellhop_mlir._walk import (
     find_functions,
     find_operations,
@@ -61,7 +61,7 @@ class SeedRegions(Pass):
 
     def apply(self, module: ir.Module) -> bool:
         """Change ``module`` in place; return False where nothing changed."""
-        drawing = functions_holding(module, _is_random_operation)
+        drawing = find_functions_containing(module, _is_random_operation)
         regions = [
             region.operation
             for region in callback.find_host_regions(module)

@@ -1,1 +1,1 @@
-"""Passes that cut long straight-line code into functions, which XLA compiles sooner."""
+"""Passes that split long straight-line code into functions, to compile faster."""

@@ -1,4 +1,4 @@
-"""outline-scalars: long straight-line computations of scalars become functions, each one kernel."""
+"""outline-scalars: outline long scalar computations into functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,19 +8,52 @@ from bellhop_mlir._block_partition import (
     OperationGroup,
     compute_inputs_and_outputs,
     find_blocks,
-    outline_part,
+    outline_group,
 )
 from bellhop_mlir._walk import find_functions, list_operations, replace_operands, symbol_attribute
 from bellhop_mlir.passes import Pass
 
-# What computes a scalar from scalars, or picks one.
-# fmt: off
+# Operations that compute or select scalars.
 _NAMES = (
-    "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "convert", "cosine",
-    "divide", "exponential", "exponential_minus_one", "floor", "is_finite", "log",
-    "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or",
-    "power", "remainder", "reshape", "round_nearest_afz", "round_nearest_even", "rsqrt",
-    "select", "sign", "sine", "slice", "sqrt", "subtract", "tan", "tanh", "xor",
+    "abs",
+    "add",
+    "and",
+    "atan2",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "compare",
+    "convert",
+    "cosine",
+    "divide",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "is_finite",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "not",
+    "or",
+    "power",
+    "remainder",
+    "reshape",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "select",
+    "sign",
+    "sine",
+    "slice",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "xor",
 )
 # fmt: on
 _SCALAR = frozenset(f"stablehlo.{name}" for name in _NAMES)
@@ -28,7 +61,7 @@ _SCALAR = frozenset(f"stablehlo.{name}" for name in _NAMES)
 
 @dataclass(frozen=True)
 class OutlineScalars(Pass):
-    """Move long rows of operations on scalars into functions, of thirty-two each.
+    """Move long sequences of scalar operations into functions of 32 operations each.
 
     Before, with ``size=2``::
 
@@ -46,28 +79,26 @@ class OutlineScalars(Pass):
         %3:3 = call @main_scalars_2(%2#0, %2#1) {...}
         return %1#0, %3#0 : tensor<f64>, tensor<f64>
 
-    XLA's CPU backend makes a kernel of each scalar that is used more than once, and repeats in it
-    all that the scalar is computed from: where each comes from the one before, as angles of
-    unrolled gates may, its work is quadratic, and 400 steps took it 37 s.  A function ends the
-    repetition, and a call of the kind that XLA makes of its own small loops is one kernel: then
-    they take 0.8 s.  An XLA that does not know the attribute makes a kernel of each
-    scalar, as it would anyway.
+    XLA's CPU backend makes a kernel for each scalar with several uses, and recomputes in it
+    everything that the scalar depends on.  For a chain of scalars, such as angles of unrolled
+    gates, this is quadratic: 400 steps take 37 s.  A function ends the recomputation, and a call
+    with XLA's attribute for small calls is one kernel: 0.8 s.  An XLA that does not know the
+    attribute makes a kernel for each scalar, as without this pass.
 
-    XLA may end the process where it finds that such a call does not need one of its operands.  So a
-    function also returns an element of each operand, which nobody takes: it needs that even in
-    ``0 * i``.  And operands pass a barrier: XLA is not to learn that one is constant, whose element
-    it would put into the function.
+    XLA may abort the process if such a call does not need one of its operands.  So a function also
+    returns an element of each operand, which is unused but makes the operand needed even in
+    ``0 * i``.  Operands pass a barrier, so that XLA does not propagate constants into the function.
 
     Args:
-        size: operations in a function, constants not counted.  A row that is no longer stays.
+        size: number of operations in a function, constants not counted.  Shorter sequences stay.
 
-    Preconditions: none.  Constants stay where they are, and are repeated.
+    Preconditions: none.  Constants stay in place, and are duplicated.
     """
 
     size: int = 32
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Transform ``module`` in place; return False if nothing changed."""
         is_scalar = _ScalarOperations(find_functions(module))
         changed = False
         for block in list(find_blocks(module)):
@@ -81,14 +112,14 @@ class OutlineScalars(Pass):
                 _return_elements(part)
                 _hide_operands(part)
             for number, part in reversed(list(enumerate(moving, 1))):
-                outline_part(module, part, f"scalars_{number}", xla_cpu_small_call="true")
+                outline_group(module, part, f"scalars_{number}", xla_cpu_small_call="true")
             changed = True
         return changed
 
     def _partition_block(
         self, block: ir.Block, is_scalar: "_ScalarOperations"
     ) -> tuple[list[OperationGroup], list[OperationGroup]]:
-        """Return the parts of a block in order, and those of them that move."""
+        """Partition a block; return all groups in order, and the groups to outline."""
         parts, moving = [OperationGroup()], []
         row: list[ir.Operation] = []
         for view in block.operations:
@@ -113,7 +144,7 @@ class OutlineScalars(Pass):
 
 
 def _return_elements(part: OperationGroup) -> None:
-    """Let a part return an element of each of its inputs."""
+    """Add an element of each input to the outputs of a group."""
     begin = part.operations[0]
     for value in list(part.inputs):
         tensor = ir.RankedTensorType(value.type)
@@ -129,7 +160,7 @@ def _return_elements(part: OperationGroup) -> None:
 
 
 def _hide_operands(part: OperationGroup) -> None:
-    """Let a part take its inputs through a barrier, behind which XLA knows nothing of them."""
+    """Pass the inputs of a group through an optimization barrier."""
     begin = part.operations[0]
     with begin.location, ir.InsertionPoint(begin):
         barrier = stablehlo.OptimizationBarrierOp(list(part.inputs))
@@ -140,20 +171,20 @@ def _hide_operands(part: OperationGroup) -> None:
 
 
 class _ScalarOperations:
-    """Tells which operations do no more than compute scalars.
+    """Predicate for operations that only compute scalars.
 
     Args:
-        functions: those of the module, by symbol.
+        functions: functions of the module, by symbol.
     """
 
     def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
         self._functions = functions
-        self._of_functions: dict[str, bool] = {}
+        self._by_function: dict[str, bool] = {}
 
     def __call__(self, op: ir.Operation) -> bool:
         name = op.name
         if name == "func.call":
-            # One that XLA is told more of is a part already.
+            # Calls with hints are outlined already.
             is_plain = "mhlo.frontend_attributes" not in op.attributes
             return is_plain and self._is_function_of_scalars(symbol_attribute(op))
         return (
@@ -161,16 +192,16 @@ class _ScalarOperations:
         )
 
     def _is_function_of_scalars(self, name: str) -> bool:
-        if name not in self._of_functions:
-            self._of_functions[name] = all(
+        if name not in self._by_function:
+            self._by_function[name] = all(
                 op.name in ("stablehlo.constant", "func.return") or self(op)
                 for op in list_operations(self._functions[name])
             )
-        return self._of_functions[name]
+        return self._by_function[name]
 
 
 def _is_returned_element(op: ir.Operation) -> bool:
-    """Tell whether an operation is one of those by which a function returns of its operands."""
+    """Return whether an operation was added by `_return_elements`."""
     return (
         op.name in ("stablehlo.slice", "stablehlo.reshape")
         and isinstance(op.operands[0].owner, ir.Block)

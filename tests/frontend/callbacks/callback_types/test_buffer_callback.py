@@ -283,7 +283,7 @@ def test_derivatives_are_refused_by_name():
     with pytest.raises(bellhop.DifferentiableCompileError, match=message):
         jax.linear_transpose(callback, 1.0)(1.0)
     callback = bellhop.buffer_callback(lambda context, out, x: None, float, has_side_effect=True)
-    with pytest.raises(bellhop.DifferentiableCompileError, match="side effects has no derivative"):
+    with pytest.raises(bellhop.DifferentiableCompileError, match="side effects have no derivative"):
         jax.grad(callback)(1.0)
 
 

@@ -64,7 +64,8 @@ def test_vmap_without_a_method_is_refused(form, has_side_effect):
         lambda context, out, x: None, float, has_side_effect=has_side_effect
     )
     with pytest.raises(
-        NotImplementedError, match=r"buffer_callback '<lambda>' .*Give it a vmap_method"
+        NotImplementedError,
+        match=r"buffer_callback '<lambda>' .*is mapped by vmap but has no vmap_method",
     ):
         form(jax.vmap(callback))(np.ones(3))
 

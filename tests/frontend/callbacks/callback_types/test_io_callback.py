@@ -246,7 +246,7 @@ def fori_of(call):
 
 
 @functools.cache
-def without_calls(program, derive):
+def remove_calls(program, derive):
     return derive(program(lambda: jnp.float64(2.0)))(1.5)
 
 
@@ -290,7 +290,7 @@ def test_calls_that_do_not_change_in_a_loop_are_made_each_iteration(
         return
     observed = differentiated(1.5)
     assert len(seen) == count
-    np.testing.assert_allclose(observed, without_calls(program, derive))
+    np.testing.assert_allclose(observed, remove_calls(program, derive))
 
 
 def test_vmap_of_grad_of_a_loop(form, seen):

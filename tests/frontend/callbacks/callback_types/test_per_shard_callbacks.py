@@ -87,19 +87,19 @@ def test_in_shard_map_and_on_one_device_it_is_a_call_of_each(mesh, seen):
 
 
 def test_what_does_not_say_its_parts_is_refused(mesh, seen):
-    with pytest.raises(ResultTypeError, match="does not say which part each device returns"):
+    with pytest.raises(ResultTypeError, match="has no sharding"):
         doubling(seen)(jax.ShapeDtypeStruct(X.shape, float))
     with pytest.raises(ValueError, match="the calls of several devices have no order"):
         doubling(seen, ordered=True)(None)
     halves = NamedSharding(mesh, ROWS)
     double = doubling(seen)(jax.ShapeDtypeStruct(X.shape, float, sharding=halves))
     other = jax.make_mesh((2,), ("columns",), devices=jax.devices("cpu")[:2])
-    with pytest.raises(ValueError, match="are spread over different meshes. Put them on one"):
+    with pytest.raises(ValueError, match="are on different meshes. Put them on one"):
         double(jax.device_put(X, NamedSharding(other, PartitionSpec("columns"))))
     automatic = jax.make_mesh((2,), ("rows",), (AxisType.Auto,), devices=jax.devices("cpu")[:2])
     rows = NamedSharding(automatic, ROWS)
     double = doubling(seen)(jax.ShapeDtypeStruct(X.shape, float, sharding=rows))
-    with pytest.raises(ValueError, match="of its argument 0, .*, does not say how that is spread"):
+    with pytest.raises(ValueError, match="of its argument 0, .*, has no sharding"):
         jax.jit(double)(jax.device_put(X, rows))
     assert seen == []
     # Outside of programs the array itself says it.

@@ -96,7 +96,7 @@ def test_forward_mode_taps_tangents(form, log):
 def test_tap_of_a_tangent_in_reverse_mode_is_refused(form, log):
     with pytest.raises(
         DifferentiableCompileError,
-        match=r"tap .*conftest.py:\d+\) is given a tangent, which reverse mode",
+        match=r"tap .*conftest.py:\d+\) has a tangent argument, which reverse mode",
     ):
         form(jax.grad(custom_jvp_tap(log)))(3.0)
     assert log() == []

@@ -157,5 +157,5 @@ def _times_two(x):
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, True, "8"])
 def test_how_many_is_an_integer(wrong):
-    with pytest.raises(ValueError, match="concurrent_callbacks is how many callbacks run at once"):
+    with pytest.raises(ValueError, match="concurrent_callbacks must be a positive integer"):
         bellhop.qjit(lambda x: x, concurrent_callbacks=wrong)

@@ -86,7 +86,7 @@ def leaked_tracer():
 def test_what_is_no_array_is_named_with_the_reason(value, message):
     with pytest.raises(TypeError, match=rf"'simpson' returned {message}") as caught:
         call(value(), STRUCT((3,), float))
-    assert "which is no NumPy array and cannot become one" in str(caught.value)
+    assert "which cannot be converted to a NumPy array" in str(caught.value)
     assert "Return float64[3], as declared" in str(caught.value)
 
 
@@ -98,7 +98,7 @@ def torch_value(**options):
 
 @pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.masked])
 def test_mask_is_not_lost(value):
-    with pytest.raises(TypeError, match="array float64.*, whose mask a program has no place for"):
+    with pytest.raises(TypeError, match="array float64.*, and masks are not supported"):
         call(value, STRUCT(value.shape, float))
     with pytest.raises(TypeError, match=r"args\[0\] is a masked array float64"):
         bellhop.qjit(lambda: bellhop.pure_callback(np.sum, float)(value))()

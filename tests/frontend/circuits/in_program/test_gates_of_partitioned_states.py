@@ -75,8 +75,8 @@ def test_loops_and_measurements_at_computed_wires():
     @qnode
     def circuit(x, shift):
         entangled()
-        for_each = bellhop.for_loop(0, N_WIRES)
-        for_each(lambda i: qml.CRX(x, [i, (i + shift) % N_WIRES]) and None)()
+        map_sequentially = bellhop.for_loop(0, N_WIRES)
+        map_sequentially(lambda i: qml.CRX(x, [i, (i + shift) % N_WIRES]) and None)()
         outcome = bellhop.measure(shift)
         bellhop.cond(outcome, lambda: qml.RY(x, shift + 1) and None)()
         return observable(), qml.expval(qml.Z(shift)), qml.probs(shift)

@@ -277,7 +277,7 @@ def test_values_and_gradients_take_what_the_compiled_region_takes(monkeypatch):
     # Of four parts on each device: enough for a value, as CPUs allocate it, and no gradient.
     monkeypatch.setattr(device_memory, "_single_device_memory", lambda *_: 4 * 2 ** (n + 4) // 2)
     np.testing.assert_allclose(over(circuit)(angles), np.cos(angles[0]), atol=1e-12)
-    message = "would take .* GiB of memory on .*of a state that is partitioned, 4 such devices"
+    message = "needs .* GiB of memory on .*over a mesh of 4 such devices"
     with pytest.raises(bellhop.CompileError, match=message):
         over(jax.grad(circuit))(angles)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.patience import PATIENCE
 
 import bellhop
-from bellhop._pennylane.patches.thread_queues import separate_threads
+from bellhop._pennylane.patches.thread_queues import use_thread_queues
 
 WORKERS = 6
 
@@ -83,7 +83,7 @@ def test_circuit_that_waits_for_a_thread_with_a_circuit(hasty):
 
 
 def test_recording_that_stops_in_one_thread_goes_on_in_another():
-    separate_threads()
+    use_thread_queues()
     with qml.queuing.AnnotatedQueue() as queue, ThreadPoolExecutor(1) as pool:
 
         @qml.QueuingManager.stop_recording()

@@ -57,7 +57,7 @@ def test_derivatives_of_higher_order_by_several_arguments_and_of_trees():
     # Without anything to differentiate, results are JAX's.
     assert isinstance(f(pnp.array([0.3], requires_grad=False), 3, 1.0)["s"], jax.Array)
     # A box elsewhere is differentiated by nobody.
-    with pytest.raises(TypeError, match="of PennyLane's autograd, give it by position"):
+    with pytest.raises(TypeError, match="Pass arrays of PennyLane's autograd by position"):
         qml.grad(lambda x: bellhop.qjit(lambda *, x: x.sum())(x=x))(x)
 
 
@@ -66,7 +66,7 @@ def test_tensors_of_torch_and_layers_name_what_takes_them():
     import torch
 
     f = bellhop.qjit(lambda x: x)
-    with pytest.raises(TypeError, match="Call it from PyTorch by bellhop.to_torch"):
+    with pytest.raises(TypeError, match="Convert the function for PyTorch by bellhop.to_torch"):
         f(torch.ones(2))
-    with pytest.raises(AttributeError, match="bellhop.to_torch makes a function"):
+    with pytest.raises(AttributeError, match="bellhop.to_torch, which returns a function"):
         qml.qnn.TorchLayer(f, {})

@@ -40,7 +40,7 @@ def test_gates_in_callbacks_are_refused(call, device):
         qml.RY(call(x), wires=0)
         return qml.expval(qml.Z(0))
 
-    with pytest.raises(bellhop.CircuitError, match="RX stands in a callback, which runs when"):
+    with pytest.raises(bellhop.CircuitError, match="RX is created in a callback, which runs after"):
         jax.block_until_ready(bellhop.qjit(circuit)(0.4))
 
 

@@ -165,7 +165,7 @@ func.func private @body(%x: tensor<f64>) -> tensor<f64> {
 // TEST: call_where_the_table_cannot_be_seen_is_refused
 // REFUSED
 
-// CHECK: the call of @f stands in sdy.manual_computation, where a program's table of callbacks cannot be seen. Call it outside jax.shard_map.
+// CHECK: the call of @f is in sdy.manual_computation, which is not supported. Call it outside jax.shard_map.
 "callback.func"() {sym_name = "f", function_type = (tensor<1xf64>) -> tensor<1xf64>, python = "f", site = "f.py:1", id = 0 : i64} : () -> ()
 func.func public @main(%x: tensor<1xf64>) -> tensor<1xf64> {
   %y = sdy.manual_computation(%x) in_shardings=[<mesh<[]>, [{}]>] out_shardings=[<mesh<[]>, [{}]>] manual_axes={} (%a: tensor<1xf64>) {

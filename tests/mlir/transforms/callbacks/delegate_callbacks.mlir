@@ -38,7 +38,7 @@ func.func public @main(%x: tensor<f64>) -> tensor<f64> {
 // TEST: progress_is_not_shown_elsewhere
 // REFUSED
 
-// CHECK: bellhop-opt: the progress of a loop (at f.py:7) is shown by programs on the CPU
+// CHECK: bellhop-opt: the progress bar of the loop at f.py:7 is supported on the CPU only
 "callback.func"() {sym_name = "f", function_type = (tensor<i64>, tensor<i64>) -> tensor<i64>, python = "f", site = "f.py:7", id = 3 : i64} : () -> ()
 func.func public @main(%t: !stablehlo.token, %i: tensor<i64>) -> !stablehlo.token {
   %0, %1 = "callback.call"(%t, %i, %i) {callee = @f, kind = "progress"} : (!stablehlo.token, tensor<i64>, tensor<i64>) -> (!stablehlo.token, tensor<i64>)

@@ -52,13 +52,15 @@ from bellhop.circuits.backends.compiled.differentiable.engine_support import (
     choose_record_mode,
     find_engine_obstacle,
 )
-from bellhop.circuits.backends.compiled.differentiable.outcome_tree import run_all_outcomes
+from bellhop.circuits.backends.compiled.differentiable.outcome_tree import (
+    run_all_outcomes,
+)
 from bellhop.circuits.backends.compiled.differentiable.state_primitives import HANDLE
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.memory import check_result_fits
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.circuits.ir.seeds import random_effect
-from bellhop.compiler.batching import call_one_by_one, for_each
+from bellhop.compiler.batching import map_sequentially, sequential_batch
 from bellhop.compiler.lower_in_jax_jit import lower_as_program
 from bellhop.compiler.lowering_context import (
     allow_bellhop_dialects,
@@ -165,7 +167,7 @@ def _batch(
     of_batch = batch.is_mapped if batch else [False] * len(dims)
     mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
     if not is_straight or has_row_dependent_effects(body.closed, mapped):
-        outs, axes = call_one_by_one(circuit_p, operands, dims, body=body, batch=batch)
+        outs, axes = sequential_batch(circuit_p, operands, dims, body=body, batch=batch)
         _check_results_fit(outs, body)
         return outs, axes
     all_rows, inputs = merge_batch(batch, operands, dims)
@@ -202,7 +204,7 @@ def _lower(
         at_once = 1 if together is None else count_rows_per_call(closed)
         if together is None or at_once < batch.size:
             one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
-            parts = lambda *inputs: for_each(
+            parts = lambda *inputs: map_sequentially(
                 one, inputs, batch.is_mapped, batch_size=None if size == 1 else size
             )
             return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)

@@ -65,7 +65,7 @@ from bellhop.circuits.ir.tangents import fill_zero_tangents
 from bellhop.errors import DifferentiableCompileError
 from bellhop.mesh.manual_axes import vary_like
 from bellhop.mesh.unvarying_call import wrap_unvarying
-from bellhop.tracing.calls_in_operations import refuse_calls_in_operations
+from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 
 # Up to here the Jacobian costs less than to run the circuit again with cotangents.
 _MAX_JACOBIAN_VALUES = 4
@@ -87,7 +87,7 @@ def bind_circuit(
     # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
     # abstract value.
     keep_effects_in_loops()
-    refuse_calls_in_operations()
+    forbid_calls_in_operations()
     patch_while_jvp()
     draw_once_in_checkpoints(random_effect)
     return circuit_p.bind(*vary_like(inputs, inputs), body=body, batch=batch)

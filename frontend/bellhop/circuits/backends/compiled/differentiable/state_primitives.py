@@ -95,7 +95,7 @@ def _gates_lower(
         # Nobody asks where the parameters stand, so loops need not count them.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
     if amplitudes is Amplitudes.NONE:
-        params = quantum.as_double(params)
+        params = quantum.to_double(params)
     of_loop = [] if n_iterations is None else [n_iterations]
     return quantum.gates([state, params, offset, wires, *of_loop], **encode_gates(gates))
 
