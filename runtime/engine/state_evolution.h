@@ -57,7 +57,11 @@ class Walk {
       : states_(layout), can_go_back_(can_go_back) {}
   void let_go_back(bool can_go_back) { can_go_back_ = can_go_back; }
 
-  States& states() { return states_; }
+  // The states. Sets the zero state first if no step has been applied since `begin`.
+  States& states() {
+    if (is_unset_) ket();
+    return states_;
+  }
   // The state that goes through the circuit; it is state vector 0. Along a direction
   // its tangent goes with it, which is the next one.
   Amplitudes ket();
