@@ -6,7 +6,7 @@
 // CHECK-SAME: %[[P:.+]]: tensor<1xf64>
 // CHECK-NOT: quantum.begin
 // CHECK: %[[V:.+]]:2 = "quantum.run"(%[[P]], %[[P]])
-// CHECK-SAME: {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, engine = 1 : i64, factory = "F", jacobian = 1 : i64, kwargs = "{}", library = "l", measurements = array<i64: 0, 3, 0>, name = "c", names = "RX", offset = 0 : i64, precision = 64 : i64, qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, site = "f.py:9"}
+// CHECK-SAME: {code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>, engine = 1 : i64, factory = "F", jacobian = 1 : i64, kwargs = "{}", library = "l", measurements = array<i64: 0, 3, 0>, name = "c", names = "RX", offset = 0 : i64, precision = 64 : i64, preparation = array<i64>, preparation_offset = -1 : i64, qubits = 1 : i64, record = 1 : i64, rows = 0 : i64, site = "f.py:9"}
 // CHECK-NEXT: return %[[V]]#0, %[[V]]#1
 // CHECK-NOT: func.func private
 func.func public @main(%p: tensor<1xf64>) -> (tensor<f64>, tensor<1x1xf64>) {
