@@ -11,7 +11,7 @@
 
 #include "kernels/operation.h"
 #include "states/states.h"
-#include "states/tiles.h"
+#include "states/tiled_program.h"
 
 namespace bellhop::engine {
 

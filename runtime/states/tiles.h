@@ -12,19 +12,9 @@
 #include "compiled_gates/tiling.h"
 #include "gates/pauli_bits.h"
 #include "states/states.h"
+#include "states/tiled_program.h"
 
 namespace bellhop::engine {
-
-// An iteration of a program, as groups, with its parameters, and their tangents unless
-// null.
-struct TiledProgram {
-  const Program& whole;
-  const std::vector<Group>& groups;
-  const double* parameters;
-  const double* direction;
-  // Of a preparation, in place of `parameters`.
-  const float* singles = nullptr;
-};
 
 // Like Sweeps::forward and Sweeps::backward; `jacobian` points to the column of the
 // first parameter, or is null.

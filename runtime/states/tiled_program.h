@@ -1,0 +1,22 @@
+// states/tiled_program.h: an iteration of a program in groups of operations.
+#pragma once
+
+#include <vector>
+
+#include "compiled_gates/tiling.h"
+#include "kernels/operation.h"
+
+namespace bellhop::engine {
+
+// An iteration of a program, in groups, at its parameters, which move along a direction
+// unless that is null.
+struct TiledProgram {
+  const Program& whole;
+  const std::vector<Group>& groups;
+  const double* parameters;
+  const double* direction;
+  // Of a preparation, in place of `parameters`.
+  const float* singles = nullptr;
+};
+
+}  // namespace bellhop::engine
