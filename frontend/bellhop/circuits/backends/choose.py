@@ -72,7 +72,7 @@ def run_python_device(circuit: Circuit, device: Any) -> Any:
 
 
 def is_simulated_in_program(device: Any) -> bool:
-    """Tell whether circuits on a PennyLane device are traced into the program.
+    """Return whether circuits on a PennyLane device are traced into the program.
 
     A class of one's own that is derived from such a device may do otherwise, and is called.
     Lightning has no states over several devices of ours, so these are the program's.

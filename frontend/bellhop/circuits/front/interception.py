@@ -206,7 +206,7 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
 
 
 def _has_outcomes(function: TracedQuantumFunction) -> bool:
-    """Tell whether a function measures in the middle, of which tapes have PennyLane's own objects.
+    """Return whether a function measures in the middle, of which tapes have PennyLane's own objects.
 
     For these it is run anew.
     """
@@ -247,7 +247,7 @@ def _make_wire_map(
 
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
-    """Tell whether a circuit of gates alone allocates wires."""
+    """Return whether a circuit of gates alone allocates wires."""
     equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
     operations = itertools.chain.from_iterable(map(get_operations, equations))
     of_gates = operations_p, region_p, for_loop_p

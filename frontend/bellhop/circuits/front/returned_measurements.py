@@ -40,12 +40,12 @@ def replace_measurements(before: Any, after: Any) -> None:
 
 
 def has_measurements(result: PyTree) -> bool:
-    """Tell whether there are measurements in a result."""
+    """Return whether there are measurements in a result."""
     return bool(_find_measurements(result))
 
 
 def can_select_between(one: object, other: object) -> bool:
-    """Tell whether the program can choose between two results that measure different things."""
+    """Return whether the program can choose between two results that measure different things."""
     (ones, one_tree), (others, other_tree) = map(_flatten, (one, other))
     return one_tree == other_tree and all(map(_is_expval, ones + others))
 
@@ -65,7 +65,7 @@ def select_measurements(pred: Any, one: object, other: object) -> Any:
 
 
 def _is_expval(leaf: Any) -> bool:
-    """Tell whether a leaf is an expectation value, which is linear in its observable."""
+    """Return whether a leaf is an expectation value, which is linear in its observable."""
     return isinstance(leaf, qml.measurements.ExpectationMP) and leaf.mv is None
 
 

@@ -11,7 +11,7 @@ _ALL_LEVELS = ("all", "all-mlir")
 
 
 def has_several_levels(level: Any) -> bool:
-    """Tell whether specs are asked for at several levels."""
+    """Return whether specs are asked for at several levels."""
     is_one = level is None or isinstance(level, str | int | slice)
     return level in _ALL_LEVELS if isinstance(level, str) else not is_one
 

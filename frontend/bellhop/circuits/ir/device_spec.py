@@ -141,7 +141,7 @@ class GateSet:
         return name in self._properties
 
     def can_apply(self, name: str, *, adjoint: bool = False, controlled: bool = False) -> bool:
-        """Tell whether the device applies an operation, inverted and controlled as given."""
+        """Return whether the device applies an operation, inverted and controlled as given."""
         properties = self._properties.get(name)
         if properties is None:
             return name in self._defects.preparations and not adjoint and not controlled
@@ -150,7 +150,7 @@ class GateSet:
         )
 
     def can_differentiate(self, name: str) -> bool:
-        """Tell whether the adjoint method of the device differentiates an operation.
+        """Return whether the adjoint method of the device differentiates an operation.
 
         Where it has none, circuits run again with shifted parameters, whatever they are made of.
         """

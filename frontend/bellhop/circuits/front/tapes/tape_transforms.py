@@ -72,7 +72,7 @@ def _sum_in_program(transform: Any) -> Any:
 
 
 def needs_tape(qnode: qml.QNode) -> bool:
-    """Tell whether a QNode has transforms that cannot see its circuit in pieces."""
+    """Return whether a QNode has transforms that cannot see its circuit in pieces."""
     return not all(map(is_piecewise, qnode.compile_pipeline))
 
 
