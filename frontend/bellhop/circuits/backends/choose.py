@@ -60,7 +60,7 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
 
 
 def _is_class_of_pennylane(device: Any, *names: str) -> bool:
-    """Return whether a device's class is one of PennyLane's classes with these names.
+    """Return whether a device's class is a PennyLane class with one of these names.
 
     Subclasses do not count, since they may behave differently.
     """

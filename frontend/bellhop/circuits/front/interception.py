@@ -188,7 +188,7 @@ def _trace_call(
 ) -> Any:
     """Trace the quantum function, through a tape if its transforms need one, and run it.
 
-    The arguments are those of ``_call_with_runner``; ``function`` caches the traced function.
+    Same arguments as ``_call_with_runner``; ``function`` caches the traced function.
     """
     where = config.where
     if PAULI_TWIRLING in config.passes:

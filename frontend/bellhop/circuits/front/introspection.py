@@ -47,6 +47,7 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
     @functools.wraps(tool)
     def run_tool(qnode: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call ``tool`` with the QNode of a compiled function."""
         if not isinstance(qnode, compiled):
             return tool(qnode, *args, **kwargs)
         function: Any = qnode.user_function  # type: ignore[attr-defined]
@@ -71,6 +72,7 @@ def _force_unrolled_loops(function: Tool) -> Tool:
 
     @functools.wraps(function)
     def run_unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
+        """Call ``function`` with loops unrolled in a program; ``iters`` must be static."""
         if not is_tracing():
             return function(base, aux_wire, iters)
         if is_dynamic(iters):
@@ -89,6 +91,7 @@ def _execute_in_program(execute: Tool) -> Tool:
 
     @functools.wraps(execute)
     def execute_tapes(tapes: Sequence[Any], device: Any, *args: Any, **options: Any) -> Any:
+        """Call a QNode for each transformed tape, and combine the results."""
         if not is_tracing():
             return execute(tapes, device, *args, **options)
         arguments = inspect.signature(execute).bind(tapes, device, *args, **options).arguments

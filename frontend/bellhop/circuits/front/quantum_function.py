@@ -70,6 +70,7 @@ def _trace_function(
     static_parts: Any = None
 
     def run(*inputs: Any) -> list[Any]:
+        """Call the function in a tracing circuit; return the tracers in its result."""
         nonlocal static_parts
         # Constructed inside the trace, since it holds tracers, which must not leak.
         tracing = TracingCircuit(where, circuit, is_whole=True)
@@ -207,7 +208,7 @@ class QuantumFunction:
         Args:
             circuit: receives the gates.
             inputs: the arrays.
-            player: interprets the jaxpr with gates; by default, one that applies ``change``.
+            player: interpreter of the jaxpr with gates; the default applies ``change``.
 
         Returns:
             the leaves and the tree structure of the function's result.

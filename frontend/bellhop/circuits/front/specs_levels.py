@@ -39,6 +39,7 @@ def count_resources_at_levels(
         numbers = [_find_stage("qml.specs", each, stages) for each in level]
 
     def count(*args: Any, **kwargs: Any) -> Any:
+        """Call ``specs`` at each level; return the resources of all levels."""
         names: dict[int, str] = {}
         resources: dict[Any, Any] = {}
         for number in numbers:

@@ -35,7 +35,7 @@ class MeasurementSite(Protocol):
 
     @property
     def has_mid_circuit(self) -> bool:
-        """Whether a wire was measured in the middle of the circuit."""
+        """Whether the circuit has a mid-circuit measurement."""
 
     def error_location(self, operation: Any, /) -> AbstractContextManager[None]:
         """Add the source line of a measurement process to errors inside of the ``with`` block.

@@ -66,7 +66,7 @@ class GateFunction(Protocol):
         Args:
             circuit: receives the gates.
             inputs: the arguments that are arrays.
-            player: interprets the jaxpr with gates; None for the default interpreter.
+            player: interpreter of the jaxpr with gates; None for the default.
 
         Returns:
             the leaves and the tree structure of the function's result.

@@ -156,6 +156,7 @@ class _StateTag(ValueTag):
     box: tuple[str, ...]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
+        """Check that the batched state and its samples fit into memory, and batch the tag."""
         states = jax.typeof(operands[0])
         rows = states.size // self.size
         amplitude = self.size * states.dtype.itemsize >> self.sides * self.qubits

@@ -68,6 +68,7 @@ class Results:
         ends = list(itertools.accumulate(self.shots.copies))
 
         def finish_copy(number: int) -> Any:
+            """Return the result for one entry of the shot vector, by its index."""
             shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
 
             def select_copy(statistic: Statistic, value: object) -> Any:
@@ -130,6 +131,7 @@ def drop_duplicate_rows(
     """
 
     def finish_copy(rows: Any) -> Any:
+        """Remove the batch axis for one entry of the shot vector."""
         leaves = [
             values if is_measured else jax.tree.map(lambda array: array[0], values)
             for values, is_measured in zip(tree.flatten_up_to(rows), are_measured, strict=True)

@@ -5,7 +5,8 @@ in branches that ``jax.vmap`` computes and discards.
 
 Invalid traced wires and traced matrices that are not a channel do not raise at once: under
 ``jax.vmap``, branches that are not taken and impossible outcomes are computed too.  So a circuit
-carries its first fault beside its state, which is checked once, after the last operation.
+carries its first fault together with its state, and the fault is checked once, after the last
+operation.
 """
 
 from collections.abc import Sequence

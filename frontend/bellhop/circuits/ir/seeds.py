@@ -83,6 +83,7 @@ batch_one_by_one(_seed_p)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
+    """Lower to ``quantum.seed``, or outside ``qjit`` to a program of its own."""
     lowering = current_lowering()
     if lowering is None:
         return lower_as_program(ctx, _seed_p, anchors, {}, "the seed of a circuit")

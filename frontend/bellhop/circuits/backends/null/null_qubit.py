@@ -1,6 +1,6 @@
 """Circuits on ``null.qubit``: traced and checked, but not simulated.
 
-Results are the constants of PennyLane's device: zeros, except that states, probabilities and counts
+Results are constants, as in PennyLane: zeros, except that states, probabilities and counts
 have all weight on the first outcome.  So the run time is the overhead outside the circuit.
 
 With ``track_resources``, gates are counted when the program runs: in each iteration of a loop, and
@@ -87,6 +87,7 @@ class ResourceTracker:
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
 
         def end() -> None:
+            """Write the file."""
             name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
             resources = {
                 "num_wires": self._wires,
@@ -129,6 +130,7 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
     def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
+        """Trace and check one batch row; return constants, and the leaves and structure."""
         faults = FaultRecorder(wires, where)
         circuit = ProgramCircuit(wires, where, rows, faults)
         if tracker is not None:

@@ -111,6 +111,15 @@ class CliffordCircuit(ProgramCircuit):
     # Gates.
 
     def _apply_gate(self, op: Any, depth: int) -> None:
+        """Append an operation as Stim instructions, and decompose it if necessary.
+
+        Args:
+            op: PennyLane operation.
+            depth: the number of decompositions that produced ``op``.
+
+        Raises:
+            CompileError: for a traced parameter, or a gate that is not Clifford.
+        """
         is_fresh, self._is_fresh = self._is_fresh, False
         if isinstance(op, (*IGNORED_OPERATIONS, qml.GlobalPhase, qml.Snapshot)):
             self._is_fresh = is_fresh
@@ -278,6 +287,7 @@ class CliffordCircuit(ProgramCircuit):
         traced: tuple[list[Any], int] = [], 0
 
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
+            """Trace one iteration; trace it again once its number of outcomes is known."""
             nonlocal traced
             fault, *carried = state
             with self._collect_steps() as steps:
@@ -338,6 +348,8 @@ class CliffordCircuit(ProgramCircuit):
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
+            """Return a branch that collects its steps in ``parts``."""
+
             def run() -> Any:
                 self._position = place
                 with self._collect_steps(obstacle) as steps:
@@ -414,6 +426,7 @@ class CliffordCircuit(ProgramCircuit):
             self._steps += [f"C{pauli} rec[-{back}] {qubit}" for qubit, pauli in sorted(product)]
 
     def _nonlinear_error(self, reason: str) -> CompileError:
+        """Return the error for a conditional that controlled Paulis cannot express."""
         return CompileError(
             f"{self.where}: outcomes decide a conditional, and {reason}, while Stim has Paulis on "
             "the condition of one outcome each. Write a conditional for each outcome, or use "

@@ -72,6 +72,7 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
     offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
+        """Trace and run one batch row; return results, leaves and structure."""
         key = make_random_key(row, *inputs)
         faults = FaultRecorder(wires, where)
 
@@ -81,6 +82,7 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
             outputs: Any = None
 
             def run(record: Any) -> list[Any]:
+                """Return the records of all shots, the fault and the values."""
                 nonlocal outputs
                 circuit = CliffordCircuit(
                     wires,
@@ -214,6 +216,7 @@ def _combine_shots(
     ends = np.cumsum(groups)
 
     def combine_value(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
+        """Return one value for all shots, or its mean over each group."""
         size = sum(groups) if statistic.is_per_shot else len(groups)
         if not is_of_record:
             return jnp.broadcast_to(value, (size, *value.shape[1:]))

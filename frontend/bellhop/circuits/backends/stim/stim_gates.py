@@ -33,7 +33,7 @@ def import_stim() -> Any:
 
 @functools.cache
 def _get_gate_names() -> dict[str, str]:
-    """Return the names of Stim's one- and two-qubit gates, by the repr of their tableaus."""
+    """Return the names of one- and two-qubit gates in Stim, by the repr of their tableaus."""
     gates = [
         gate
         for gate in import_stim().gate_data().values()

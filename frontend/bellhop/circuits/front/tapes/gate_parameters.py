@@ -20,7 +20,7 @@ TapeRecorder = Callable[..., qml.tape.QuantumScript]
 
 
 class GateParameters:
-    """Replacement of PennyLane's ``CotransformCache``, which differentiates with JAX.
+    """Replaces ``CotransformCache`` of PennyLane, and differentiates with JAX.
 
     Args:
         record: returns the tape of the circuit for positional arguments.
@@ -72,6 +72,7 @@ class GateParameters:
         numbers = sorted(self._find_dependent_params(before)[tape_index])
 
         def parameters(*args: Any) -> Any:
+            """Return the dependent parameters of the tape as a vector."""
             values = _list_tape_parameters(before, self._record(*args))[tape_index]
             chosen = [jnp.asarray(values[number]) for number in numbers]
             if any(value.ndim for value in chosen):
@@ -103,6 +104,7 @@ class GateParameters:
         counts: list[int] = []
 
         def parameters(*chosen: Any) -> Any:
+            """Return the parameters of all tapes, and store the number per tape in ``counts``."""
             args = list(self._args)
             for position, value in zip(differentiated, chosen, strict=True):
                 args[position] = value

@@ -114,6 +114,7 @@ def call_on_tape(
             )
 
     def make_error(construct: str) -> CompileError:
+        """Return the error for a construct that a tape cannot hold."""
         return CompileError(
             f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
             f"has {construct}. Take one of the two out; for noise, write channels behind the "
@@ -124,6 +125,7 @@ def call_on_tape(
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
 
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
+        """Record the circuit; return the tape, and the leaves and structure of its result."""
         # Noise models compare wires, so they need static ones.
         recorder = tape_circuit(knows_wires=has_noise_model)
         # Concrete arrays remain constants, whose values transforms may read.

@@ -57,6 +57,7 @@ batching.primitive_batchers[pack_p] = _batch
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *scalars: ir.Value) -> list[Any]:
+    """Lower to one reshape for each scalar and one concatenation."""
     element = ir.RankedTensorType(scalars[0].type).element_type
     one = ir.RankedTensorType.get([1], element)
     elements = [

@@ -269,6 +269,7 @@ class VectorPlanner:
         return None if isinstance(plan, _ScalarsPlan) else plan
 
     def _get_plan(self, atoms: Sequence[Any]) -> VectorPlan:
+        """Return the plan of a list of atoms from the cache, or make it."""
         key = tuple(map(id, atoms))
         if key not in self._plans:
             # The entry holds the atoms, so that no other object gets one of their ids.
