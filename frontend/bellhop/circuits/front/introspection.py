@@ -53,8 +53,8 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
         function: Any = qnode.user_function  # type: ignore[attr-defined]
         if not isinstance(function, qml.QNode):
             raise ValueError(
-                f"qml.{tool.__name__} takes a QNode, or a qjit function of one; {qnode!r} is one "
-                "of another function. Give it the QNode that this calls."
+                f"qml.{tool.__name__} takes a QNode, or a qjit function of a QNode; {qnode!r} does "
+                "not wrap a QNode directly. Pass the QNode that it calls."
             )
         if tool.__name__ == "specs" and has_several_levels(kwargs.get("level")):
             return count_resources_at_levels(tool, function, kwargs["level"])

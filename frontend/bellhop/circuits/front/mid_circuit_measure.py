@@ -57,7 +57,9 @@ def measure_wire(
         )
     labels = qml.wires.Wires(wires)
     if len(labels) != 1:
-        raise CompileError(f"measure ({site}) takes one wire, and was given {len(labels)}.")
+        raise CompileError(
+            f"measure ({site}): expected one wire, got {len(labels)}. Measure each wire separately."
+        )
     if circuit is None:
         raise CompileError(
             f"measure ({site}) stands outside of a QNode. Call it in a quantum function."

@@ -92,8 +92,8 @@ def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any
     """
     if not isinstance(function, qml.QNode):
         raise ValueError(
-            f"draw_graph: a level is one of a circuit, and {function!r} is no QNode. Leave the "
-            "level out, or draw the QNode that it calls."
+            f"draw_graph: a level needs a QNode, got {function!r}. Leave the level out, or draw "
+            "the QNode that the function calls."
         )
     stages = list(_iterate_stages(function))
     _, applied = stages[_find_stage("draw_graph", level, stages)]
@@ -118,6 +118,6 @@ def _find_stage(tool_name: str, level: Any, stages: list[tuple[str, int]]) -> in
     if isinstance(level, int) and 0 <= level < len(stages):
         return level
     raise ValueError(
-        f"{tool_name}: {level!r} is no level of this circuit, which has 0 to {len(stages) - 1}, "
-        f"by name {', '.join(map(repr, names))}."
+        f"{tool_name}: {level!r} is not a level of this circuit, expected 0 to {len(stages) - 1}, "
+        f"or one of {', '.join(map(repr, names))}."
     )

@@ -100,7 +100,7 @@ class TracedRow:
             return op
         if size == 0:
             raise CompileError(
-                f"{self._where}: {op.name} has a batch of no parameters. Give it one at least."
+                f"{self._where}: {op.name} has an empty batch dimension. Pass parameters."
             )
         self._rows.register_batch(size, op.name)
         if has_nested_parameters(op):

@@ -139,9 +139,9 @@ class Circuit:
             )
         if is_classical and method is not None:
             raise CompileError(
-                f"{self.where}: it returns values that are no measurements, which "
-                f"mcm_method={method!r} makes several times. Return qml.sample or qml.expval of "
-                f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
+                f"{self.where}: returning values that are not measurements is not supported with "
+                f"mcm_method={method!r}, which runs the circuit several times. Return qml.sample "
+                f"or qml.expval of outcomes, or set mcm_method={SINGLE_BRANCH!r}."
             )
         return SINGLE_BRANCH if is_classical else TREE
 

@@ -109,6 +109,6 @@ class CircuitConfig:
         if not isinstance(seed, int | None):
             raise CompileError(
                 f"{where}: the sampler_rng of its gradient_kwargs is a {type(seed).__name__}, "
-                "which each run would go on with. Give a seed, an integer, or none."
+                "expected an integer or None. Pass a seed; each run starts from it."
             )
         return options

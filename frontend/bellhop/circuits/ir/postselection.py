@@ -56,8 +56,9 @@ def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
     if not jnp.issubdtype(samples.dtype, jnp.inexact):
         if not jnp.issubdtype(samples.dtype, jnp.signedinteger):
             raise CompileError(
-                f"{where}: samples of type {samples.dtype} after a postselection; they have no "
-                "number for shots that it drops. Use qml.sample(dtype=int)."
+                f"{where}: samples of type {samples.dtype} after a postselection are not "
+                "supported: the type has no fill value for dropped shots. Use "
+                "qml.sample(dtype=int)."
             )
         fill = max(FILL_VALUE, jnp.iinfo(samples.dtype).min)
     else:

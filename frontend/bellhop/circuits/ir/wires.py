@@ -52,10 +52,9 @@ class WireMap:
         """
         if is_dynamic(label):
             raise CompileError(
-                f"{self._where}: a measurement stands on a wire that is computed in the program, "
-                "which only gates, observables of expval and var, and probs, sample and counts of "
-                "wires can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i "
-                "there."
+                f"{self._where}: this measurement is not supported on a traced wire; only gates, "
+                "observables of expval and var, and probs, sample and counts of wires are. Measure "
+                "a fixed wire, for instance wire 0 after qml.SWAP(wires=[i, 0])."
             )
         label = self._allocated.get(label, label)
         if isinstance(label, DynamicWire):

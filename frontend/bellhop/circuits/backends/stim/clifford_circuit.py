@@ -131,9 +131,9 @@ class CliffordCircuit(ProgramCircuit):
             )
         elif any(map(is_dynamic, op.data)):
             raise CompileError(
-                f"{self.where}: a parameter of {op.name} is computed in the program, and which "
-                "Clifford gate it is must be known. Make it static: qjit(static_argnums=...); "
-                "bellhop.cond chooses gates in the program."
+                f"{self.where}: {op.name} has a traced parameter, but the Clifford gate must be "
+                "known at compile time. Make the parameter static: qjit(static_argnums=...); "
+                "bellhop.cond chooses gates at run time."
             )
         elif is_fresh and isinstance(op, StatePrepBase) and not isinstance(op, qml.BasisState):
             self._add_instructions(op, find_preparation(op))
@@ -152,8 +152,8 @@ class CliffordCircuit(ProgramCircuit):
             return
         if instructions is None:
             raise CompileError(
-                f"{self.where}: {op.name}{list(op.data) or ''} is no Clifford gate, and "
-                "default.clifford applies no other. Use qml.device('lightning.qubit', wires=...)."
+                f"{self.where}: {op.name}{list(op.data) or ''} is not a Clifford gate, which "
+                "default.clifford needs. Use qml.device('lightning.qubit', wires=...)."
             )
         for name, targets in instructions:
             self._add_instruction(name, [op.wires[target] for target in targets])
@@ -196,8 +196,8 @@ class CliffordCircuit(ProgramCircuit):
         self._operands.append(
             forbid_derivative(
                 jnp.asarray(value),
-                f"{self.where}: it is differentiated by the probability of an error, of which "
-                "Stim's samples have no derivative. Use qml.device('default.mixed', wires=...).",
+                f"{self.where}: Stim's samples have no derivative with respect to the probability "
+                "of an error. Use qml.device('default.mixed', wires=...).",
             )
         )
         return f"${len(self._operands) - 1}"
@@ -208,8 +208,8 @@ class CliffordCircuit(ProgramCircuit):
         """Append a measurement, and return its outcome as read from the record of the shot."""
         if postselect >= 0:
             raise CompileError(
-                f"{self.where}: a measurement postselects, which Stim does not. Return the "
-                "outcome too, and keep the shots that have it."
+                f"{self.where}: postselection is not supported by Stim. Return the outcome too, "
+                "and select the shots with this outcome."
             )
         self._add_instruction("MR" if reset else "M", [label])
         outcome = read_bits(self._record, self._position) == 1
@@ -343,8 +343,8 @@ class CliffordCircuit(ProgramCircuit):
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._position
         obstacle = CompileError(
-            f"{self.where}: in a branch of a conditional, the program computes which branch, wire "
-            "or probability it is. Compute it in front, for one conditional."
+            f"{self.where}: in a branch of a conditional, a traced condition, wire or probability "
+            "is not supported. Use one conditional without such values in its branches."
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -409,7 +409,7 @@ class CliffordCircuit(ProgramCircuit):
             is_text = all(isinstance(step, str) for step in steps)
             product = find_pauli_product("\n".join(steps)) if is_text else None
             if product is None:
-                raise self._nonlinear_error("a branch does more than to multiply by Paulis")
+                raise self._nonlinear_error("a branch applies more than Paulis")
             paulis.append(product)
         product_of = dict(zip(every, (paulis[int(number)] for number in numbers), strict=True))
         always = product_of[every[0]]
@@ -419,7 +419,9 @@ class CliffordCircuit(ProgramCircuit):
             for factor in itertools.compress(by_outcome, values):
                 product = product ^ factor
             if product != always:
-                raise self._nonlinear_error("its Paulis are no product of one for each outcome")
+                raise self._nonlinear_error(
+                    "its Paulis are not a product with a factor for each outcome"
+                )
         self._steps += [f"{pauli} {qubit}" for qubit, pauli in sorted(always)]
         for (_, number), product in zip(outcomes, by_outcome, strict=True):
             back = self.n_outcomes - number
@@ -428,9 +430,9 @@ class CliffordCircuit(ProgramCircuit):
     def _nonlinear_error(self, reason: str) -> CompileError:
         """Return the error for a conditional that controlled Paulis cannot express."""
         return CompileError(
-            f"{self.where}: outcomes decide a conditional, and {reason}, while Stim has Paulis on "
-            "the condition of one outcome each. Write a conditional for each outcome, or use "
-            "qml.device('lightning.qubit', wires=...)."
+            f"{self.where}: a conditional on mid-circuit outcomes is not supported: {reason}, and "
+            "Stim only has Paulis controlled by one outcome. Write a conditional for each outcome, "
+            "or use qml.device('lightning.qubit', wires=...)."
         )
 
     # The end.

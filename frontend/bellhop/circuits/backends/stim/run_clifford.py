@@ -118,8 +118,9 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
             evaluated = _evaluate_all_shots(once.closed)
         if evaluated is None:
             raise CompileError(
-                f"{where}: outcomes decide a branch, a wire or a probability, and not by "
-                "themselves alone. Use qml.device('lightning.qubit', wires=...)."
+                f"{where}: a wire, a probability, or a condition on other traced values depends "
+                "on mid-circuit outcomes, which Stim does not support. Use "
+                "qml.device('lightning.qubit', wires=...)."
             )
         (_, fault, *values), (_, _, *are_of_shots) = evaluated
         values = _combine_shots(once, values, are_of_shots, where)

@@ -85,7 +85,7 @@ class StimSampler(BuiltinFunction):
         try:
             circuit, reference = _parse_program(_render_program(json.loads(steps), values))
         except ValueError as error:
-            raise CircuitError(f"{where}: Stim refuses a number of the program: {error}") from None
+            raise CircuitError(f"{where}: Stim rejected a runtime parameter: {error}") from None
         high, low = map(int, key)
         sampler = circuit.compile_sampler(seed=high << 32 | low, reference_sample=reference)
         return sampler.sample(int(shots), bit_packed=True)

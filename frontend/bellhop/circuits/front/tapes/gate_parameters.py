@@ -77,9 +77,9 @@ class GateParameters:
             chosen = [jnp.asarray(values[number]) for number in numbers]
             if any(value.ndim for value in chosen):
                 raise CompileError(
-                    f"{self._where}: a transform differentiates by the parameters of gates, and "
-                    "one that depends on the arguments is an array. Use gates with angles, or "
-                    "bellhop.jacobian of the QNode."
+                    f"{self._where}: a transform differentiates with respect to gate parameters, "
+                    "and a parameter that depends on the arguments is an array, which is not "
+                    "supported. Use gates with angles, or bellhop.jacobian of the QNode."
                 )
             return jnp.stack(chosen)
 
@@ -124,8 +124,8 @@ class GateParameters:
         numbers = [{number for number in range(count) if next(depends)} for count in counts]
         if not any(numbers):
             raise CompileError(
-                f"{self._where}: no parameter of a gate depends on the arguments that a transform "
-                "differentiates by. Say which do: argnums is the first one without."
+                f"{self._where}: no parameter of a gate depends on the arguments with respect to "
+                "which a transform differentiates. Set argnums of the transform; its default is 0."
             )
         return numbers
 
