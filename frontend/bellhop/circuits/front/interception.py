@@ -228,7 +228,7 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     if on_tape and adds_noise(config.transforms):
         raise CompileError(
             f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
-            "is not supported. Let one qml.add_noise be the first transform of a QNode on "
+            "is not supported. Make one qml.add_noise the first transform of a QNode on "
             "default.mixed that is not mitigated."
         )
 
