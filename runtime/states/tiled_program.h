@@ -8,8 +8,8 @@
 
 namespace bellhop::engine {
 
-// An iteration of a program, in groups, at its parameters, which move along a direction
-// unless that is null.
+// An iteration of a program, as groups, with its parameters, and their tangents unless
+// null.
 struct TiledProgram {
   const Program& whole;
   const std::vector<Group>& groups;

@@ -179,7 +179,7 @@ def test_draw_graph_is_a_figure(tmp_path):
     assert {"\n".join(node.text) for node in bellhop.draw(f)(1.0).graph.nodes()} <= texts
     figure.savefig(tmp_path / "program.png")
     assert (tmp_path / "program.png").stat().st_size > 1000
-    with pytest.raises(ValueError, match="a level is one of a circuit, and"):
+    with pytest.raises(ValueError, match="draw_graph: a level needs a QNode"):
         bellhop.draw_graph(f, level=1)
 
 
@@ -199,7 +199,7 @@ def test_draw_graph_of_a_level():
         texts = [text.get_text() for text in axes.texts]
         assert sorted(text for text in texts if text in ("X", "RX")) == gates
         figure.clear()
-    with pytest.raises(ValueError, match="draw_graph: 3 is no level of this circuit"):
+    with pytest.raises(ValueError, match="draw_graph: 3 is not a level of this circuit"):
         bellhop.draw_graph(circuit, level=3)
 
 

@@ -1,7 +1,7 @@
-"""What runs the circuits of a QNode, by its device.
+"""Choice of the backend that runs a QNode's circuits.
 
-The modules of a runner are imported when a circuit first needs it: a circuit that the engine runs
-needs none of the others, which are half of ``circuits``.
+A backend's modules are imported on first use: circuits on the engine do not need the modules of
+other backends, which are half of ``circuits``.
 """
 
 from typing import Any
@@ -18,16 +18,16 @@ _SIMULATED = ("DefaultQubit", "DefaultMixed")
 
 
 def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
-    """Return the function that runs circuits on a device; None where the program calls the device.
+    """Return the backend for a device; None if the program calls the device through Python.
 
-    The program calls a device that is neither compiled nor simulated in programs. It also calls a
-    compiled device for states in single precision that the engine does not run, since compiled
-    interfaces have states in double precision alone, and for Hadamard tests, which are other
-    circuits that PennyLane makes of tapes.
+    The program calls every device through Python that is neither a compiled plugin nor simulated
+    with arrays. It also does so for a plugin in single precision without the engine, since plugins
+    have double-precision states only, and for ``diff_method="hadamard"``, since PennyLane expands
+    Hadamard tests from tapes.
 
     Args:
         device: the PennyLane device.
-        config: how its circuits are to be run.
+        config: the execution settings of its circuits.
     """
     registered = find_backend(type(device))
     if registered is not None:
@@ -41,7 +41,7 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
 
         return run_on_arrays
     if _is_class_of_pennylane(device, "DefaultClifford") and config.shots.total:
-        # Without shots the device has exact values that only PennyLane computes, of tapes.
+        # Without shots, only PennyLane's device computes the exact values, from tapes.
         from bellhop.circuits.backends.stim.run_clifford import run_clifford
 
         return run_clifford
@@ -50,6 +50,7 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
 
         return run_null
     is_compiled = hasattr(device, "get_c_interface") and config.diff_method != HADAMARD
+    # A plugin has double-precision states, which do not suit a single-precision device.
     is_too_precise = has_single_precision(device) and not (has_engine(device) and config.engine)
     if not is_compiled or is_too_precise:
         return None
@@ -59,23 +60,31 @@ def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
 
 
 def _is_class_of_pennylane(device: Any, *names: str) -> bool:
-    """Return whether the class of a device is PennyLane's own; a derived class may differ."""
+    """Return whether a device's class is a PennyLane class with one of these names.
+
+    Subclasses do not count, since they may behave differently.
+    """
     kind = type(device)
     return kind.__name__ in names and kind.__module__.startswith("pennylane.devices.")
 
 
 def run_python_device(circuit: Circuit, device: Any) -> Any:
-    """Trace a circuit whose device Python calls, which knows its wires itself."""
+    """Trace a circuit whose device is called through Python.
+
+    Args:
+        circuit: the circuit.
+        device: the PennyLane device, which maps wire labels itself.
+    """
     from bellhop.circuits.backends.tapes.run_on_python_device import run_on_python_device
 
     return run_on_python_device(circuit, device)
 
 
 def is_simulated_in_program(device: Any) -> bool:
-    """Tell whether circuits on a PennyLane device are traced into the program.
+    """Return whether circuits on a PennyLane device are simulated with arrays in the program.
 
-    A class of one's own that is derived from such a device may do otherwise, and is called.
-    Lightning has no states over several devices of ours, so these are the program's.
+    True for ``default.qubit`` and ``default.mixed``, without subclasses, and for
+    ``lightning.qubit`` if the state is sharded, which Lightning does not support.
     """
     if _is_class_of_pennylane(device, *_SIMULATED):
         return True

@@ -1,1 +1,1 @@
-"""From PennyLane to circuits: intercept calls of QNodes and trace quantum functions."""
+"""Front end of circuits: intercepts QNode calls and traces quantum functions."""

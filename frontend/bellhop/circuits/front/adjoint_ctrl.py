@@ -1,12 +1,12 @@
-"""Adjoint and control of whole quantum functions, with the control flow in them.
+"""``qml.adjoint`` and ``qml.ctrl`` of quantum functions, including their control flow.
 
 For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
 
     qml.adjoint(f)()    applies    for_loop(0, 3)(lambda i: qml.adjoint(qml.RX(x * (2 - i), 0)))()
     qml.ctrl(f, 1)()    applies    for_loop(0, 3)(lambda i: qml.ctrl(qml.RX(x * i, 0), 1))()
 
-``f`` is run once, into a jaxpr with gates (``gate_jaxpr``), which is part of that of the function
-around it until that is played (``gate_replay``).
+``f`` is traced once, to a jaxpr with gates (``gate_jaxpr``). It becomes a ``quantum_region``
+equation of the enclosing function's jaxpr, which ``gate_replay`` interprets.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,12 +26,12 @@ from bellhop.tracing.current_circuit import CurrentCircuit, RecordingCircuit
 
 
 class AppliedFunction(Gates):
-    """What an inverted or controlled quantum function applied to the circuit.
+    """The gates that an adjoint or controlled quantum function applied to a circuit.
 
     Args:
         circuit: the circuit.
-        gates: the function.
-        controls: the control wires and their values; None for an inverted function.
+        gates: the quantum function, before inversion or control.
+        controls: control wires and control values; None for an adjoint.
     """
 
     def __init__(
@@ -46,27 +46,27 @@ class AppliedFunction(Gates):
 
     @property
     def operations(self) -> list[Any]:
-        """The operations in order, without those in loops and conditionals."""
-        taken: list[Any] = []
-        player, gates = _OperationCollector(collected=taken), self._gates
-        # The calls of Python in the function have been made.
+        """The applied operations in order, without operations in loops and conditionals."""
+        collected: list[Any] = []
+        player, gates = _OperationCollector(collected=collected), self._gates
+        # Callbacks in the function ran when it was applied, so they are not evaluated again.
         evaluated = evaluate_gates(gates.closed, gates.operands, self._circuit.where, NOTHING_SAVED)
         with qml.QueuingManager.stop_recording():
             if self._controls is None:
                 evaluated.apply(player, backwards=True)
             else:
                 evaluated.apply(player.add_controls(*self._controls), backwards=False)
-        return taken
+        return collected
 
     @property
     def operation(self) -> Any:
-        """The operation, if there is exactly one; else None."""
+        """The applied operation if ``operations`` has exactly one; else None."""
         operations = self.operations
         return operations[0] if len(operations) == 1 else None
 
     @property
     def wires(self) -> qml.wires.Wires:
-        """The wires of all operations; all wires of the circuit, if some are traced."""
+        """The wires of all operations; all wires of the circuit if any wire is traced."""
         controls = [] if self._controls is None else list(self._controls[0])
         if any(isinstance(wire, jax.core.Tracer) for wire in controls):
             return qml.wires.Wires(self._circuit.labels())
@@ -76,10 +76,10 @@ class AppliedFunction(Gates):
 
 @dataclass(frozen=True)
 class _OperationCollector(Player):
-    """Takes the operations that stand in no loop and no conditional.
+    """Appends operations outside loops and conditionals to a list.
 
     Args:
-        collected: the operations so far.
+        collected: the list.
     """
 
     collected: list[Any] = field(default_factory=list)
@@ -101,7 +101,15 @@ class _OperationCollector(Player):
 
 
 def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> AppliedFunction:
-    """Apply the adjoint of a quantum function to a circuit."""
+    """Trace a quantum function and apply its adjoint to a circuit.
+
+    Args:
+        circuit: the circuit that is traced.
+        function: the quantum function, without arguments; its result is ignored.
+
+    Returns:
+        the applied gates.
+    """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     return _append_region(circuit, tracing.trace_gates(_drop_result(function)), None)
 
@@ -109,7 +117,17 @@ def apply_adjoint(circuit: RecordingCircuit, function: Callable[[], Any]) -> App
 def apply_controlled(
     circuit: RecordingCircuit, wires: Any, values: Any, function: Callable[[], Any]
 ) -> AppliedFunction:
-    """Apply a quantum function to a circuit, with every operation controlled by wires."""
+    """Trace a quantum function and apply its controlled operations to a circuit.
+
+    Args:
+        circuit: the circuit that is traced.
+        wires: the control wires.
+        values: the control values.
+        function: the quantum function, without arguments; its result is ignored.
+
+    Returns:
+        the applied gates.
+    """
     controls = qml.wires.Wires(wires), values
     tracing = TracingCircuit(circuit.where, circuit)
     return _append_region(circuit, tracing.trace_gates(_drop_result(function)), controls)
@@ -118,6 +136,7 @@ def apply_controlled(
 def _append_region(
     circuit: RecordingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
 ) -> AppliedFunction:
+    """Append a traced quantum function to a circuit; ``controls`` is None for an adjoint."""
     circuit.append_region(gates, controls)
     return AppliedFunction(circuit, gates, controls)
 

@@ -1,4 +1,4 @@
-"""Calls of QNodes inside our programs: trace the quantum function into a circuit."""
+"""Interception of QNode calls while a program is traced."""
 
 import contextlib
 import copy
@@ -68,7 +68,7 @@ from bellhop.tracing.state import is_tracing, override_trace_state, trace_state
 
 @functools.cache
 def intercept_qnodes() -> None:
-    """Make QNodes that are called while we trace part of the program."""
+    """Patch PennyLane so that QNodes called during tracing become part of the program."""
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
     patch_pow(wrap_power)
@@ -81,7 +81,7 @@ def intercept_qnodes() -> None:
 
 @contextlib.contextmanager
 def _without_precision_warnings() -> Iterator[None]:
-    """Let PennyLane ask for 128 bits where JAX's 64-bit types are off."""
+    """Ignore JAX's warnings about unavailable 64-bit dtypes if x64 mode is off."""
     if is_double():
         yield
         return
@@ -93,6 +93,12 @@ def _without_precision_warnings() -> Iterator[None]:
 
 
 def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a ``QNode.__call__`` that uses ``call_qnode`` while a program is traced.
+
+    Args:
+        uncompiled: PennyLane's ``QNode.__call__``.
+    """
+
     @functools.wraps(uncompiled)
     def call(self: qml.QNode, *args: Any, **kwargs: Any) -> Any:
         if is_tracing():
@@ -104,16 +110,21 @@ def _intercept_call(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 
 @_without_precision_warnings()
 def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Trace a call of a QNode.
+    """Trace a call of a QNode into the program.
+
+    Args:
+        qnode: the QNode.
+        args: its positional arguments.
+        kwargs: its keyword arguments; may include PennyLane's legacy argument ``shots``.
 
     Returns:
-        the measurements' values, in the structure that the quantum function returned.
+        the measurements' values, in the structure of the quantum function's result.
 
     Raises:
-        CompileError: for what circuits cannot do yet; names the QNode and its line.
+        CompileError: if the circuit is not supported; names the QNode and its line.
     """
     if "shots" in kwargs and "shots" not in inspect.signature(qnode.func).parameters:
-        # PennyLane's former way to say how many.
+        # PennyLane's legacy argument of QNode calls.
         others = {name: value for name, value in kwargs.items() if name != "shots"}
         return call_qnode(qml.set_shots(qnode, kwargs["shots"]), args, others)
     qnode = _merge_function_transforms(qnode)
@@ -127,7 +138,7 @@ def call_qnode(qnode: qml.QNode, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
-    """Return a QNode with the transforms of its quantum function as its own first transforms."""
+    """Prepend the transforms of a QNode's quantum function to the QNode's transforms."""
     function, transforms = split_transforms(qnode.func)
     if not transforms:
         return qnode
@@ -145,6 +156,15 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
 def _call_with_runner(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, runner: Runner | None
 ) -> Any:
+    """Trace a QNode call with a backend; return None if the backend does not support it.
+
+    Args:
+        qnode: the QNode.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        config: the execution settings.
+        runner: the backend; None calls the device through Python.
+    """
     debugger = getattr(qnode.device, "_debugger", None)
     if debugger is not None and debugger.active:
         return _call_with_snapshots(qnode, debugger, args, kwargs)
@@ -153,7 +173,7 @@ def _call_with_runner(
     def run() -> Any:
         return _trace_call(qnode, function, args, kwargs, config, runner)
 
-    # Tapes have no loops, and noise models know wires, and so the numbers of iterations.
+    # Tapes have no loops, and noise models need static wires, so loops are unrolled for both.
     with override_trace_state(unrolls=needs_tape(qnode) or runner is None):
         return run() if mitigation is None else mitigation.run(run)
 
@@ -166,18 +186,22 @@ def _trace_call(
     config: CircuitConfig,
     runner: Runner | None,
 ) -> Any:
+    """Trace the quantum function, through a tape if its transforms need one, and run it.
+
+    Same arguments as ``_call_with_runner``; ``function`` caches the traced function.
+    """
     where = config.where
     if PAULI_TWIRLING in config.passes:
         _prepare_twirling(qnode, config)
     if needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
-    # On a tape the user may look at what is no tracer.
+    # On a tape, transforms may read concrete arrays, so these remain constants.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
     once, inputs = function.bind_arguments(
         args, kwargs, computed, n_folds=get_global_folding(), change=make_rewrite(config)
     )
     if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
-        # What it allocates is a wire of the device on a tape alone.
+        # On a tape, the noise model sees an allocated wire as a wire of the device.
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     circuit = Circuit(once, inputs, config)
     if runner is None:
@@ -189,10 +213,14 @@ def _trace_call(
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
-    """Offer the device's seed for random Paulis, and check that noise models will see them.
+    """Seed the random Paulis of Pauli twirling, and reject noise that is added before them.
+
+    Args:
+        qnode: the QNode.
+        config: its execution settings.
 
     Raises:
-        CompileError: where noise is added on a tape, before Paulis are drawn.
+        CompileError: if a noise model needs a tape, which is transformed before twirling.
     """
     if not config.shots.total:
         offer_device_seed(qnode.device)
@@ -200,27 +228,27 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     if on_tape and adds_noise(config.transforms):
         raise CompileError(
             f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
-            "is not supported. Let one qml.add_noise be the first transform of a QNode on "
+            "is not supported. Make one qml.add_noise the first transform of a QNode on "
             "default.mixed that is not mitigated."
         )
 
 
 def _has_outcomes(function: TracedQuantumFunction) -> bool:
-    """Tell whether a function measures in the middle, of which tapes have PennyLane's own objects.
+    """Return whether a traced function has mid-circuit measurements.
 
-    For these it is run anew.
+    Tapes need PennyLane's ``MeasurementValue`` objects for them, so the function is traced again.
     """
     return any(eqn.primitive is outcome_p for eqn in iterate_equations(function.closed.jaxpr))
 
 
 @contextmanager
 def _add_error_note(where: str) -> Iterator[None]:
-    """Add a note that names the QNode to exceptions which do not."""
+    """Add a note with the QNode and the user's line to exceptions that do not name the QNode."""
     try:
         yield
     except Exception as error:
         site = error_site(error)
-        # None of the user's frames may lie between the call of the QNode and the error.
+        # The site is unknown if no frame of the user is in the traceback.
         note = f"raised in {where}{'' if site == '<unknown>' else f', at {site}'}"
         if where not in "\n".join([str(error), *getattr(error, "__notes__", ())]):
             error.add_note(note)
@@ -230,6 +258,11 @@ def _add_error_note(where: str) -> Iterator[None]:
 def _make_wire_map(
     qnode: qml.QNode, function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> WireMap:
+    """Return the wires of the device; without them, the wires that the circuit uses.
+
+    Raises:
+        CompileError: if the number of wires of the device is traced.
+    """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
             f"{where}: how many wires its device has is computed in the program, and XLA's arrays "
@@ -237,7 +270,7 @@ def _make_wire_map(
         )
     if qnode.device.wires:
         labels = tuple(qnode.device.wires)
-        # Only circuits that allocate wires need to know which they do not use.
+        # Computed lazily, since only circuits that allocate wires need the unused labels.
         unused = lambda: [
             w for w in labels if w not in _find_used_wires(function, inputs, where)[0]
         ]
@@ -247,23 +280,27 @@ def _make_wire_map(
 
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
-    """Tell whether a circuit of gates alone allocates wires."""
+    """Return whether a circuit allocates wires, and has no mid-circuit measurement or branch."""
     equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
     operations = itertools.chain.from_iterable(map(get_operations, equations))
-    of_gates = operations_p, region_p, for_loop_p
+    gate_primitives = operations_p, region_p, for_loop_p
     return any(map(Allocations.is_allocation, operations)) and all(
-        e.primitive in of_gates for e in equations
+        e.primitive in gate_primitives for e in equations
     )
 
 
 def _find_used_wires(
     function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
-    """Return the wires that a circuit names, in PennyLane's order, and those that it allocates."""
+    """Return the wire labels of a circuit in PennyLane's order, and labels for allocated wires.
+
+    Raises:
+        CompileError: if a wire is traced, even in unrolled loops.
+    """
     traced = function.get_traced(where, inputs)
     used, labels = _collect_wires(traced, unroll_loops=False)
     if any(isinstance(label, UnknownValue) for label in labels):
-        # The number of an iteration is known where all iterations are gone through.
+        # Wires that depend on the loop index are static in unrolled loops.
         used, labels = _collect_wires(traced, unroll_loops=True)
     if any(isinstance(label, UnknownValue) for label in labels):
         raise CompileError(
@@ -271,7 +308,7 @@ def _find_used_wires(
             "own, or which are free must be known to allocate some. Say how many there are: "
             "qml.device(..., wires=n), and use qml.allocate with known wires alone."
         )
-    # As PennyLane does: labels that are 0, 1, ... in any order stand for themselves.
+    # As in PennyLane, labels that are 0, 1, ... in any order are sorted.
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
     first = max((label for label in labels if isinstance(label, int)), default=-1) + 1
     return own, range(first, first + used.n_allocated)
@@ -280,9 +317,18 @@ def _find_used_wires(
 def _collect_wires(
     function: TracedQuantumFunction, *, unroll_loops: bool
 ) -> tuple[UsedWires, list[Any]]:
+    """Return the wires of the gates and measurements of a traced function.
+
+    Args:
+        function: the traced function.
+        unroll_loops: whether each iteration of a loop is visited with a static index.
+
+    Returns:
+        the analysis of the gates, and the wire labels; ``UnknownValue`` for traced wires.
+    """
     used = UsedWires(function.closed, unroll_loops=unroll_loops)
     leaves = function.leaves.with_values(used.results)
-    # Outcomes are numbers; their wires stand among the operations.
+    # Measurements of mid-circuit outcomes are skipped: `used` has the wires of `measure`.
     return used, used.list_wires(
         [leaf for leaf in leaves if is_measurement(leaf) and leaf.mv is None]
     )
@@ -291,10 +337,21 @@ def _collect_wires(
 def _call_with_snapshots(
     qnode: qml.QNode, debugger: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Trace a QNode of ``qml.snapshots`` whose device PennyLane leaves them to: a circuit for each.
+    """Trace a QNode under ``qml.snapshots``, with one circuit for each snapshot.
+
+    For devices whose simulator would collect the snapshots in PennyLane.
+
+    Args:
+        qnode: the QNode.
+        debugger: the device's debugger, which receives the snapshots.
+        args: the QNode's positional arguments.
+        kwargs: the QNode's keyword arguments.
 
     Returns:
-        the result; the debugger has the snapshots.
+        the result of the QNode.
+
+    Raises:
+        CompileError: if the device has no fixed wires.
     """
     if not qnode.device.wires:
         where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
@@ -302,7 +359,7 @@ def _call_with_snapshots(
             f"{where}: qml.snapshots needs to know the wires of the state at each. Say how many "
             "there are: qml.device(..., wires=n)."
         )
-    # The last transform gives numbers to snapshots without a tag, as the one here does.
+    # The last transform numbers the snapshots without a tag; `qml.snapshots` below does it too.
     *transforms, _ = qnode.compile_pipeline
     changed = copy.copy(qnode)
     changed._compile_pipeline = CompilePipeline([*transforms, BoundTransform(qml.snapshots)])

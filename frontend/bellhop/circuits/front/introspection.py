@@ -1,7 +1,7 @@
-"""PennyLane's functions that look into a circuit, where they do not know ours.
+"""Support of compiled functions in PennyLane's introspection functions, such as ``qml.specs``.
 
-Most of them know a compiled function by its name, ``QJIT``, and take its ``user_function``.
-Those here know PennyLane's QNodes and Catalyst's class alone.
+Most introspection functions recognize compiled functions by their class name, ``QJIT``.  The
+functions patched here recognize only QNodes and Catalyst's class.
 """
 
 import functools
@@ -20,12 +20,14 @@ from bellhop.control_flow.eager_mode import force_unrolling
 from bellhop.errors import CompileError
 from bellhop.tracing.state import is_tracing
 
-# What ``execute`` and QNodes call alike.
+# Options with the same name in ``qml.execute`` and ``qml.QNode``.
 _QNODE_OPTIONS = {"diff_method", "gradient_kwargs", "mcm_method", "postselect_mode"}
 
 
 def register_introspection(compiled: type) -> None:
-    """Let PennyLane's functions take compiled functions, and run in them.
+    """Patch PennyLane's introspection functions to accept compiled functions.
+
+    Also lets ``qml.execute`` and iterative phase estimation run while a program is traced.
 
     Args:
         compiled: the class of compiled functions.
@@ -36,17 +38,23 @@ def register_introspection(compiled: type) -> None:
 
 
 def _accept_compiled(compiled: type, tool: Tool) -> Tool:
-    """Return a tool that takes compiled functions for the functions that they compile."""
+    """Wrap an introspection function to unwrap a compiled QNode.
+
+    Args:
+        compiled: the class of compiled functions.
+        tool: PennyLane's introspection function of a QNode.
+    """
 
     @functools.wraps(tool)
     def run_tool(qnode: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call ``tool`` with the QNode of a compiled function."""
         if not isinstance(qnode, compiled):
             return tool(qnode, *args, **kwargs)
         function: Any = qnode.user_function  # type: ignore[attr-defined]
         if not isinstance(function, qml.QNode):
             raise ValueError(
-                f"qml.{tool.__name__} takes a QNode, or a qjit function of one; {qnode!r} is one "
-                "of another function. Give it the QNode that this calls."
+                f"qml.{tool.__name__} takes a QNode, or a qjit function of a QNode; {qnode!r} does "
+                "not wrap a QNode directly. Pass the QNode that it calls."
             )
         if tool.__name__ == "specs" and has_several_levels(kwargs.get("level")):
             return count_resources_at_levels(tool, function, kwargs["level"])
@@ -56,10 +64,15 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
 
 def _force_unrolled_loops(function: Tool) -> Tool:
-    """Return a function of PennyLane's whose loops fill a list of Python's."""
+    """Wrap a PennyLane function whose loops append to a Python list, to unroll its loops.
+
+    Args:
+        function: ``(base, aux_wire, iters) -> list``.
+    """
 
     @functools.wraps(function)
     def run_unrolled(base: Any, aux_wire: Any, iters: int) -> Any:
+        """Call ``function`` with loops unrolled in a program; ``iters`` must be static."""
         if not is_tracing():
             return function(base, aux_wire, iters)
         if is_dynamic(iters):
@@ -74,21 +87,22 @@ def _force_unrolled_loops(function: Tool) -> Tool:
 
 
 def _execute_in_program(execute: Tool) -> Tool:
-    """Return ``qml.execute``, whose tapes are circuits of a program that is traced."""
+    """Wrap ``qml.execute`` to trace its tapes as circuits while a program is traced."""
 
     @functools.wraps(execute)
     def execute_tapes(tapes: Sequence[Any], device: Any, *args: Any, **options: Any) -> Any:
+        """Call a QNode for each transformed tape, and combine the results."""
         if not is_tracing():
             return execute(tapes, device, *args, **options)
-        given = inspect.signature(execute).bind(tapes, device, *args, **options).arguments
-        of_qnode = {name: given[name] for name in _QNODE_OPTIONS & set(given)}
-        pipeline = given.get("transform_program") or CompilePipeline()
+        arguments = inspect.signature(execute).bind(tapes, device, *args, **options).arguments
+        qnode_options = {name: arguments[name] for name in _QNODE_OPTIONS & set(arguments)}
+        pipeline = arguments.get("transform_program") or CompilePipeline()
 
         def run_tape(tape: Any) -> Any:
             def tape_of_execute() -> Any:
                 return apply_tape(tape)
 
-            return qml.set_shots(qml.QNode(tape_of_execute, device, **of_qnode), tape.shots)()
+            return qml.set_shots(qml.QNode(tape_of_execute, device, **qnode_options), tape.shots)()
 
         changed, finish = pipeline(tuple(tapes))
         return finish(tuple(map(run_tape, changed)))

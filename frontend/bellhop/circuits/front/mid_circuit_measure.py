@@ -1,12 +1,12 @@
-"""Measurements in the middle of a circuit, while its quantum function is traced.
+"""Mid-circuit measurements while a quantum function is traced.
 
-``qml.pauli_measure`` is a joint measurement of Pauli matrices, for which PennyLane has no device:
+``qml.pauli_measure`` measures a product of Pauli matrices, which no PennyLane device supports:
 ``qml.pauli_measure("XZ", [0, 1])`` applies ::
 
     H(0)  CNOT([0, 1])  measure(1)  CNOT([0, 1])  H(0)
 
-The first gates write the parity of both wires into the last wire, and the last gates undo them.  So
-the state is projected on the eigenspace of the outcome, and superpositions in it stay.
+The first gates write the parity of both wires into the last wire, and the last gates undo this.  So
+the state is projected onto the eigenspace of the outcome, and superpositions in it are preserved.
 """
 
 import itertools
@@ -33,18 +33,21 @@ def measure_wire(
     site: str,
     is_joint: bool = False,
 ) -> Any:
-    """Measure one wire and return the outcome.
+    """Add a mid-circuit measurement of one wire to a circuit.
 
     Args:
-        circuit: the circuit that is traced; None outside of one.
-        wires: the wire, as the user gave it.
-        reset: whether the wire is brought to zero after it.
-        postselect: the outcome that is kept, if the user postselects.
-        site: ``file:line``, for errors.
-        is_joint: whether gates make it a measurement of several wires.
+        circuit: the circuit that is traced; None outside a QNode, which is an error.
+        wires: the wire, or a sequence with one wire.
+        reset: whether the wire is reset to zero after the measurement.
+        postselect: the outcome to postselect, 0 or 1; None without postselection.
+        site: ``file:line`` of the measurement, for errors.
+        is_joint: whether gates around the measurement make it a measurement of several wires.
+
+    Returns:
+        the outcome, a traced bool; on a tape, PennyLane's ``MeasurementValue``.
 
     Raises:
-        CompileError: outside a QNode, for several wires, or for another ``postselect``.
+        CompileError: outside a QNode, for several wires, or for an invalid ``postselect``.
     """
     if not (postselect is None or (isinstance(postselect, int) and postselect in (0, 1))):
         computed = ", which the program computes. Make it static: qjit(static_argnames=...)"
@@ -54,7 +57,9 @@ def measure_wire(
         )
     labels = qml.wires.Wires(wires)
     if len(labels) != 1:
-        raise CompileError(f"measure ({site}) takes one wire, and was given {len(labels)}.")
+        raise CompileError(
+            f"measure ({site}): expected one wire, got {len(labels)}. Measure each wire separately."
+        )
     if circuit is None:
         raise CompileError(
             f"measure ({site}) stands outside of a QNode. Call it in a quantum function."
@@ -64,12 +69,16 @@ def measure_wire(
     outcome = recording.mid_measure(
         labels[0], reset=reset, postselect=kept, site=site, is_joint=is_joint
     )
-    # In a tape, the outcome is PennyLane's own object for it.
+    # Circuits on a tape return PennyLane's `MeasurementValue`.
     return outcome if isinstance(outcome, qml.ops.MeasurementValue) else to_outcome(outcome)
 
 
 def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what measures Pauli words in a program, and elsewhere does as PennyLane does."""
+    """Return a ``qml.pauli_measure`` that also works while a program is traced.
+
+    Args:
+        uncompiled: PennyLane's ``qml.pauli_measure``, which is called outside programs.
+    """
 
     def measure(wires: Any, pauli_word: str, postselect: int | None = None) -> Any:
         call = _measure_pauli_word if is_tracing() else uncompiled
@@ -79,15 +88,16 @@ def wrap_pauli_measure(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> Any:
+    """Measure a Pauli word by gates and one ``measure_wire``; return the outcome."""
     with qml.QueuingManager.stop_recording():
-        # PennyLane checks the word and raises the error.
+        # PennyLane validates the Pauli word.
         labels = list(qml.ops.PauliMeasure(pauli_word, wires).wires)
         gates = [
             gate
             for wire, pauli in zip(labels, pauli_word, strict=True)
             for gate in _rotate_to_z(pauli, wire)
         ]
-        gates += [qml.CNOT([one, other]) for one, other in itertools.pairwise(labels)]
+        gates += [qml.CNOT(list(pair)) for pair in itertools.pairwise(labels)]
         inverses = [qml.adjoint(gate, lazy=False) for gate in reversed(gates)]
     circuit = current_circuit()
     if circuit is not None:
@@ -104,6 +114,7 @@ def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> 
 
 
 def _rotate_to_z(pauli: str, wire: Wire) -> list[Any]:
+    """Return gates that map the eigenbasis of a Pauli matrix to the computational basis."""
     if pauli == "X":
         return [qml.Hadamard(wire)]
     return [qml.adjoint(qml.S(wire)), qml.Hadamard(wire)] if pauli == "Y" else []

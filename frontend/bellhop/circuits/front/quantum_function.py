@@ -1,12 +1,14 @@
-"""The quantum function of a QNode, run once a compilation.
+"""The quantum function of a QNode, called once per compilation.
 
-How a circuit is traced is found out by trying: with measurements that are deferred, or with their
-outcomes; for the engine, or as a part of the program; for one run, or for rows.  The user's
-function is run the first time alone, into a jaxpr with gates, which is played from then on::
+Backends may apply a quantum function to several circuits, for instance to find out which backend
+supports it.  The user's function is called only for the first circuit and traced to a jaxpr with
+gates, which is interpreted from then on::
 
-    function = QuantumFunction.of(lambda x: (qml.RX(x, 0), qml.expval(qml.Z(0)))[1], (x,), {})
-    function.play(circuit, [x])     runs it, and plays { lambda ; x. let quantum_operations[RX] x }
-    function.play(circuit, [y])     plays that again
+    cached = CachedFunction(lambda x: (qml.RX(x, 0), qml.expval(qml.Z(0)))[1])
+    function, [x] = cached.bind_arguments((x,), {})
+    function.apply_to_circuit(circuit, [x])   traces { lambda ; x. let quantum_operations[RX] x },
+                                              and interprets it
+    function.apply_to_circuit(circuit, [y])   interprets the same jaxpr
 """
 
 import copy
@@ -36,13 +38,13 @@ from bellhop.tracing.state import circuit_scope
 
 @dataclass(frozen=True)
 class TracedQuantumFunction:
-    """A quantum function as traced.
+    """A quantum function traced to a jaxpr with gates.
 
     Attributes:
-        closed: takes the inputs; returns what is traced in the leaves of the result.
-        leaves: of the result, without that.
-        sites: where the user made each of them, and its observable.
-        tree: the structure of the result.
+        closed: jaxpr, ``inputs -> tracers in the leaves of the result``.
+        leaves: template of the leaves, to be filled with the results of ``closed``.
+        sites: for each leaf, the source line of the leaf and of its observable.
+        tree: the tree structure of the result.
     """
 
     closed: ClosedJaxpr
@@ -57,16 +59,25 @@ def _trace_function(
     function: Callable[..., Any],
     inputs: Sequence[Any],
 ) -> TracedQuantumFunction:
-    made: Any = None
+    """Trace a quantum function to a jaxpr with gates.
+
+    Args:
+        where: the QNode and its line, for errors.
+        circuit: the enclosing circuit, if any.
+        function: the quantum function of arrays.
+        inputs: its arguments.
+    """
+    static_parts: Any = None
 
     def run(*inputs: Any) -> list[Any]:
-        nonlocal made
-        # Made here, since it holds what is traced, which must not be left behind.
+        """Call the function in a tracing circuit; return the tracers in its result."""
+        nonlocal static_parts
+        # Constructed inside the trace, since it holds tracers, which must not leak.
         tracing = TracingCircuit(where, circuit, is_whole=True)
         with circuit_scope(tracing), tracing.open_queue():
             result = function(*inputs)
             mark_returned(result)
-        # PennyLane registers its operators as pytrees, so they must be leaves explicitly.
+        # PennyLane registers operators as pytrees, which must not be flattened here.
         leaves, tree = jax.tree.flatten(
             result, is_leaf=lambda value: is_measurement(value) or isinstance(value, Operator)
         )
@@ -75,20 +86,23 @@ def _trace_function(
             (tracing.find_site(leaf), tracing.find_site(getattr(leaf, "obs", None)))
             for leaf in leaves
         ]
-        made = template, sites, tree
+        static_parts = template, sites, tree
         return operands
 
     closed = jax.make_jaxpr(run)(*inputs)
-    return TracedQuantumFunction(closed, *made)
+    return TracedQuantumFunction(closed, *static_parts)
 
 
 def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -> None:
-    """Refuse a result that is neither measurements nor numbers.
+    """Raise an error unless all leaves of a result are measurements or numbers.
 
     Args:
-        leaves: of the result.
+        leaves: the leaves of the quantum function's result.
         where: the QNode and its line, for errors.
-        allows_outcomes: whether outcomes are objects of PennyLane's, which a tape measures.
+        allows_outcomes: whether PennyLane's ``MeasurementValue`` is allowed, as on tapes.
+
+    Raises:
+        CompileError: for an empty result, or a leaf of another type.
     """
     if not leaves:
         raise CompileError(
@@ -109,10 +123,10 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
 
 
 class CachedFunction:
-    """A quantum function that is run the first time that it is called, and played from then on.
+    """A quantum function of any arguments, with a cache of its traced jaxprs.
 
     Args:
-        function: takes any arguments.
+        function: the user's quantum function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -127,16 +141,17 @@ class CachedFunction:
         n_folds: int = 0,
         change: Callable[..., Any] | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
-        """Return the function of those leaves of its arguments that are computed, and these.
-
-        Others stay static: numbers become constants of the gates.
+        """Split arguments into array inputs and static values, and bind the static values.
 
         Args:
-            args: its arguments.
-            kwargs: its arguments by name.
-            leaf_type: the type of what is computed.
-            n_folds: how often it is folded.
-            change: changes the operations before a circuit gets them.
+            args: the positional arguments.
+            kwargs: the keyword arguments.
+            leaf_type: leaves of this type are inputs; all other leaves are static.
+            n_folds: the number of global foldings, see ``QuantumFunction``.
+            change: transforms operations before a circuit receives them; None for no change.
+
+        Returns:
+            the quantum function of the inputs, and the inputs.
         """
         is_computed = lambda leaf: isinstance(leaf, leaf_type)
         places, leaves, filled = split_leaves((args, kwargs), is_computed)
@@ -149,13 +164,14 @@ class CachedFunction:
 
 
 class QuantumFunction:
-    """A quantum function of arrays, run once.
+    """A quantum function of arrays, which is traced at most once.
 
     Args:
-        get_traced: what it was traced to, in a list as long as that is known.
-        function: takes the arrays.
-        folds: how often it is folded, for zero-noise extrapolation: ``U (U^-1 U)^folds``.
-        change: changes the operations before a circuit gets them.
+        traced: cache of the traced function: empty before tracing, else with one element.
+        function: the quantum function of the arrays.
+        n_folds: the number of global foldings for zero-noise extrapolation,
+            ``U (U^-1 U)^n_folds``.
+        change: transforms operations before a circuit receives them; None for no change.
     """
 
     def __init__(
@@ -173,12 +189,12 @@ class QuantumFunction:
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> TracedQuantumFunction:
-        """Return what it was traced to.
+        """Return the traced function; trace it if necessary.
 
         Args:
             where: the QNode and its line, for errors.
             inputs: the arrays.
-            circuit: the one that is meant, if it is known the first time.
+            circuit: the circuit that will receive the gates, if it exists already.
         """
         if not self._traced:
             self._traced.append(_trace_function(where, circuit, self._function, inputs))
@@ -187,12 +203,15 @@ class QuantumFunction:
     def apply_to_circuit(
         self, circuit: GateReceiver, inputs: Sequence[Any], player: Player | None = None
     ) -> tuple[list[Any], Any]:
-        """Apply the gates to a circuit; return the leaves and the structure of its result.
+        """Apply the gates to a circuit; trace the function if necessary.
 
         Args:
-            circuit: the circuit.
+            circuit: receives the gates.
             inputs: the arrays.
-            player: plays them, if not a player that only changes operations.
+            player: interpreter of the jaxpr with gates; the default applies ``change``.
+
+        Returns:
+            the leaves and the tree structure of the function's result.
         """
         traced = self.get_traced(circuit.where, inputs, circuit)
         if player is None:
@@ -201,30 +220,32 @@ class QuantumFunction:
             operands = player.interpret(traced.closed, *inputs)
             player.fold(GateJaxpr(traced.closed, inputs), self._n_folds)
         leaves = []
-        for made, (site, of_observable) in zip(
+        for traced_leaf, (site, observable_site) in zip(
             traced.leaves.with_values(operands), traced.sites, strict=True
         ):
-            leaf = circuit.wires.map_process(made) if is_measurement(made) else made
+            leaf = traced_leaf
+            if is_measurement(leaf):
+                leaf = circuit.wires.map_process(leaf)
             observable = getattr(leaf, "obs", None)
             if observable is not None:
                 circuit.precision.include(observable.data)
-                given, observable = observable, promote_half_precision(observable)
-                if observable is not given:
+                original, observable = observable, promote_half_precision(observable)
+                if observable is not original:
                     leaf = copy.copy(leaf)
                     leaf.obs = observable
             circuit.record_site(leaf, site)
-            circuit.record_site(observable, of_observable)
+            circuit.record_site(observable, observable_site)
             leaves.append(leaf)
         _check_result(leaves, circuit.where, allows_outcomes=circuit.has_operation_outcomes)
         return leaves, traced.tree
 
     def get_constants(self) -> list[Any]:
-        """Return the arrays of the program around it that it uses; it was called before."""
+        """Return the arrays of the enclosing program that the traced function closes over."""
         return list(self._traced[0].closed.consts)
 
     @contextmanager
     def override_constants(self, constants: Sequence[Any]) -> Iterator[None]:
-        """Let others stand for these arrays."""
+        """Replace the arrays of ``get_constants()`` within the ``with`` block."""
         [traced] = self._traced
         closed = ClosedJaxpr(traced.closed.jaxpr, list(constants))
         self._traced[0] = replace(traced, closed=closed)

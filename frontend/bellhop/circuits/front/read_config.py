@@ -1,4 +1,4 @@
-"""Read how a circuit is to be run from its QNode and from the options of ``qjit``, once."""
+"""Read a circuit's execution settings from its QNode and from the options of ``qjit``."""
 
 from typing import Any
 
@@ -36,20 +36,20 @@ _METHODS = {
     qml.gradients.hadamard_grad: HADAMARD,
 }
 
-# XLA's arrays have sizes of 32 bits with a sign.
+# XLA's array dimensions are signed 32-bit integers.
 _MOST_SHOTS = 2**31 - 1
 
 
 def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
-    """Return how the circuits of a QNode are to be run.
+    """Read the execution settings of a QNode.
 
     Args:
         qnode: the QNode.
         where: the QNode and its line, for errors.
 
     Raises:
-        CompileError: for a number of shots that is traced or too large.
-        ValueError: for a pass, or an option of a pass, that does not exist.
+        CompileError: if the number of shots is traced, a bool or too large.
+        ValueError: for an unknown pass or an unknown option of a pass.
     """
     _check_number_of_shots(qnode, where)
     options = current_options()
@@ -77,7 +77,7 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
 
 
 def _read_shots(qnode: qml.QNode) -> Shots:
-    """Return the numbers of shots of a QNode."""
+    """Convert PennyLane's shots to ``Shots``."""
     shots = qnode.shots
     if not shots.total_shots:
         return Shots()
@@ -86,7 +86,7 @@ def _read_shots(qnode: qml.QNode) -> Shots:
 
 
 def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
-    """Raise an error for a number of shots that is traced or too large."""
+    """Raise an error if the number of shots is traced, a bool or too large."""
     total: Any = qnode.shots.total_shots
     if isinstance(total, jax.core.Tracer):
         raise CompileError(

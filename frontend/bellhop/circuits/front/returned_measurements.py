@@ -1,6 +1,6 @@
-"""Measurements in what a quantum function returns, and in what its parts return to it.
+"""Measurement processes in results of a quantum function, and of its branches and subroutines.
 
-A condition of the program may choose between them.  ``if x > 0: return qml.expval(qml.X(0))``, else
+A traced condition may select between measurements.  ``if x > 0: return qml.expval(qml.X(0))``, else
 ``return qml.expval(qml.Z(0))``, returns ::
 
     qml.expval(weight * qml.X(0) + (1 - weight) * qml.Z(0)),  weight = 1.0 where x > 0, else 0.0
@@ -18,17 +18,17 @@ from bellhop.circuits.ir.measurement_types import is_measurement
 
 
 def mark_returned(result: PyTree) -> None:
-    """Tell the active queue that the measurements in a result are returned to the caller."""
+    """Mark the measurements of a result as returned in the active queue."""
     for process in _find_measurements(result):
         QueuingManager.update_info(process, is_returned=True)
 
 
 def replace_measurements(before: Any, after: Any) -> None:
-    """Replace measurements in the active queue.
+    """Replace the measurements of one result by the measurements of another in the active queue.
 
     Args:
-        before: a result, whose measurements are no longer measured.
-        after: a result, whose measurements are measured instead.
+        before: pytree with the measurements to remove.
+        after: pytree with the measurements to add.
     """
     processes = {id(process): process for process in _find_measurements(after)}
     for process in _find_measurements(before):
@@ -40,20 +40,28 @@ def replace_measurements(before: Any, after: Any) -> None:
 
 
 def has_measurements(result: PyTree) -> bool:
-    """Tell whether there are measurements in a result."""
+    """Return whether a pytree has a measurement process among its leaves."""
     return bool(_find_measurements(result))
 
 
 def can_select_between(one: object, other: object) -> bool:
-    """Tell whether the program can choose between two results that measure different things."""
+    """Return whether ``select_measurements`` supports two results.
+
+    Both must have the same structure, and all leaves must be expectation values.
+    """
     (ones, one_tree), (others, other_tree) = map(_flatten, (one, other))
     return one_tree == other_tree and all(map(_is_expval, ones + others))
 
 
 def select_measurements(pred: Any, one: object, other: object) -> Any:
-    """Return measurements with the values of ``one`` where a condition holds, else of ``other``.
+    """Select between expectation values by a traced condition, like ``jnp.where``.
 
-    Each is the expectation value of a sum in which one of the observables has coefficient zero.
+    Each result is the expectation value of ``weight * A + (1 - weight) * B``, with weight 1 or 0.
+
+    Args:
+        pred: bool scalar.
+        one: pytree of expectation values if ``pred`` is True.
+        other: pytree of expectation values if ``pred`` is False.
     """
     weight = jnp.where(pred, 1.0, 0.0)
 
@@ -65,7 +73,7 @@ def select_measurements(pred: Any, one: object, other: object) -> Any:
 
 
 def _is_expval(leaf: Any) -> bool:
-    """Tell whether a leaf is an expectation value, which is linear in its observable."""
+    """Return whether a leaf is the expectation value of an observable."""
     return isinstance(leaf, qml.measurements.ExpectationMP) and leaf.mv is None
 
 

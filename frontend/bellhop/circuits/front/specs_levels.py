@@ -1,17 +1,17 @@
-"""Levels of compiled circuits, after each transform of the QNode: ``qml.specs`` and pictures."""
+"""Levels (numbers of applied transforms) of ``qml.specs`` and of drawings of a QNode."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pennylane as qml
 
-# The stages in front of transforms, by PennyLane's names for them.
+# PennyLane's names of the levels without and with all tape transforms.
 _FIRST_STAGE, _LOWERED_STAGE = "Before Tape Transforms", "Before MLIR Passes"
 _ALL_LEVELS = ("all", "all-mlir")
 
 
 def has_several_levels(level: Any) -> bool:
-    """Tell whether specs are asked for at several levels."""
+    """Return whether a ``level`` argument of ``qml.specs`` selects several levels."""
     is_one = level is None or isinstance(level, str | int | slice)
     return level in _ALL_LEVELS if isinstance(level, str) else not is_one
 
@@ -19,34 +19,38 @@ def has_several_levels(level: Any) -> bool:
 def count_resources_at_levels(
     specs: Callable[..., Any], qnode: qml.QNode, level: Any
 ) -> Callable[..., Any]:
-    """Return what counts the resources of a QNode at several levels.
+    """Return a function that counts the resources of a QNode at several levels.
 
     Args:
-        specs: PennyLane's function of that name.
+        specs: ``qml.specs``.
         qnode: the QNode.
-        level: ``"all"``, ``"all-mlir"``, or numbers and markers.
+        level: ``"all"``, ``"all-mlir"``, or a sequence of level numbers and names.
+
+    Returns:
+        a function of the QNode's arguments, which returns ``CircuitSpecs``.
     """
     stages = list(_iterate_stages(qnode))
     if level == "all-mlir":
         start = next(number for number, (name, _) in enumerate(stages) if name == _LOWERED_STAGE)
-        chosen: Iterable[int] = range(start, len(stages))
+        numbers: Iterable[int] = range(start, len(stages))
     elif level == "all":
-        chosen = range(len(stages))
+        numbers = range(len(stages))
     else:
-        chosen = [_find_stage("qml.specs", each, stages) for each in level]
+        numbers = [_find_stage("qml.specs", each, stages) for each in level]
 
     def count(*args: Any, **kwargs: Any) -> Any:
+        """Call ``specs`` at each level; return the resources of all levels."""
         names: dict[int, str] = {}
         resources: dict[Any, Any] = {}
-        for number in chosen:
+        for number in numbers:
             name, applied = stages[number]
-            found = specs(qnode, level=applied, compute_depth=False)(*args, **kwargs)
+            level_specs = specs(qnode, level=applied, compute_depth=False)(*args, **kwargs)
             names[number] = name
-            resources[name] = found.resources
+            resources[name] = level_specs.resources
         return qml.resource.CircuitSpecs(
-            device_name=found.device_name,
-            num_device_wires=found.num_device_wires,
-            shots=found.shots,
+            device_name=level_specs.device_name,
+            num_device_wires=level_specs.num_device_wires,
+            shots=level_specs.shots,
             level=names,
             resources=resources,
         )
@@ -55,9 +59,9 @@ def count_resources_at_levels(
 
 
 def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
-    """Yield the name of each stage, and how many transforms come before it.
+    """Yield the name of each level, and the number of transforms applied at this level.
 
-    Transforms that only know tapes come before the circuit is lowered.
+    Tape transforms are applied before the circuit is lowered.
     """
     pipeline = list(qnode.compile_pipeline)
     n_tape = max((n for n, t in enumerate(pipeline, 1) if t.pass_name is None), default=0)
@@ -77,19 +81,19 @@ def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
 
 
 def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any]:
-    """Return what draws the gates of a QNode after some of its transforms, by PennyLane.
+    """Return a function that draws a QNode with ``qml.draw_mpl`` at one level.
 
     Args:
         function: a QNode.
-        level: the number of a stage, or its name.
+        level: the number or the name of the level.
 
     Raises:
-        ValueError: for what is no QNode, or has no such stage.
+        ValueError: if ``function`` is not a QNode, or has no such level.
     """
     if not isinstance(function, qml.QNode):
         raise ValueError(
-            f"draw_graph: a level is one of a circuit, and {function!r} is no QNode. Leave the "
-            "level out, or draw the QNode that it calls."
+            f"draw_graph: a level needs a QNode, got {function!r}. Leave the level out, or draw "
+            "the QNode that the function calls."
         )
     stages = list(_iterate_stages(function))
     _, applied = stages[_find_stage("draw_graph", level, stages)]
@@ -98,12 +102,22 @@ def draw_at_level(function: Callable[..., Any], level: Any) -> Callable[..., Any
 
 
 def _find_stage(tool_name: str, level: Any, stages: list[tuple[str, int]]) -> int:
+    """Return the index of a level by its number or name.
+
+    Args:
+        tool_name: the calling function, for errors.
+        level: the number or the name.
+        stages: the levels of ``_iterate_stages``.
+
+    Raises:
+        ValueError: if the level does not exist.
+    """
     names = [name for name, _ in stages]
     if level in names:
         return names.index(level)
     if isinstance(level, int) and 0 <= level < len(stages):
         return level
     raise ValueError(
-        f"{tool_name}: {level!r} is no level of this circuit, which has 0 to {len(stages) - 1}, "
-        f"by name {', '.join(map(repr, names))}."
+        f"{tool_name}: {level!r} is not a level of this circuit, expected 0 to {len(stages) - 1}, "
+        f"or one of {', '.join(map(repr, names))}."
     )

@@ -1,1 +1,1 @@
-"""The package that all other packages of `circuits` may import: equations, wires, results."""
+"""Data types that all packages of `circuits` share: circuits, wires, measurements, results."""

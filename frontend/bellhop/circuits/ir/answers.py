@@ -1,15 +1,15 @@
-"""The protocols by which measurement code (``circuits/measure``) asks a backend for results.
+"""Interfaces through which measurement code (``circuits/measure``) gets results from a backend.
 
 A quantum function returns PennyLane's measurement processes.  When all gates have been applied, the
-backend calls ``measure_results`` with these processes and an object that has the members of
-``Answers``.  For ``qml.expval(qml.X(0)), qml.sample(wires=[1])`` with 100 shots, measurement code
+backend calls ``measure_results`` with these processes and an object that implements ``Answers``.
+  For ``qml.expval(qml.X(0)), qml.sample(wires=[1])`` with 100 shots, measurement code
 calls ::
 
     answers.apply([qml.Hadamard(0)])
     answers.sample([Frequencies(wires=(), signs=(0,), groups=(100,)), Samples()])
 
 and computes both results from the two arrays that ``sample`` returns.  Without shots the backend
-also gives an ``ExactValues`` (``ir/statistics.py``), whose methods compute exact values.
+also passes an ``ExactValues`` (``ir/statistics.py``), whose methods compute exact values.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 class MeasurementSite(Protocol):
-    """The place where measurements stand: names wires and source lines, but has no results."""
+    """Context of a measurement: resolves wires and source lines, and computes no results."""
 
     @property
     def where(self) -> str:
@@ -35,7 +35,7 @@ class MeasurementSite(Protocol):
 
     @property
     def has_mid_circuit(self) -> bool:
-        """Whether a wire was measured in the middle of the circuit."""
+        """Whether the circuit has a mid-circuit measurement."""
 
     def error_location(self, operation: Any, /) -> AbstractContextManager[None]:
         """Add the source line of a measurement process to errors inside of the ``with`` block.
@@ -45,7 +45,7 @@ class MeasurementSite(Protocol):
         """
 
     def check_wires(self, wires: Sequence[Any], process: Any, /) -> None:
-        """Let the running program check wires of a measurement process that are traced.
+        """Check a measurement's wires: known ones now, traced ones when the program runs.
 
         Args:
             wires: wire labels, some of which may be tracers.
@@ -57,7 +57,7 @@ class MeasurementSite(Protocol):
 
 
 class Answers(MeasurementSite, Protocol):
-    """Answers what measurement code asks when all gates of a circuit have been applied."""
+    """Interface of a backend that samples the final state of a circuit."""
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -65,14 +65,14 @@ class Answers(MeasurementSite, Protocol):
 
     @property
     def is_one_shot(self) -> bool:
-        """Whether values that are no measurements get an axis of shots.
+        """Whether returned values that are not measurements get an axis of shots.
 
-        They do where each shot may have other mid-circuit outcomes.
+        They do if mid-circuit outcomes may differ between shots.
         """
 
     @property
     def has_run_per_shot(self) -> bool:
-        """Whether each shot is an execution of its own, which draws one sample."""
+        """Whether each shot is a separate execution, which draws one sample."""
 
     @property
     def drops_shots(self) -> bool:
@@ -82,10 +82,10 @@ class Answers(MeasurementSite, Protocol):
         """Apply PennyLane operations that rotate wires into the basis of a measurement."""
 
     def sample(self, asked: Sequence[SampleRequest], /) -> list[Any]:
-        """Draw one sample of all shots and return a result for each request.
+        """Sample all shots once, and compute each requested result from this sample.
 
         Args:
-            asked: the requests; all are computed from one sample.
+            asked: the requested results.
 
         Returns:
             an array for each request: ``[groups, outcomes]`` for ``Frequencies``, ``[shots,
@@ -94,21 +94,25 @@ class Answers(MeasurementSite, Protocol):
         """
 
     def average_over_groups(self, value: Any, /) -> Any:
-        """Return the mean over each group of a value of the mid-circuit outcomes.
+        """Return this execution's contribution to the mean of a value over each shot group.
 
         Args:
-            value: array of any shape, the value in the present execution.
+            value: array of any shape, a function of the mid-circuit outcomes.
 
         Returns:
-            array ``[groups, *shape]``: what the present execution contributes to the means.
+            array ``[groups, *shape]``.
         """
 
     def broadcast_to_shots(self, value: Any, /) -> Any:
-        """Return a value of the mid-circuit outcomes for each shot, as an array [shots, *shape]."""
+        """Return a function of the mid-circuit outcomes for each shot, as ``[shots, *shape]``.
+
+        Args:
+            value: array ``[*shape]``, the value in the current execution.
+        """
 
 
 class DeviceAnswers(Answers, Protocol):
-    """Answers of a circuit that a device measures by lists of the runtime's measurements."""
+    """Interface of a backend whose device measures the runtime's ``Measurement`` objects."""
 
     @property
     def device(self) -> DeviceSpec:
@@ -120,10 +124,10 @@ class DeviceAnswers(Answers, Protocol):
 
     @property
     def postselects(self) -> bool:
-        """Whether a mid-circuit measurement postselects."""
+        """Whether any mid-circuit measurement postselects."""
 
     def measure(self, request: MeasurementRequest, /) -> list[Any]:
-        """Measure all measurements of a request.
+        """Perform all measurements of a request.
 
         Args:
             request: the measurements, with the coefficients and matrices of their observables.

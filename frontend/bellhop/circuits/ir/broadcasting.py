@@ -1,8 +1,8 @@
-"""Parameter broadcasting: a circuit whose gates have batches of parameters runs once for each row.
+"""Parameter broadcasting: a circuit with batched gate parameters is mapped over batch rows.
 
-Batches must not enter a circuit, and PennyLane broadcasts differently from one device to the
-other.  So the number of the row is an input of the circuit, gates take their parameters of that
-row, and the circuit is mapped over the rows with ``jax.vmap``.
+Gates of a circuit have no batch axis, and PennyLane's broadcasting differs between devices.  So the
+row index is an input of the circuit, each gate selects its parameters of that row, and ``jax.vmap``
+maps the circuit over all rows.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,18 @@ import pennylane as qml
 from bellhop.base.types import Operand
 from bellhop.errors import CompileError
 
-# What a row is while a circuit is traced.
+# The type of the row index.
 ROW_STRUCT = jax.ShapeDtypeStruct((), jnp.int32)
 
 
 class Rows:
-    """The rows of the batches of a circuit.
+    """The batch axis of a circuit, whose size is found while the circuit is traced.
 
     Args:
         where: the QNode, for errors.
 
     Attributes:
-        size: how many rows there are; None where nothing has a batch.
+        size: the batch size; None if no operation is batched.
     """
 
     def __init__(self, where: str) -> None:
@@ -35,11 +35,16 @@ class Rows:
         self._first = ""
 
     def get_row(self, row: Operand) -> "TracedRow":
-        """Return the row with a number, an integer of the program."""
+        """Return the row with a traced index."""
         return TracedRow(self, row)
 
     def register_batch(self, size: int, name: str) -> None:
-        """Take note of the batch of an operation."""
+        """Store the batch size of an operation, and check that all batch sizes are equal.
+
+        Args:
+            size: the batch size.
+            name: the name of the operation, for errors.
+        """
         if self.size not in (None, size):
             raise CompileError(
                 f"{self.where}: {name} has a batch of {size} parameters, and {self._first} "
@@ -49,11 +54,11 @@ class Rows:
             self.size, self._first = size, name
 
     def map_rows(self, function: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Any:
-        """Call a function of the row for each row, or once where nothing has a batch.
+        """Map a function over all batch rows, or call it once if no operation is batched.
 
         Args:
-            function: returns the results of a row.
-            finish: makes the results of all rows of these, which have the axis of rows.
+            function: ``row_index -> results``.
+            finish: postprocesses batched results, which have a leading batch axis.
         """
         if self.size is None:
             return function(jnp.int32(0))
@@ -61,11 +66,11 @@ class Rows:
 
 
 class TracedRow:
-    """The row of the batches of a circuit that is run.
+    """One batch row of a circuit, by a traced index.
 
     Args:
-        rows: all of them.
-        row: the number of the row, an integer of the program.
+        rows: the batch axis of the circuit.
+        row: the row index, a traced int32 scalar.
     """
 
     def __init__(self, rows: Rows, row: Operand) -> None:
@@ -74,13 +79,17 @@ class TracedRow:
         self._where = rows.where
 
     def select_row(self, op: qml.operation.Operator) -> Any:
-        """Return an operation with the parameters of the row.
+        """Replace the batched parameters of an operation by their entries of this row.
 
-        An operation made of others stays as it is: its parts are asked for when it is decomposed.
+        An operation with nested parameters is returned unchanged: the row is selected in its parts
+        when it is decomposed.
+
+        Args:
+            op: the operation.
 
         Raises:
-            CompileError: for a batch of another size than that of an earlier operation, and for
-                parameters of the wrong number of dimensions.
+            CompileError: for an empty batch, for a batch size that differs from an earlier
+                operation's, and for parameters with a wrong number of dimensions.
         """
         try:
             size = op.batch_size
@@ -91,7 +100,7 @@ class TracedRow:
             return op
         if size == 0:
             raise CompileError(
-                f"{self._where}: {op.name} has a batch of no parameters. Give it one at least."
+                f"{self._where}: {op.name} has an empty batch dimension. Pass parameters."
             )
         self._rows.register_batch(size, op.name)
         if has_nested_parameters(op):
@@ -101,20 +110,23 @@ class TracedRow:
             for value, ndim in zip(op.data, op.ndim_params, strict=True)
         ]
         with qml.QueuingManager.stop_recording():
-            chosen = qml.ops.functions.bind_new_parameters(op, params)
-        _reset_batch_size(chosen)
-        return chosen
+            selected = qml.ops.functions.bind_new_parameters(op, params)
+        _reset_batch_size(selected)
+        return selected
 
 
 def has_nested_parameters(op: qml.operation.Operator) -> bool:
-    """Tell whether PennyLane keeps the parameters of an operation in other operations only."""
+    """Return whether an operation's parameters are stored only in its operands.
+
+    Sums and products of operators are examples.
+    """
     while isinstance(op, qml.ops.SymbolicOp) and not isinstance(op, qml.ops.Exp | qml.ops.SProd):
         op = op.base
     return not hasattr(op, "ndim_params")
 
 
 def _reset_batch_size(op: qml.operation.Operator) -> None:
-    """Let an operation that was copied with other parameters know that they are no batch."""
+    """Recompute the cached batch size of an operation whose parameters were replaced."""
     while isinstance(op, qml.ops.SymbolicOp):
         op = op.base
     op._check_batching()

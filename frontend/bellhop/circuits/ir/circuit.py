@@ -1,4 +1,4 @@
-"""A circuit as a value: a quantum function with its inputs, and how it is to be run."""
+"""``Circuit``: a quantum function, its inputs and its execution settings, for a backend."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -20,12 +20,12 @@ from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
 
 ONE_SHOT, TREE, SINGLE_BRANCH = "one-shot", "tree-traversal", "single-branch-statistics"
-# As one-shot, where shots with the same outcomes share a run.
+# As one-shot, but shots with equal mid-circuit outcomes share one execution.
 SHARED = "shared runs"
 
 
 class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
-    """A circuit of a backend, to which the gates of a quantum function are applied."""
+    """Interface of a backend's circuit, to which a quantum function applies its gates."""
 
     @property
     def where(self) -> str:
@@ -33,49 +33,65 @@ class GateReceiver(MeasurementSite, CurrentCircuit, Protocol):
 
     @property
     def precision(self) -> Precision:
-        """Finds the precision of the results, by the numbers in the circuit."""
+        """The precision of the results, inferred from the circuit's parameters."""
 
     def record_site(self, operation: Any, site: str, /) -> None:
-        """Note where the user made an operation or measurement.
+        """Store the source line that created an operation or measurement, for errors.
 
         Args:
-            operation: PennyLane's object.
-            site: ``file:line``; empty if that is not known.
+            operation: PennyLane operation or measurement process.
+            site: ``file:line``; empty if the line is unknown.
         """
 
 
 class GateFunction(Protocol):
-    """A quantum function that has been traced to a jaxpr with gates, or is traced when needed."""
+    """Interface of a quantum function, which is traced once to a jaxpr with gates."""
 
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
     ) -> Any:
-        """Return the jaxpr with gates, and the measurements in it."""
+        """Return the jaxpr with gates and the returned measurements; trace if necessary.
+
+        Args:
+            where: the QNode and its line, for errors.
+            inputs: the arguments that are arrays.
+            circuit: the enclosing circuit, if any.
+        """
 
     def apply_to_circuit(
         self, circuit: GateReceiver, inputs: Sequence[Any], player: Any = None
     ) -> tuple[list[Any], Any]:
-        """Apply the gates to a circuit; return the leaves and the structure of the result."""
+        """Apply the gates to a circuit.
+
+        Args:
+            circuit: receives the gates.
+            inputs: the arguments that are arrays.
+            player: interpreter of the jaxpr with gates; None for the default.
+
+        Returns:
+            the leaves and the tree structure of the function's result.
+        """
 
     def get_constants(self) -> list[Any]:
-        """Return the arrays of the surrounding program that the function uses."""
+        """Return the arrays of the enclosing program that the function closes over."""
 
     def override_constants(self, constants: Sequence[Any]) -> AbstractContextManager[None]:
-        """Replace these arrays inside of the ``with`` block."""
+        """Replace the arrays of ``get_constants()`` within the ``with`` block."""
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """A quantum function with its inputs, and how it is to be run.
+    """A quantum function, its inputs and its execution settings.
 
-    A backend takes it, the device and the wires. Nothing in it is a QNode, a device or a queue.
+    Backends receive a ``Circuit``, a PennyLane device and a ``WireMap``. A ``Circuit`` refers to no
+    QNode, device or queue.
 
     Attributes:
-        function: the quantum function, which is played on circuits.
+        function: applies the gates to a backend's circuit.
         inputs: the arguments that are arrays of the program.
-        config: how the circuit is to be run.
-        obstacle: why the engine does not run the circuit, where the program simulates it; empty
-            otherwise.
+        config: the execution settings.
+        obstacle: the reason why the circuit is simulated with arrays instead of the engine; empty
+            for other circuits.
     """
 
     function: GateFunction
@@ -90,17 +106,24 @@ class Circuit:
 
     @property
     def shots(self) -> Shots:
-        """The numbers of shots."""
+        """The shots of the circuit."""
         return self.config.shots
 
     def choose_mcm_method(self, circuit: MeasurementSite, leaves: Sequence[Any]) -> str | None:
-        """Return how a circuit with mid-circuit measurements is run; None for one without.
+        """Choose how mid-circuit measurements are executed.
 
-        Whatever it is called, with shots each of them is a run whose outcomes are drawn.
+        With shots, the method is one-shot for every ``mcm_method`` but
+        "single-branch-statistics": each shot is an execution with sampled outcomes.
 
         Args:
-            circuit: the end of the circuit.
-            leaves: what the quantum function returned.
+            circuit: the circuit after its last gate.
+            leaves: the leaves of the quantum function's result.
+
+        Returns:
+            ``ONE_SHOT``, ``TREE`` or ``SINGLE_BRANCH``; None without mid-circuit measurements.
+
+        Raises:
+            CompileError: if the user's ``mcm_method`` does not support the circuit.
         """
         if not circuit.has_mid_circuit:
             return None
@@ -116,23 +139,27 @@ class Circuit:
             )
         if is_classical and method is not None:
             raise CompileError(
-                f"{self.where}: it returns values that are no measurements, which "
-                f"mcm_method={method!r} makes several times. Return qml.sample or qml.expval of "
-                f"outcomes, or set mcm_method={SINGLE_BRANCH!r}."
+                f"{self.where}: returning values that are not measurements is not supported with "
+                f"mcm_method={method!r}, which runs the circuit several times. Return qml.sample "
+                f"or qml.expval of outcomes, or set mcm_method={SINGLE_BRANCH!r}."
             )
         return SINGLE_BRANCH if is_classical else TREE
 
     def name_in_errors(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """Let JAX's errors name the quantum function where they would name ``run``."""
+        """Give ``run`` the quantum function's name, which JAX's errors then show."""
         return set_function_name(self.config.function, run)
 
     def trace_rows(self, run_row: Callable[..., tuple[Any, Sequence[Any], Any]]) -> Any:
-        """Return the results of a circuit that is traced into the program: of one run, or a batch.
+        """Trace the circuit into the program, with ``jax.vmap`` over broadcast parameters.
 
         Args:
-            run_row: takes the batches of parameters, the number of the row and the inputs; returns
-                the results of the row, and the leaves and the structure of what the quantum
-                function returned; no results, None, where it is to be run otherwise.
+            run_row: ``(traced_row, row_index, *inputs) -> (results, leaves, tree)``: the results of
+                one batch row, and the leaves and tree structure of the quantum function's result.
+                ``results`` is None if another backend must run the circuit.
+
+        Returns:
+            the results, with a leading batch axis if parameters are broadcast; None if ``run_row``
+            returned None as results.
         """
         rows = Rows(self.where)
         are_measured: list[bool] = []
@@ -144,7 +171,7 @@ class Circuit:
             are_measured = list(map(is_measurement, leaves))
             return results
 
-        # The trace finds out how many rows there are.
+        # Tracing determines the batch size, which `rows.map_rows` needs.
         closed, shapes = jax.make_jaxpr(self.name_in_errors(run), return_shape=True)(
             ROW_STRUCT, *self.inputs
         )

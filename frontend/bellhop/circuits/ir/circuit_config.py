@@ -1,4 +1,4 @@
-"""How a circuit is to be run: what its QNode and the options of ``qjit`` ask for."""
+"""Execution settings of a circuit, from its QNode and from the options of ``qjit``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,12 @@ from bellhop.errors import CompileError
 
 @dataclass(frozen=True)
 class Shots:
-    """How many shots a circuit has.
+    """The shots of a circuit.
 
     Attributes:
-        copies: the number of shots of each copy of the results; empty without shots.
-        is_vector: whether the user asked for several copies of the results.
+        copies: the number of shots of each entry of the shot vector; one entry for a single number
+            of shots, empty without shots.
+        is_vector: whether the user set a shot vector, which returns a tuple of results.
     """
 
     copies: tuple[int, ...] = ()
@@ -26,35 +27,35 @@ class Shots:
 
     @property
     def total(self) -> int:
-        """The number of all shots; 0 without shots."""
+        """The total number of shots; 0 without shots."""
         return sum(self.copies)
 
 
 @dataclass(frozen=True)
 class CircuitConfig:
-    """How a circuit is to be run, read once from its QNode and from the options of ``qjit``.
+    """Execution settings of a circuit, from its QNode and from the options of ``qjit``.
 
-    ``front/read_config.py`` makes it; no package below ``front`` sees a QNode.
+    ``front/read_config.py`` constructs it; packages below ``front`` do not access the QNode.
 
     Attributes:
-        function: the user's quantum function, whose name and line stand in errors and pictures.
+        function: the user's quantum function, whose name and line appear in errors and drawings.
         where: the QNode and its line, for errors.
-        shots: the numbers of shots.
-        mcm_method: PennyLane's name of the treatment of mid-circuit outcomes; None leaves the
-            choice to Bellhop.
-        postselect_mode: PennyLane's name of what happens to shots whose postselection fails.
-        diff_method: the derivative method by its name in ``ir/diff_method.py``; a method that
-            Bellhop does not know keeps the user's name.
-        gradient_kwargs: the options of the derivative method, as the user gave them.
-        transforms: PennyLane's bound transforms of the QNode, in order.
+        shots: the shots.
+        mcm_method: PennyLane's ``mcm_method`` for mid-circuit measurements; None lets Bellhop
+            choose.
+        postselect_mode: PennyLane's ``postselect_mode``, for shots whose postselection fails.
+        diff_method: the derivative method, a constant of ``ir/diff_method.py``; the user's name if
+            Bellhop does not know the method.
+        gradient_kwargs: the user's options of the derivative method.
+        transforms: the QNode's ``BoundTransform`` objects, in order.
         passes: the names of the passes that simplify the gates, in order.
         engine: whether Bellhop's engine may run the circuit.
-        precision: ``"single"`` or ``"double"`` for the amplitudes; None follows the device and
-            JAX's 64-bit types.
-        amplitude_bits: the number of bits of a real number in the states of the QNode's device.
-        pennylane_diff_method: the derivative method as the QNode has it, a name or a gradient
-            transform, for devices that PennyLane differentiates.
-        execute_kwargs: PennyLane's options of execution, for devices that PennyLane executes.
+        precision: ``"single"`` or ``"double"`` amplitudes; None if the device and
+            ``jax_enable_x64`` decide.
+        amplitude_bits: 32 or 64, the bits of the real part of an amplitude.
+        pennylane_diff_method: the QNode's own ``diff_method``, a name or a gradient transform, for
+            devices that PennyLane differentiates.
+        execute_kwargs: the QNode's ``execute_kwargs``, for devices that PennyLane executes.
     """
 
     function: Callable[..., Any] = field(compare=False)
@@ -84,15 +85,15 @@ class CircuitConfig:
 
     @property
     def drops_shots(self) -> bool:
-        """Whether shots whose postselection fails are dropped, and not drawn again."""
+        """Whether shots whose postselection fails are dropped instead of drawn again."""
         is_dropping = self.postselect_mode in ("hw-like", "pad-invalid-samples")
         return is_dropping and bool(self.shots.total)
 
     def read_diff_options(self) -> dict[str, Any]:
-        """Return the options of the derivative method, with defaults for those left out.
+        """Return ``gradient_kwargs`` with defaults for missing options.
 
         Raises:
-            CompileError: for options that are not supported, or that PennyLane does not have.
+            CompileError: for an unknown or unsupported option.
         """
         method, where = self.diff_method, self.where
         options = read_options(self.gradient_kwargs, method, where)
@@ -108,6 +109,6 @@ class CircuitConfig:
         if not isinstance(seed, int | None):
             raise CompileError(
                 f"{where}: the sampler_rng of its gradient_kwargs is a {type(seed).__name__}, "
-                "which each run would go on with. Give a seed, an integer, or none."
+                "expected an integer or None. Pass a seed; each run starts from it."
             )
         return options

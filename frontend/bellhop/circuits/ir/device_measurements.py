@@ -1,7 +1,7 @@
-"""What a device measures at the end of a circuit: a class for each measurement of the runtime.
+"""The runtime's measurements at the end of a circuit, one class for each kind.
 
-Each says its code, as ``runtime/contract.toml`` has it, the shape of its result and how it is
-differentiated.  Measurement code computes the results that users see from these (``answers.py``).
+Each class defines its code (``runtime/contract.toml``), the type of its result and its support for
+differentiation.  Measurement code computes the users' results from them (``answers.py``).
 """
 
 from abc import abstractmethod
@@ -20,15 +20,15 @@ from bellhop.circuits.ir.precision import complex_type, real_type
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement, with all of it that is static.
+    """Static description of a measurement.
 
     Attributes:
-        kind_code: its code begins with it.
-        has_adjoint: whether the adjoint method of a plugin differentiates it.
-        engine_has_adjoint: whether that of the engine does.
-        in_engine: whether the engine measures it.
-        obstacle: why it has no derivative, where it has none, but by the engine's adjoint method;
-            where the engine has that, ``diff_method`` adds why it is not taken.
+        kind_code: the first integer of the code, which identifies the class.
+        has_adjoint: whether a plugin's adjoint method differentiates the measurement.
+        engine_has_adjoint: whether the engine's adjoint method differentiates the measurement.
+        in_engine: whether the engine supports the measurement.
+        obstacle: error text for a derivative without the engine's adjoint method; empty if other
+            methods support it.
     """
 
     kind_code: ClassVar[int]
@@ -38,51 +38,51 @@ class Measurement:
     obstacle: ClassVar[str] = ""
 
     def encode(self, first_matrix: int) -> tuple[int, ...]:
-        """Return the runtime's code of the measurement.
+        """Return the code of the measurement, a sequence of integers for the runtime.
 
         Args:
-            first_matrix: where the data of matrices begin.
+            first_matrix: the offset of the matrices in the runtime's array of numbers.
         """
         return (self.kind_code, *self._encode_operands(first_matrix))
 
     @abstractmethod
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
-        """Return what follows the number in the code."""
+        """Return the integers after ``kind_code``."""
 
     def result_aval(self, device: DeviceSpec) -> ShapedArray:
-        """Return the type of the result."""
+        """Return the shape and dtype of the result on a device."""
         return ShapedArray(self._get_shape(device), np.dtype(self._get_dtype()))
 
     def count_values(self, device: DeviceSpec) -> int:
-        """Return how many real numbers the result has."""
+        """Return the number of real numbers in the result; complex numbers count twice."""
         result = self.result_aval(device)
         return result.size * (2 if np.issubdtype(result.dtype, np.complexfloating) else 1)
 
     @abstractmethod
     def _get_shape(self, device: DeviceSpec) -> tuple[int, ...]:
-        """Return the shape of the result."""
+        """Return the shape of the result on a device."""
 
     def _get_dtype(self) -> Any:
         """Return the dtype of the result."""
         return real_type()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
-        """Return terms of its observable, and where their coefficients stand if they have some."""
+        """Return each term of the observable with the index of its coefficient, or None."""
         return ()
 
     def to_expval(self) -> "Expval | None":
-        """Return the mean that a variance is about; None for other measurements."""
+        """Return the expectation value of a variance's observable; None for other classes."""
         return None
 
 
 @dataclass(frozen=True)
 class _ObservableMoment(Measurement):
-    """A moment of an observable.
+    """Base class of the expectation value and the variance of an observable.
 
     Attributes:
-        terms: each a product.
-        first_coefficient: first index of the terms' coefficients, or None where the observable is
-            its only term.
+        terms: the products of the linear combination.
+        first_coefficient: index of the first term's coefficient; None for a single term without
+            coefficient.
     """
 
     terms: tuple[Product, ...] = ()
@@ -97,7 +97,7 @@ class _ObservableMoment(Measurement):
         return ()
 
     def list_terms(self) -> tuple[tuple[Product, int | None], ...]:
-        """Return its terms."""
+        """Return each term of the observable with the index of its coefficient, or None."""
         first = self.first_coefficient
         return tuple(
             (term, None if first is None else first + number)
@@ -107,7 +107,7 @@ class _ObservableMoment(Measurement):
 
 @dataclass(frozen=True)
 class Expval(_ObservableMoment):
-    """An expectation value."""
+    """The expectation value of an observable."""
 
     kind_code = 0
     has_adjoint = engine_has_adjoint = True
@@ -115,19 +115,23 @@ class Expval(_ObservableMoment):
 
 @dataclass(frozen=True)
 class Var(_ObservableMoment):
-    """A variance: ``E[A**2]``, which is linear in the state, less the square of the mean."""
+    """The variance of an observable, ``E[A**2] - E[A]**2``."""
 
     kind_code = 1
     engine_has_adjoint = True
 
     def to_expval(self) -> Expval:
-        """Return the mean of the observable."""
+        """Return the expectation value of the observable."""
         return Expval(self.terms, self.first_coefficient)
 
 
 @dataclass(frozen=True)
 class Probs(Measurement):
-    """The probabilities of the outcomes of wires; of all wires, where none is named."""
+    """The outcome probabilities of wires.
+
+    Attributes:
+        wires: qubit indices; empty for all wires.
+    """
 
     wires: tuple[int, ...] = ()
 
@@ -143,10 +147,10 @@ class Probs(Measurement):
 
 @dataclass(frozen=True)
 class State(Measurement):
-    """The amplitudes.
+    """The amplitudes of the state vector.
 
     Attributes:
-        name: what users call what is made of them.
+        name: the measurement that uses the amplitudes, such as ``state``, for errors.
     """
 
     name: str = "state"
@@ -156,7 +160,7 @@ class State(Measurement):
 
     @property
     def obstacle(self) -> str:  # type: ignore[override]
-        """What is not supported, without where that is so."""
+        """The error text for a derivative of the amplitudes."""
         return f"the derivative of qml.{self.name}"
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
@@ -177,7 +181,7 @@ _SAMPLES_OR_COUNTS = (
 
 @dataclass(frozen=True)
 class Samples(Measurement):
-    """The outcomes of all wires, a row for each shot."""
+    """The outcomes of all wires, as an array ``[shots, qubits]``."""
 
     kind_code = 4
     obstacle = _SAMPLES_OR_COUNTS
@@ -193,10 +197,13 @@ class Samples(Measurement):
 
     @staticmethod
     def to_integers(bits: Any) -> Any:
-        """Return the integer whose binary digits are a row of bits, as an array ``[rows]``.
+        """Convert rows of bits to integers.
 
         Args:
             bits: array ``[rows, digits]``; the first digit is the most significant.
+
+        Returns:
+            integer array ``[rows]``.
         """
         powers = 2 ** np.arange(bits.shape[1])[::-1]
         return bits.astype(int) @ powers if bits.shape[1] else jnp.zeros(bits.shape[0], int)
@@ -204,12 +211,12 @@ class Samples(Measurement):
 
 @dataclass(frozen=True)
 class Frequencies(Measurement):
-    """How often outcomes come, in each group of shots.
+    """The relative frequency of each outcome of some wires, in each group of shots.
 
     Attributes:
-        wires: the outcomes' wires.
-        signs: wires whose ones change the sign.
-        groups: the shots of each group.
+        wires: the wires whose outcomes are counted.
+        signs: a shot counts with sign -1 if the outcomes of these wires have odd parity.
+        groups: the number of shots of each group.
     """
 
     wires: tuple[int, ...] = ()
@@ -225,12 +232,12 @@ class Frequencies(Measurement):
         return len(self.groups), 2 ** len(self.wires)
 
     def sum_weights(self, bits: Any, signs: Any, weights: Any) -> Any:
-        """Sum the weights of the shots with each outcome, in each group of shots.
+        """Sum the signed weights of the shots with each outcome, in each group of shots.
 
         Args:
             bits: array ``[shots, len(wires)]``, the outcomes of ``wires``.
             signs: array ``[shots, len(signs)]``, the outcomes of ``signs``.
-            weights: array ``[shots]``.
+            weights: array ``[shots]``; the sign of a shot is multiplied to its weight.
 
         Returns:
             array ``[groups, 2**len(wires)]``.
@@ -251,13 +258,13 @@ class CountedFrequencies(Frequencies):
 
 @dataclass(frozen=True)
 class ShadowSnapshots(Measurement):
-    """The outcomes of wires in a random basis each, and the bases: a classical shadow.
+    """A classical shadow: outcomes of wires in random Pauli bases, and these bases.
 
     Attributes:
-        wires: the outcomes' wires.
-        seed: of the bases; None where they are other ones in each run.
-        copies: the shots of each copy of the result, each of which begins with the seed anew.
-        recipes: index of the bases in the data of matrices, where there is a seed.
+        wires: the measured wires.
+        seed: the seed of the bases; None to draw new bases in each run.
+        copies: the number of shots of each entry of the shot vector; the seed restarts for each.
+        recipes: the offset of the bases among the request's matrices; None without a seed.
     """
 
     wires: tuple[int, ...] = ()
@@ -266,14 +273,18 @@ class ShadowSnapshots(Measurement):
     recipes: int | None = None
 
     kind_code = 6
-    in_engine = False  # it has no states whose bases differ from shot to shot
+    in_engine = False  # The engine samples all shots in one basis.
     obstacle = (
         "it returns classical_shadow and is differentiated; its bits have no derivative. Return "
         "qml.shadow_expval of an observable."
     )
 
     def draw_bases(self) -> np.ndarray | None:
-        """Return the bases that the seed gives: 0, 1, 2 for X, Y, Z, a row for each shot."""
+        """Draw the bases with the seed, as PennyLane does.
+
+        Returns:
+            integer array ``[shots, wires]`` of 0, 1, 2 for X, Y, Z; None without a seed.
+        """
         if self.seed is None:
             return None
         generators = [np.random.RandomState(self.seed) for _ in self.copies]
@@ -285,6 +296,7 @@ class ShadowSnapshots(Measurement):
         )
 
     def _encode_operands(self, first_matrix: int) -> tuple[int, ...]:
+        """Return the wires, the number of bases and, with a seed, the offset of the bases."""
         if self.recipes is None:
             return (*_encode_list(self.wires), 0)
         return (
@@ -305,8 +317,8 @@ class ShadowMeans(ShadowSnapshots):
     """The means of Pauli words over snapshots, in each group of shots.
 
     Attributes:
-        groups: the shots of each group.
-        words: for each of them a factor for each wire: 0, 1, 2 for X, Y, Z and 3 for the identity.
+        groups: the number of shots of each group.
+        words: for each Pauli word, a factor for each wire: 0, 1, 2 for X, Y, Z, 3 for the identity.
     """
 
     groups: tuple[int, ...] = ()
@@ -327,10 +339,10 @@ class ShadowMeans(ShadowSnapshots):
         return real_type()
 
     def compute_word_values(self, bits: Any, bases: Any) -> Any:
-        """Return the value of each Pauli word in each snapshot.
+        """Compute the estimate of each Pauli word from each snapshot.
 
-        The value is 3 for each factor, times the sign of the factor's outcome, and zero if a
-        factor was measured in another basis.
+        The estimate is the product of ``3 * (1 - 2 * outcome)`` over all factors but identities. It
+        is zero if a wire was measured in another basis than its factor.
 
         Args:
             bits: integer array ``[shots, wires]``, the outcomes.
@@ -348,7 +360,7 @@ class ShadowMeans(ShadowSnapshots):
 
 @dataclass(frozen=True)
 class ShotMembership(Measurement):
-    """For each shot of the circuit, whether this run is its, where shots share runs."""
+    """For each shot, whether it belongs to this execution, if shots share executions."""
 
     kind_code = 8
 
@@ -364,9 +376,10 @@ class ShotMembership(Measurement):
 
 @dataclass(frozen=True)
 class Score(Measurement):
-    """The logarithm of how likely all was that a run of one shot has drawn, less what that is.
+    """A zero whose derivative is the score function of an execution of one shot.
 
-    So it is zero, and no runtime measures it: what it has is a derivative, which the engine makes
+    The score function is the derivative of the log-probability of all samples that the execution
+    has drawn. The runtime does not measure the value; the engine computes the derivative
     (``backends/compiled/differentiable/score_function.py``).
     """
 
@@ -380,14 +393,14 @@ class Score(Measurement):
         return ()
 
 
-# What measurement code asks of one sample of all shots.
+# The measurements that `Answers.sample` computes from samples.
 SampleRequest = Frequencies | Samples | ShadowSnapshots
 
 
 def find_shot_groups(groups: Sequence[int]) -> Any:
     """Return the index of each shot's group.
 
-    The program computes the indices: as a constant, they would grow with the shots.
+    The program computes the indices, since the size of a constant would grow with the shots.
 
     Args:
         groups: the number of shots of each group.
@@ -401,4 +414,5 @@ def find_shot_groups(groups: Sequence[int]) -> Any:
 
 
 def _encode_list(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Prepend the length to a sequence of integers."""
     return (len(numbers), *numbers)

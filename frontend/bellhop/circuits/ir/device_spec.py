@@ -1,4 +1,4 @@
-"""Quantum devices: what a PennyLane device means to the runtime."""
+"""Devices of the runtime, and the gates and observables that they support."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ DEVICES_OF_ANY_SIZE = ("lightning.qubit", "lightning.kokkos")
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """A quantum device as the runtime opens it.
+    """The parameters with which the runtime opens a device.
 
     Attributes:
         name: PennyLane's name of the device, for errors.
-        library: shared object with the plugin.
-        factory: name of the plugin in it.
-        kwargs: options, written as the plugin parses them.
-        qubits: how many qubits the circuit has.
-        shots: how many shots; 0 is analytic.
-        passes: which passes simplify its gates (``bellhop.passes``), in order.
-        engine: whether the runtime's own engine may run circuits of it.
-        precision: the bits of a real number in states of the engine, 32 or 64.
+        library: path of the plugin's shared object.
+        factory: name of the plugin's factory in the shared object.
+        kwargs: options, in the plugin's text format.
+        qubits: the number of qubits of the circuit.
+        shots: the number of shots; 0 for analytic results.
+        passes: names of the passes (``bellhop.passes``) that simplify the gates, in order.
+        engine: whether the engine may run the circuit instead of the plugin.
+        precision: 32 or 64, the bits of the real part of an amplitude in the engine.
     """
 
     name: str
@@ -45,17 +45,17 @@ class DeviceSpec:
 
 
 def describe_size(name: str, qubits: int) -> str:
-    """Return a device and how many qubits it has, for pictures."""
+    """Return a device's name and number of qubits as text, for drawings."""
     return f"{name}, {qubits} qubit{'s' if qubits != 1 else ''}"
 
 
-# State preparations go through functions of the plugin's own and are in no list.
+# State preparations have their own functions in the plugin interface, and no gate list has them.
 _PREPARATIONS = ("StatePrep", "BasisState")
 
-# The plugin takes a gate's numbers alone, and this one also needs a dimension.
+# Gates of plugins have real parameters only, and this gate also needs a dimension.
 _UNSUPPORTED_BY_PLUGINS = ("PCPhase",)
 
-# Listed by Lightning as supported when it runs from Python, where they become matrices.
+# Lightning's Python interface lists these gates, since it applies their matrices.
 _UNSUPPORTED_IN_COMPILED_CODE = (
     "BlockEncode",
     "ControlledQubitUnitary",
@@ -70,21 +70,21 @@ _UNSUPPORTED_IN_COMPILED_CODE = (
     "MultiControlledX",
 )
 
-# Listed as differentiable, and pennylane-lightning 0.45 computes a wrong derivative.
+# Listed as differentiable, but pennylane-lightning 0.45 computes a wrong derivative.
 _WRONG_DERIVATIVE = ("PSWAP",)
 
 
 @dataclass(frozen=True)
 class _PluginDefects:
-    """What the plugin of a device does otherwise than PennyLane.
+    """Differences between a plugin and PennyLane's semantics.
 
     Attributes:
-        gates: what it lists, and applies otherwise.
-        controlled: those that are wrong with controls.
+        gates: gates that the plugin lists but applies differently.
+        controlled: gates that are wrong with control wires.
         variances: whether variances are wrong.
-        projections: whether a matrix that is no unitary leaves a state of another norm.
-        samples: whether samples are sorted.
-        preparations: what prepares the state.
+        projections: whether non-unitary matrices leave a state with a wrong norm.
+        samples: whether samples are sorted, and so are not independent.
+        preparations: state preparations that work.
     """
 
     gates: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class _PluginDefects:
     preparations: tuple[str, ...] = _PREPARATIONS
 
 
-# By the name before the dot; pennylane-qrack 1.3.
+# Keys are the device name before the dot. As of pennylane-qrack 1.3.
 _PLUGIN_DEFECTS = {
     "qrack": _PluginDefects(
         gates=("CY", "MultiRZ", "PSWAP"),
@@ -109,21 +109,27 @@ _PLUGIN_DEFECTS = {
 
 
 def find_plugin_defects(name: str) -> _PluginDefects:
-    """Return what the plugin of a device does otherwise than PennyLane, by the device's name."""
+    """Return the known defects of a device's plugin, by PennyLane's device name."""
     return _PLUGIN_DEFECTS.get(name.partition(".")[0], _PluginDefects())
 
 
 class GateSet:
-    """Which operations a device applies itself, and which observables it measures.
+    """The operations and observables that a device supports without decomposition.
+
+    Args:
+        device: the PennyLane device.
+        keeps_matrices: see the attribute; False for plugins with a wrong norm after projections.
+        can_apply_matrices: see the attribute.
 
     Attributes:
-        has_adjoint: whether it has the adjoint method, which some of its gates are marked for.
-        observables: their names.
-        measures_pauli_words: whether of these it is asked for the means of Pauli words alone.
-        keeps_matrices: whether no matrix on one wire becomes angles: these are those of a unitary
-            matrix only, and their derivatives have poles.
-        can_apply_matrices: whether PennyLane applies whatever has a matrix, observables among the
-            gates and gates of complex numbers too.
+        has_adjoint: whether the device has an adjoint method, that is, differentiable gates.
+        observables: names of the supported observables.
+        measures_pauli_words: whether only expectation values of Pauli words are measured, since
+            variances are wrong.
+        keeps_matrices: whether one-wire matrices are applied as matrices instead of rotation
+            angles, which exist for unitary matrices only and whose derivatives have poles.
+        can_apply_matrices: whether every operation with a matrix is applied by its matrix,
+            including observables and gates with complex parameters.
     """
 
     def __init__(
@@ -149,7 +155,13 @@ class GateSet:
         return name in self._properties
 
     def can_apply(self, name: str, *, adjoint: bool = False, controlled: bool = False) -> bool:
-        """Tell whether the device applies an operation, inverted and controlled as given."""
+        """Return whether the device applies an operation without decomposition.
+
+        Args:
+            name: PennyLane's name of the operation.
+            adjoint: whether the operation is inverted.
+            controlled: whether the operation has control wires.
+        """
         properties = self._properties.get(name)
         if properties is None:
             return name in self._defects.preparations and not adjoint and not controlled
@@ -158,9 +170,12 @@ class GateSet:
         )
 
     def can_differentiate(self, name: str) -> bool:
-        """Tell whether the adjoint method of the device differentiates an operation.
+        """Return whether the device's adjoint method differentiates an operation.
 
-        Where it has none, circuits run again with shifted parameters, whatever they are made of.
+        Always True for devices without an adjoint method, which use parameter shift.
+
+        Args:
+            name: PennyLane's name of the operation.
         """
         if not self.has_adjoint:
             return True

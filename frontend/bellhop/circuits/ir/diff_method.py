@@ -1,7 +1,7 @@
-"""The derivative methods, and what each entry of ``gradient_kwargs`` does in a program.
+"""The derivative methods, and the support of each entry of ``gradient_kwargs``.
 
-Every option that PennyLane documents for a gradient method stands in a table: it is supported,
-has no effect and is warned of, or would change the result and is an error that says how::
+A table lists every option that PennyLane documents for a gradient method: a supported option, an
+option without effect, which warns, or an unsupported option, which raises an error::
 
     gradient_kwargs={"shifts": [(0.1,)]}       supported by "parameter-shift"
     gradient_kwargs={"broadcast": True}        a warning
@@ -19,12 +19,12 @@ ADJOINT = "adjoint"
 PARAMETER_SHIFT = "parameter-shift"
 FINITE_DIFFERENCES = "finite-diff"
 SPSA = "spsa"
-# The circuit of such a QNode is tapes, of which PennyLane makes other tapes.
+# Runs on PennyLane's tapes, which its transform expands to Hadamard tests.
 HADAMARD = "hadamard"
 BEST = "best"
 BACKPROP = "backprop"
 DIFFERENCE_METHODS = (FINITE_DIFFERENCES, SPSA)
-# Users do not choose this method: the likelihood of samples, from the same samples.
+# Internal method, not a `diff_method` of users: the score-function estimator, from the samples.
 LIKELIHOOD_RATIO = "likelihood-ratio"
 
 SECOND_DIFFERENCE_ERROR = (
@@ -35,10 +35,10 @@ SECOND_DIFFERENCE_ERROR = (
 
 @dataclass(frozen=True)
 class SupportedOption:
-    """An option that does what PennyLane documents.
+    """An option that works as PennyLane documents it.
 
     Attributes:
-        default: its value where the QNode has none.
+        default: the value if the QNode does not set the option.
     """
 
     default: Any = None
@@ -46,19 +46,23 @@ class SupportedOption:
 
 @dataclass(frozen=True)
 class IgnoredOption:
-    """An option that changes no result, with the reason."""
+    """An option that changes no result and raises a warning.
+
+    Attributes:
+        reason: why the option has no effect, for the warning.
+    """
 
     reason: str
 
 
 @dataclass(frozen=True)
 class UnsupportedOption:
-    """An option that would change the result in PennyLane.
+    """An option that would change the result and is not supported.
 
     Attributes:
-        effect: what it would change, after "it would".
-        remedy: what the user can do.
-        neutral: the value with which it changes nothing.
+        effect: the change, as the end of a sentence that begins with "it would".
+        remedy: an alternative for the user, for the error.
+        neutral: the value that changes nothing and is therefore accepted; None if there is none.
     """
 
     effect: str
@@ -78,7 +82,7 @@ _N = UnsupportedOption(
 )
 _VALIDATE_PARAMS = IgnoredOption("every parameter that has a derivative is shifted")
 
-# By the method's name. The step is None here: that of PennyLane or of single precision.
+# Keys are methods. The step `h` is None here; `CircuitConfig.read_diff_options` computes it.
 _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOption]] = {
     PARAMETER_SHIFT: {
         "shifts": SupportedOption(),
@@ -125,7 +129,7 @@ _OPTIONS: dict[str, dict[str, SupportedOption | IgnoredOption | UnsupportedOptio
         "mode": SupportedOption("standard"),
         "argnum": _ARGNUM,
     },
-    # The options of other methods, which these do not read.
+    # These methods read no options.
     BEST: {},
     ADJOINT: {},
     BACKPROP: {},
@@ -135,13 +139,16 @@ _ALL_OPTIONS = frozenset((*(name for each in _OPTIONS.values() for name in each)
 
 
 def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str, Any]:
-    """Return the options of a method with their defaults; warn of what has no effect.
+    """Validate ``gradient_kwargs``, add defaults, and warn about options without effect.
 
     Args:
         given: the QNode's ``gradient_kwargs``.
-        method: one of the names above; options of another method are not looked at, since the
-            derivative itself is an error that names the method.
+        method: the derivative method. The options of an unknown method are not validated, since
+            differentiation raises an error that names the method.
         where: the QNode and its line, for messages.
+
+    Returns:
+        the supported options by name.
 
     Raises:
         CompileError: for options that are not supported.
@@ -153,10 +160,10 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
         name: each.default for name, each in known.items() if isinstance(each, SupportedOption)
     }
     for name, value in given.items():
-        found = known.get(name)
+        option = known.get(name)
         if not known and name in _ALL_OPTIONS:
-            found = IgnoredOption("this method does not read it")
-        if found is None:
+            option = IgnoredOption("this method does not read it")
+        if option is None:
             supported = ", ".join(options) if options else "no options"
             raise CompileError(
                 f"{where}: the gradient_kwargs have an unknown option {name}, expected "
@@ -164,15 +171,15 @@ def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str,
             )
         if value is None:
             continue
-        if isinstance(found, SupportedOption):
+        if isinstance(option, SupportedOption):
             options[name] = value
-        elif isinstance(found, IgnoredOption):
+        elif isinstance(option, IgnoredOption):
             warn_user(
                 f"{where}: the option {name} of its gradient_kwargs has no effect with "
-                f"diff_method='{method}': {found.reason}. Leave it out."
+                f"diff_method='{method}': {option.reason}. Leave it out."
             )
-        elif found.neutral is None or value != found.neutral:
-            effect, remedy = found.effect, found.remedy
+        elif option.neutral is None or value != option.neutral:
+            effect, remedy = option.effect, option.remedy
             raise CompileError(
                 f"{where}: the option {name} of its gradient_kwargs is not supported by bellhop "
                 f"for diff_method='{method}': it would {effect}. {remedy}"

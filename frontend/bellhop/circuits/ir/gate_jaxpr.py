@@ -1,6 +1,6 @@
-"""Quantum functions as jaxprs: gates are equations with an effect, which read and make no state.
+"""Quantum functions as jaxprs: gates are equations with an effect and without a state operand.
 
-The function that ``qml.adjoint`` gets in ::
+The argument of ``qml.adjoint`` in ::
 
     def f(y):
         qml.RX(y, 0)
@@ -21,9 +21,9 @@ is traced once, to ::
           in () }] y
       in () }
 
-Conditionals and ``while`` loops are JAX's own equations.  ``gate_replay`` plays such a jaxpr on a
-circuit, forwards, backwards or controlled, as often as one likes: the user's function is not run
-again.
+Conditionals and ``while`` loops are JAX's own equations.  ``gate_replay`` interprets such a jaxpr
+on a circuit, forward, inverted or controlled, any number of times: the user's function is not
+called again.
 """
 
 import itertools
@@ -48,7 +48,7 @@ from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
 
 
 class _GateEffect(Effect):
-    """The effect of gates, by which JAX neither drops nor moves them."""
+    """The effect of gate equations, so that JAX does not remove or reorder them."""
 
     def __str__(self) -> str:
         return "Gates"
@@ -57,16 +57,16 @@ class _GateEffect(Effect):
 register_effect(_GateEffect)
 GATE_EFFECT = _GateEffect()
 
-# A loop of more gates compiles faster, and needs less memory, if it stays a loop.
+# A loop with more gates compiles faster, and needs less memory, if it is not unrolled.
 MAX_UNROLLED_GATES = 512
 
-# operands: what is traced in the operations -> ()
+# operands: the tracers in the operations -> ()
 operations_p = Primitive("quantum_operations")
-# operands: the wire, if it is traced -> the outcome
+# operands: the wire if it is traced -> the outcome
 outcome_p = Primitive("quantum_outcome_of_wire")
-# operands: those of the body, and what is traced in the controls -> ()
+# operands: the operands of the body, and the tracers in the controls -> ()
 region_p = Primitive("quantum_region")
-# operands: constants, carried values, and the number of iterations unless that is known -> carried
+# operands: constants, carried values, and the trip count if it is dynamic -> carried values
 for_loop_p = Primitive("quantum_for_loop")
 for _primitive in (operations_p, outcome_p, region_p, for_loop_p):
     _primitive.multiple_results = True
@@ -84,7 +84,7 @@ def _outcome_abstract_eval(*_: object, **__: object) -> Any:
 
 @region_p.def_effectful_abstract_eval
 def _region_abstract_eval(*_: object, body: ClosedJaxpr, **__: object) -> Any:
-    # Where there are no gates it is nothing that JAX knows either.
+    # The gate effect is kept even if the body has no gates, since JAX has no rule for a region.
     return [], {GATE_EFFECT, *body.effects}
 
 
@@ -94,23 +94,23 @@ def _loop_abstract_eval(*_: object, body: ClosedJaxpr, **__: object) -> Any:
 
 
 def has_gates(eqn: JaxprEqn) -> bool:
-    """Tell whether there are gates in an equation."""
+    """Return whether an equation or its inner jaxprs apply gates."""
     return GATE_EFFECT in eqn.effects
 
 
 def has_other_effects(eqn: JaxprEqn) -> bool:
-    """Tell whether an equation calls Python, say, whether there are gates in it or not."""
+    """Return whether an equation has effects other than gates, such as callbacks."""
     return bool(eqn.effects - {GATE_EFFECT})
 
 
 @dataclass(frozen=True, eq=False)
 class GateJaxpr:
-    """A quantum function as traced.
+    """A quantum function traced to a jaxpr with gates.
 
     Attributes:
-        closed: takes ``operands``; returns the leaves of what the function returned.
-        operands: the values of the program around it that it reads.
-        tree: the structure of what it returned.
+        closed: jaxpr, ``operands -> leaves of the function's result``.
+        operands: the values of the enclosing program that the function reads.
+        tree: the tree structure of the function's result.
     """
 
     closed: ClosedJaxpr
@@ -122,8 +122,8 @@ class GateJaxpr:
         """Trace a quantum function whose results are arrays.
 
         Args:
-            function: the quantum function; what it closes over becomes operands.
-            args: its arguments, arrays.
+            function: the quantum function; values that it closes over become operands.
+            args: the arguments of the function, arrays.
         """
         closed, types = make_flat_jaxpr(function, *args)
         jaxpr = convert_constvars_jaxpr(closed)
@@ -131,33 +131,38 @@ class GateJaxpr:
 
 
 class UnknownValue:
-    """Stands for an operand."""
+    """Placeholder for an operand whose value is not available."""
 
 
 def get_operations(eqn: JaxprEqn, values: Sequence[Any] | None = None) -> Sequence[Any]:
-    """Return the operations of an equation, if it has some.
+    """Rebuild the PennyLane operations of a ``quantum_operations`` equation.
 
     Args:
         eqn: the equation.
-        values: of its operands; without, something unknown stands in their place.
+        values: the values of its operands; ``UnknownValue`` objects by default.
+
+    Returns:
+        the operations; an empty tuple for other equations.
     """
     if eqn.primitive is not operations_p:
         return ()
     values = [UnknownValue() for _ in eqn.invars] if values is None else values
-    made: Sequence[Any] = eqn.params["operator"].with_values(values)
-    return made
+    operations: Sequence[Any] = eqn.params["operator"].with_values(values)
+    return operations
 
 
 @dataclass(frozen=True)
 class ForLoop:
-    """A ``quantum_for_loop`` with the values of its operands.
+    """A ``quantum_for_loop`` equation with the values of its operands.
 
     Attributes:
-        body: takes constants, the number of an iteration and carried values; returns the next ones.
-        constants: those of the body.
-        carried: those of the first iteration.
-        length: how many iterations there are: a number, or a tracer if the program computes it.
-        is_nest: whether it is made of loops and few gates alone, by values that vectors take.
+        body: jaxpr of one iteration, ``(*constants, index, *carried) -> carried``.
+        constants: the loop-invariant operands of the body.
+        carried: the initial carried values.
+        length: the trip count: an int, or a tracer if it is dynamic.
+        is_nest: whether the loop can be unrolled with vectorized parameters: it nests other loops,
+            has a static trip count and no carried values, applies few gates, and computes their
+            parameters elementwise.
     """
 
     body: ClosedJaxpr
@@ -168,7 +173,12 @@ class ForLoop:
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "ForLoop":
-        """Return the loop of an equation."""
+        """Build the loop from a ``quantum_for_loop`` equation.
+
+        Args:
+            eqn: the equation.
+            operands: the values of its operands.
+        """
         length, rest = eqn.params["length"], list(operands)
         if length is None:
             length = rest.pop()
@@ -178,16 +188,16 @@ class ForLoop:
         is_known = isinstance(length, int) and not carried
         loops = (inner.primitive is for_loop_p for inner in iterate_equations(body.jaxpr))
         is_nest = is_known and any(loops) and _has_only_loops(body.jaxpr)
-        # Those of more would be gone through for nothing.
+        # Loops with more gates are not unrolled.
         is_nest = is_nest and length * _count_min_gates(body.jaxpr) <= MAX_UNROLLED_GATES
         if is_nest:
-            # What its iterations compute of these is known as well.
+            # With folded constants, the iterations' wires and parameters may be static.
             constants = list(map(fold_constant, constants))
         return cls(body, constants, carried, length, is_nest)
 
 
 def _count_min_gates(jaxpr: Jaxpr) -> int:
-    """Return how many operations a jaxpr applies, but for loops of a length that is computed."""
+    """Count the operations that a jaxpr applies, without loops with a dynamic trip count."""
     count = 0
     for eqn in filter(has_gates, jaxpr.eqns):
         if eqn.primitive is operations_p:
@@ -200,7 +210,10 @@ def _count_min_gates(jaxpr: Jaxpr) -> int:
 
 
 def _has_only_loops(jaxpr: Jaxpr) -> bool:
+    """Return whether a jaxpr has only gates, loops, regions and elementwise equations."""
+
     def is_allowed(eqn: JaxprEqn) -> bool:
+        # Loops must not carry values, and regions and loops must not call Python.
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)
         if eqn.primitive is operations_p:
@@ -213,7 +226,14 @@ def _has_only_loops(jaxpr: Jaxpr) -> bool:
 
 @dataclass(frozen=True)
 class WhileLoop:
-    """A ``while`` of JAX's with the values of its operands; its attributes are a loop's."""
+    """A ``while`` equation of JAX with the values of its operands.
+
+    Attributes:
+        condition: ``carried -> bool``.
+        body: jaxpr of one iteration, ``(*constants, *carried) -> carried``.
+        constants: the loop-invariant operands of the body.
+        carried: the initial carried values.
+    """
 
     condition: Callable[[Sequence[Any]], Any]
     body: ClosedJaxpr
@@ -222,20 +242,33 @@ class WhileLoop:
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn, operands: Sequence[Any]) -> "WhileLoop":
-        """Return the loop of an equation."""
-        ends = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+        """Build the loop from a ``while`` equation.
+
+        Args:
+            eqn: the equation.
+            operands: the values of its operands.
+        """
+        counts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
         rest = iter(operands)
-        of_condition, of_body = (list(itertools.islice(rest, n)) for n in ends)
+        cond_consts, body_consts = (list(itertools.islice(rest, n)) for n in counts)
         condition = eqn.params["cond_jaxpr"]
 
         def evaluate_condition(carried: Sequence[Any]) -> Any:
-            return eval_jaxpr(condition.jaxpr, condition.consts, *of_condition, *carried)[0]
+            return eval_jaxpr(condition.jaxpr, condition.consts, *cond_consts, *carried)[0]
 
-        return cls(evaluate_condition, eqn.params["body_jaxpr"], of_body, tuple(rest))
+        return cls(evaluate_condition, eqn.params["body_jaxpr"], body_consts, tuple(rest))
 
 
 def get_region(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
-    """Return the function of a ``quantum_region``, and its controls and their values, if any."""
+    """Return the quantum function and the controls of a ``quantum_region`` equation.
+
+    Args:
+        eqn: the equation.
+        operands: the values of its operands.
+
+    Returns:
+        the quantum function, and a tuple of control wires and control values; None for an adjoint.
+    """
     body, controls = eqn.params["body"], eqn.params["controls"]
     n = len(body.in_avals)
     return (
@@ -245,10 +278,18 @@ def get_region(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[GateJaxpr, Any]:
 
 
 class GateInterpreter(ABC):
-    """Goes through the equations of a jaxpr with gates, one after another."""
+    """Interprets a jaxpr with gates, with one method for each kind of equation."""
 
     def interpret(self, closed: ClosedJaxpr, *inputs: Any) -> list[Any]:
-        """Evaluate a jaxpr with gates; return its results."""
+        """Evaluate a jaxpr with gates.
+
+        Args:
+            closed: the jaxpr.
+            inputs: the values of its inputs.
+
+        Returns:
+            the values of its outputs.
+        """
         rules: dict[Primitive, Rule] = {
             operations_p: self._interpret_operations,
             outcome_p: self._interpret_outcome,

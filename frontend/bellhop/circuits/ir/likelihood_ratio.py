@@ -1,4 +1,4 @@
-"""The likelihood ratio ``p / p0``: one, with the derivative of ``log p``."""
+"""A zero whose derivative is a likelihood ratio, for score-function estimators."""
 
 import functools
 from typing import Any
@@ -11,8 +11,16 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def make_zero_with_ratio_tangent(value: Any, divisor: Any, obstacle: str) -> Any:
-    """Return zero, whose derivative is that of a value, divided by something."""
-    # Not the value itself, which nobody needs then but for the derivative.
+    """Return zero with the tangent ``d(value) / divisor``.
+
+    With ``divisor = value``, the tangent is the derivative of ``log(value)``.
+
+    Args:
+        value: array.
+        divisor: array that broadcasts with ``value``; must not be differentiated.
+        obstacle: the error for a derivative of ``divisor``.
+    """
+    # A result that does not use `value` lets the compiler remove its computation.
     return jnp.zeros_like(value)
 
 

@@ -1,4 +1,4 @@
-"""One call of the runtime that measures: the measurements and the numbers of their observables."""
+"""``MeasurementRequest``: measurements of one runtime call, with their observables' numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ from bellhop.circuits.ir.wires import is_dynamic
 
 @dataclass
 class MeasurementRequest:
-    """Measurements in order, with the coefficients and matrices of their observables.
+    """Measurements of one runtime call, with the coefficients and matrices of their observables.
 
     Attributes:
-        measurements: the measurements.
+        measurements: the measurements, in order.
         coefficients: scalars, the coefficients of all linear combinations.
-        matrices: 1-D arrays of real numbers, the data of all matrices.
+        matrices: 1-D real arrays, the entries of all matrices.
     """
 
     measurements: list[Measurement] = field(default_factory=list)
@@ -29,28 +29,29 @@ class MeasurementRequest:
 
     @classmethod
     def from_samples(cls, asked: Sequence[SampleRequest]) -> "MeasurementRequest":
-        """Return the request of some results of one sample.
+        """Build a request whose results are all computed from one sample.
 
         Args:
-            asked: the results; a seed of ``ShadowSnapshots`` becomes bases, which count as a
-                matrix.
+            asked: the measurements. The bases of ``ShadowSnapshots`` with a seed are drawn here and
+                stored as a matrix.
         """
         request = cls()
-        for what in asked:
-            bases = what.draw_bases() if isinstance(what, ShadowSnapshots) else None
-            if isinstance(what, ShadowSnapshots) and bases is not None:
-                what = replace(what, recipes=request.add_matrix(jnp.asarray(bases)))
-            request.measurements.append(what)
+        for measurement in asked:
+            bases = measurement.draw_bases() if isinstance(measurement, ShadowSnapshots) else None
+            if isinstance(measurement, ShadowSnapshots) and bases is not None:
+                offset = request.add_matrix(jnp.asarray(bases))
+                measurement = replace(measurement, recipes=offset)
+            request.measurements.append(measurement)
         return request
 
     def add_matrix(self, numbers: Any) -> int:
-        """Append the data of a matrix.
+        """Append the entries of a matrix.
 
         Args:
-            numbers: array of real numbers, of any shape.
+            numbers: real array of any shape.
 
         Returns:
-            the index of the first number in ``stack_matrices()``.
+            the offset of the matrix in ``stack_matrices()``.
         """
         start = sum(matrix.size for matrix in self.matrices)
         self.matrices.append(jnp.ravel(numbers).astype(real_type()))
@@ -63,12 +64,12 @@ class MeasurementRequest:
         return stack_scalars([_to_real(coefficient) for coefficient in self.coefficients])
 
     def stack_matrices(self) -> Any:
-        """Return the data of all matrices as a 1-D array."""
+        """Return the entries of all matrices, concatenated to a 1-D array."""
         return jnp.concatenate([jnp.zeros(0, real_type()), *self.matrices])
 
 
 def _to_real(coefficient: Any) -> Any:
-    """Return the real part of a scalar in the type of circuits' real numbers."""
+    """Return the real part of a scalar, cast to ``real_type()``."""
     if not is_dynamic(coefficient):
         return np.asarray(np.real(coefficient), real_type())
     real = jnp.real(coefficient) if jnp.iscomplexobj(coefficient) else coefficient

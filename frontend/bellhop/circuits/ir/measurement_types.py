@@ -1,13 +1,13 @@
-"""Which leaves of a quantum function's result are measurements of PennyLane."""
+"""Predicates for leaves of a quantum function's result."""
 
 import pennylane as qml
 
 
 def is_measurement(value: object) -> bool:
-    """Tell whether a leaf of a quantum function's result is a measurement."""
+    """Return whether a leaf of the result is a PennyLane measurement process."""
     return isinstance(value, qml.measurements.MeasurementProcess)
 
 
 def is_state_sized(value: object) -> bool:
-    """Tell whether a leaf is a measurement whose result is as large as a state, and as precise."""
+    """Return whether a leaf is a state or probability measurement, with up to 2**n values."""
     return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)

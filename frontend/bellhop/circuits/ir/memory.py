@@ -1,10 +1,10 @@
-"""Refusing circuits that no memory of this machine holds, before anything is allocated for them.
+"""Errors for circuits that do not fit into memory, before they allocate anything.
 
-Linux promises memory that it does not have, and ends the process when it is used.
+The checks are at compile time, since Linux overcommits memory and kills the process on use.
 
-A state in the program is an array, so ``jax.vmap`` has one for each row.  How many rows there are
-is not known while a circuit is traced.  So a mark on the state checks when it is batched.  It also
-says which circuit the state is of, and why that is part of the program.
+A state in the program is an array, so ``jax.vmap`` creates one for each batch row.  The number of
+rows is unknown while a circuit is traced.  So a tag on the state checks the size when the state is
+batched.  The tag also holds the description of the circuit for drawings.
 """
 
 import math
@@ -38,66 +38,65 @@ def check_state_fits(
     rows: int | None = None,
     amplitude: int = _AMPLITUDE_BYTES,
 ) -> None:
-    """Refuse a state that takes more memory than there is.
+    """Raise an error if a state needs more memory than this process may use.
 
     Args:
-        qubits: how many it has.
-        where: the QNode and its line.
-        axes: two for a density matrix.
-        rows: how many there are in a batch.
-        amplitude: how many bytes one takes.
+        qubits: the number of qubits.
+        where: the QNode and its line, for errors.
+        axes: 1 for a state vector, 2 for a density matrix.
+        rows: the batch size; None without a batch.
+        amplitude: bytes of one amplitude.
 
     Raises:
-        CompileError: names the circuit, its qubits, the memory that it takes and what there is.
+        CompileError: names the circuit, its qubits, the required and the available memory.
     """
-    what = "the state" if axes == 1 else "a density matrix"
-    _check_size(amplitude << axes * qubits, f"{what} of {qubits} qubits", "wires", where, rows)
+    noun = "the state" if axes == 1 else "a density matrix"
+    _check_size(amplitude << axes * qubits, f"{noun} of {qubits} qubits", "wires", where, rows)
 
 
-# Each device has its part, and the one that is computed from it, or more: what exactly, is known
-# when the program is compiled (``compiler/regions.py``), which takes longer than to refuse it here.
+# Each device holds at least its shard before and after a gate. The exact amount is known only after
+# compilation (``compiler/regions.py``), which is slower than this lower bound.
 _STATES_AT_ONCE = 2
 
 
 def check_shards_fit(
     qubits: int, where: str, *, devices: Sequence[jax.Device], n_shards: int, amplitude: int
 ) -> None:
-    """Refuse a state over several devices that certainly takes more memory than they have.
+    """Raise an error if a sharded state certainly needs more memory than its devices have.
 
     Args:
-        qubits: how many it has.
-        where: the QNode and its line.
-        devices: those of the mesh.
-        n_shards: how many parts of the state there are.
-        amplitude: how many bytes one takes.
+        qubits: the number of qubits.
+        where: the QNode and its line, for errors.
+        devices: the devices of the mesh.
+        n_shards: the number of shards of the state.
+        amplitude: bytes of one amplitude.
 
     Raises:
-        CompileError: names the circuit, the memory that it takes of each device, what that has, and
-            how many devices would do.
+        CompileError: names the circuit, the required and available memory per device, and a
+            sufficient number of devices.
     """
-    takes = _STATES_AT_ONCE * amplitude << qubits
-    there_is = min_device_memory(devices)
-    if takes <= there_is * n_shards:
+    required = _STATES_AT_ONCE * amplitude << qubits
+    available = min_device_memory(devices)
+    if required <= available * n_shards:
         return
     raise CompileError(
         f"{where}: the state of {qubits} qubits, and the one after a gate, would take "
-        f"{format_gib(takes // n_shards)} of memory for each of {n_shards} devices, and each has "
-        f"{format_gib(there_is)}. {required_device_count(takes, there_is)} such devices would "
-        f"do. Use these, "
-        "fewer wires or single precision."
+        f"{format_gib(required // n_shards)} of memory for each of {n_shards} devices, and each "
+        f"has {format_gib(available)}. {required_device_count(required, available)} such devices "
+        "would do. Use these, fewer wires or single precision."
     )
 
 
 def check_shots_fit(shots: int, where: str, *, rows: int | None = None) -> None:
-    """Refuse a number of shots, of which one number each takes more memory than there is.
+    """Raise an error if one 8-byte number per shot does not fit into memory.
 
     Args:
-        shots: how many there are.
-        where: the QNode and its line.
-        rows: how many circuits there are in a batch, each of these shots.
+        shots: the number of shots.
+        where: the QNode and its line, for errors.
+        rows: the batch size; None without a batch.
 
     Raises:
-        CompileError: names the circuit, its shots, the memory that they take and what there is.
+        CompileError: names the circuit, its shots, the required and the available memory.
     """
     _check_size(_NUMBER_BYTES * shots, f"{shots} shots", "shots", where, rows)
 
@@ -105,17 +104,17 @@ def check_shots_fit(shots: int, where: str, *, rows: int | None = None) -> None:
 def check_result_fits(
     shape: tuple[int, ...], dtype: Any, qubits: int, where: str, *, rows: int | None = None
 ) -> None:
-    """Refuse a measurement whose result takes more memory than there is.
+    """Raise an error if the result of a measurement does not fit into memory.
 
     Args:
-        shape: of the result.
-        dtype: of its numbers.
-        qubits: how many the circuit has.
-        where: the QNode and its line.
-        rows: how many circuits there are in a batch, each with such a result.
+        shape: shape of the result.
+        dtype: dtype of the result.
+        qubits: the number of qubits of the circuit.
+        where: the QNode and its line, for errors.
+        rows: the batch size; None without a batch.
 
     Raises:
-        CompileError: names the circuit, its qubits, the memory that it takes and what there is.
+        CompileError: names the circuit, its qubits, the required and the available memory.
     """
     numbers = math.prod(shape)
     what = f"a result of {numbers} numbers, of {qubits} qubits"
@@ -123,21 +122,32 @@ def check_result_fits(
 
 
 def _check_size(n_bytes: int, what: str, fewer: str, where: str, rows: int | None) -> None:
-    there_is = memory_of_process()
+    """Raise an error if ``rows * n_bytes`` exceeds the memory of this process.
+
+    Args:
+        n_bytes: the bytes for one batch row.
+        what: the object that needs the memory, for errors.
+        fewer: the quantity that the user should reduce, for errors.
+        where: the QNode and its line, for errors.
+        rows: the batch size; None without a batch.
+    """
+    available = memory_of_process()
     if rows is not None:
         n_bytes, what, fewer = rows * n_bytes, f"{what}, in a batch of {rows},", f"{fewer} or rows"
     if is_symbolic_dim(n_bytes):
-        # Rows that jax.export leaves open.
+        # A symbolic batch size of jax.export.
         return
-    if n_bytes > there_is:
+    if n_bytes > available:
         raise CompileError(
             f"{where}: {what} would take {format_gib(n_bytes)} of memory, and this process may "
-            f"have {format_gib(there_is)}. Use fewer {fewer}."
+            f"have {format_gib(available)}. Use fewer {fewer}."
         )
 
 
 @dataclass(frozen=True)
 class _StateTag(ValueTag):
+    """Tag of a state that checks the memory when it is batched; see ``guard_batched_state``."""
+
     size: int
     qubits: int
     sides: int
@@ -146,6 +156,7 @@ class _StateTag(ValueTag):
     box: tuple[str, ...]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
+        """Check that the batched state and its samples fit into memory, and batch the tag."""
         states = jax.typeof(operands[0])
         rows = states.size // self.size
         amplitude = self.size * states.dtype.itemsize >> self.sides * self.qubits
@@ -157,14 +168,14 @@ class _StateTag(ValueTag):
 def guard_batched_state(
     state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple[str, ...]
 ) -> Any:
-    """Return a state, of which a batch is refused that takes more memory than there is.
+    """Identity function of a state, which raises an error for batches that exceed the memory.
 
     Args:
-        state: of a circuit.
-        qubits: how many it has.
-        sides: two for a density matrix.
-        shots: how many numbers are drawn from it.
+        state: state vector or density matrix.
+        qubits: the number of qubits.
+        sides: 1 for a state vector, 2 for a density matrix.
+        shots: the number of samples drawn from the state.
         where: the QNode and its line, for errors.
-        box: what pictures say of the circuit.
+        box: lines of text that describe the circuit in drawings.
     """
     return tag_value(state, mark=_StateTag(state.size, qubits, sides, shots, where, box))

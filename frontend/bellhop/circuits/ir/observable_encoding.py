@@ -1,11 +1,11 @@
-"""Observables as the runtime reads them: products of factors, written in prefix order.
+"""Encoding of observables for the runtime: integers in prefix notation.
 
     0 to 4, wire                    Identity, PauliX, PauliY, PauliZ, Hadamard
-    5, count, wires..., start       a Hermitian matrix, whose data begin there
-    6, count, factors...            a product of these
-    7, count, start, products...    a sum of products, whose coefficients begin there
+    5, count, wires..., start       a Hermitian matrix, with the offset of its entries
+    6, count, factors...            a product of factors
+    7, count, start, products...    a sum of products, with the offset of its coefficients
 
-The numbers are those of ``runtime/contract.toml``.
+``runtime/contract.toml`` defines the numbers.
 """
 
 import itertools
@@ -19,12 +19,12 @@ _HERMITIAN, _PRODUCT, _SUM = 5, 6, 7
 
 
 class QubitFactor(NamedTuple):
-    """A factor of a product.
+    """A factor of a product of observables.
 
     Attributes:
-        name: of one that devices know by name, on one qubit; ``Hermitian`` of a matrix.
-        wires: its qubits.
-        matrix_offset: of a matrix, where its data begin among those of all matrices.
+        name: ``Identity``, ``PauliX``, ``PauliY``, ``PauliZ``, ``Hadamard`` or ``Hermitian``.
+        wires: qubit indices.
+        matrix_offset: for ``Hermitian``, the offset of its entries among all matrices.
     """
 
     name: str
@@ -33,29 +33,38 @@ class QubitFactor(NamedTuple):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is known by its matrix alone."""
+        """Whether the factor is a Hermitian matrix."""
         return self.name == "Hermitian"
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether it is the identity or Pauli Z."""
+        """Whether the factor is the identity or Pauli Z."""
         return self.name in ("Identity", "PauliZ")
 
     def encode(self, first_matrix: int) -> Code:
-        """Return its code; the data of matrices begin at ``first_matrix``."""
+        """Return the code of the factor.
+
+        Args:
+            first_matrix: the offset of the circuit's matrices in the runtime's array.
+        """
         if self.is_matrix:
             return (_HERMITIAN, len(self.wires), *self.wires, first_matrix + self.matrix_offset)
         return (_NAMED[self.name], *self.wires)
 
 
-# Nothing is the identity.
+# The empty product is the identity.
 Product = tuple[QubitFactor, ...]
 
 
 def encode_product(product: Product, first_matrix: int) -> Code:
-    """Return the code of a product; the data of matrices begin at ``first_matrix``."""
+    """Return the code of a product.
+
+    Args:
+        product: the factors.
+        first_matrix: the offset of the circuit's matrices in the runtime's array.
+    """
     if not product:
-        # The identity stands on no wire in particular, and the code wants one.
+        # The code of the identity needs a wire; any wire has the same effect.
         return (_NAMED["Identity"], 0)
     codes = [factor.encode(first_matrix) for factor in product]
     if len(codes) == 1:
@@ -64,6 +73,12 @@ def encode_product(product: Product, first_matrix: int) -> Code:
 
 
 def encode_sum(products: Sequence[Product], start: int, first_matrix: int) -> Code:
-    """Return the code of a sum of products, whose coefficients begin at ``start``."""
+    """Return the code of a linear combination of products.
+
+    Args:
+        products: the products.
+        start: the index of the first coefficient.
+        first_matrix: the offset of the circuit's matrices in the runtime's array.
+    """
     codes = [encode_product(product, first_matrix) for product in products]
     return (_SUM, len(codes), start, *itertools.chain.from_iterable(codes))

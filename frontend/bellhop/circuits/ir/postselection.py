@@ -1,8 +1,8 @@
-"""Which shots postselection keeps, and the values in place of the others.
+"""Postselection: impossible outcomes, and fill values for dropped shots.
 
-A shot is *kept* if all postselections of its run hold.  By default the others are drawn again from
-the beginning, so that all are kept, unless none can be.  With ``postselect_mode="hw-like"`` they
-are dropped, as on hardware.
+A shot is *accepted* if all its postselections hold.  By default, a rejected shot is executed again
+until it is accepted, unless acceptance is impossible.  With ``postselect_mode="hw-like"``, rejected
+shots are dropped, as on hardware.
 """
 
 from typing import Any
@@ -17,18 +17,23 @@ from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 
 
 def mask_impossible(total: Any) -> Any:
-    """Return the probability of all branches that postselections leave, or NaN where none is left.
+    """Return the acceptance probability, or NaN if it is zero up to rounding errors.
 
-    What is less likely than the errors of a state is impossible.
+    Args:
+        total: real array, the summed probability of the accepted branches.
     """
     least = max(1e-15, 100 * float(jnp.finfo(total.dtype).eps) ** 2)
     return jnp.where(total >= least, total, jnp.nan)
 
 
 def can_runs_differ(once: ClosedJaxpr) -> bool:
-    """Tell whether two runs with the same outcomes may differ, by what Python tells them.
+    """Return whether callbacks may make two executions with equal outcomes differ.
 
-    What the program itself draws, the bases of classical shadows, comes after all outcomes.
+    The program's own random numbers, for the bases of classical shadows, do not count: they are
+    drawn after all outcomes.
+
+    Args:
+        once: the jaxpr of one execution.
     """
     return any(
         eqn.effects - {random_effect} and eqn.outvars
@@ -38,18 +43,22 @@ def can_runs_differ(once: ClosedJaxpr) -> bool:
 
 
 def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
-    """Return samples with a number that no sample is in place of those that were dropped.
+    """Replace the samples of rejected shots by ``FILL_VALUE``, which is not a valid sample.
 
     Args:
-        samples: a row for each shot.
-        is_accepted: for each shot, or for all.
+        samples: array ``[shots, ...]``.
+        is_accepted: bool ``[shots]``, or a scalar for all shots.
         where: the QNode, for errors.
+
+    Raises:
+        CompileError: for samples of an unsigned or boolean type.
     """
     if not jnp.issubdtype(samples.dtype, jnp.inexact):
         if not jnp.issubdtype(samples.dtype, jnp.signedinteger):
             raise CompileError(
-                f"{where}: samples of type {samples.dtype} after a postselection; they have no "
-                "number for shots that it drops. Use qml.sample(dtype=int)."
+                f"{where}: samples of type {samples.dtype} after a postselection are not "
+                "supported: the type has no fill value for dropped shots. Use "
+                "qml.sample(dtype=int)."
             )
         fill = max(FILL_VALUE, jnp.iinfo(samples.dtype).min)
     else:
@@ -58,5 +67,5 @@ def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
     return jnp.where(is_accepted, samples, jnp.asarray(fill, samples.dtype))
 
 
-# In place of a sample that was dropped, as PennyLane has it.
+# The sample of a dropped shot, as in PennyLane.
 FILL_VALUE = np.iinfo(np.int32).min

@@ -1,10 +1,9 @@
-"""The precision of circuits: of the numbers in them, and of their results.
+"""The precision of circuits: of their parameters, amplitudes and results.
 
-The engine keeps amplitudes in the precision that ``ir/device_spec.py`` says, and computes in double
-precision whatever it sums over them.  The program gives it numbers of the types that it has,
-which are single where JAX's 64-bit types are off; what lies between converts
-(``bellhop_mlir.dialects.quantum``).  In a program that has both, a circuit computes in double
-precision, and its results are as precise as the numbers that it is made of.
+The engine stores amplitudes in the precision of ``DeviceSpec.precision``, and computes sums over
+amplitudes in double precision.  Parameters from the program are in single precision if
+``jax_enable_x64`` is off; ``bellhop_mlir.dialects.quantum`` converts them.  With 64-bit types, a
+circuit computes in double precision, and its results have the precision of its parameters.
 """
 
 from __future__ import annotations
@@ -23,50 +22,50 @@ if TYPE_CHECKING:
 
 
 def real_type() -> np.dtype:
-    """Return the type of the real numbers of circuits."""
+    """Return the dtype of real parameters and results: float64, or float32 without x64."""
     return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 def is_double() -> bool:
-    """Tell whether the numbers of circuits are in double precision."""
+    """Return whether ``real_type()`` is float64, that is, whether JAX's x64 mode is on."""
     return real_type() == np.float64
 
 
 def complex_type() -> np.dtype:
-    """Return the type of their complex numbers."""
+    """Return the dtype of complex results: complex128, or complex64 without x64."""
     return np.dtype(jax.dtypes.canonicalize_dtype(np.complex128))
 
 
 class Precision:
-    """The precision of a circuit's results: that of the numbers that it is made of.
+    """Infers the precision of a circuit's results from its parameters.
 
-    These are the parameters of its operations and the numbers in its observables, as the quantum
-    function has them; what a circuit only carries does not count.  Neither do integers, constants
-    of Python's and NumPy's, and what is computed of these alone.  Without any that count, the
-    precision is double.
+    Results are in single precision if all traced floating-point parameters of operations and
+    observables are.  Integers, Python and NumPy constants, weakly typed values and values that the
+    circuit only carries do not count.  Without parameters that count, results are in double
+    precision.
     """
 
     def __init__(self) -> None:
         self._bits = 0
 
     def include(self, numbers: Any) -> None:
-        """Count the numbers in a pytree."""
+        """Include the floating-point JAX arrays of a pytree of parameters."""
         for value in jax.tree.leaves(numbers):
             if isinstance(value, jax.Array) and _is_inexact(value) and not value.weak_type:
                 self._bits = max(self._bits, jnp.finfo(value.dtype).bits)
 
     @property
     def is_single(self) -> bool:
-        """Whether it is single: some numbers count, and all of these are."""
+        """Whether results are in single precision: parameters count, and all are single."""
         return 0 < self._bits <= 32
 
     def cast_result(self, result: Any) -> Any:
-        """Return the result of a measurement, a pytree of arrays, in this precision."""
+        """Cast the result of a measurement, a pytree of arrays, to the inferred precision."""
         return to_single_precision(result) if self.is_single else result
 
 
 def to_single_precision(result: Any) -> Any:
-    """Return a pytree of arrays, those of inexact numbers in single precision."""
+    """Cast the floating-point and complex arrays of a pytree to single precision."""
 
     def cast_leaf(value: Any) -> Any:
         if not _is_inexact(value):
@@ -81,24 +80,27 @@ def _is_inexact(value: Any) -> bool:
 
 
 def get_state_bits(device: qml.devices.Device) -> int:
-    """Return the bits of the real numbers of a circuit's states in the engine.
+    """Return 32 or 64, the bits of the real part of an amplitude in the engine.
 
-    They are what the program asks for, or else the device, or else JAX's 64-bit types.
+    The option ``precision`` of ``qjit`` decides, then the device, then ``jax_enable_x64``.
+
+    Args:
+        device: the PennyLane device.
     """
     options = current_options()
-    asked = options.precision if options else None
-    if asked is None:
-        asked = "single" if has_single_precision(device) or not is_double() else "double"
-    return 32 if asked == "single" else 64
+    precision = options.precision if options else None
+    if precision is None:
+        precision = "single" if has_single_precision(device) or not is_double() else "double"
+    return 32 if precision == "single" else 64
 
 
 def has_single_precision(device: qml.devices.Device) -> bool:
-    """Tell whether the states of a device were asked to be in half the precision."""
+    """Return whether a PennyLane device was created with complex64 amplitudes."""
     return getattr(device, "c_dtype", np.complex128) == np.complex64
 
 
-# Gates have numbers of few types, and many a number.
+# Cached, since circuits have many parameters of few dtypes.
 @functools.cache
 def is_inexact_type(dtype: Any) -> bool:
-    """Return whether a dtype is of floating-point or complex numbers."""
+    """Return whether a dtype is floating-point or complex."""
     return bool(jnp.issubdtype(dtype, jnp.inexact))

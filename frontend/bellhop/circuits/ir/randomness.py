@@ -1,21 +1,21 @@
-"""What becomes of the random outcomes of a circuit."""
+"""``Randomness``: how a circuit treats random outcomes."""
 
 import enum
 
 
 class Randomness(enum.Enum):
-    """What a circuit does about random outcomes.
+    """How a circuit treats random outcomes.
 
     Values:
-        NONE: nothing is random.
-        SAMPLES: measurements at the end are computed from samples.
-        OUTCOMES: the outcomes of mid-circuit measurements are drawn.
-        CONDITIONED: as OUTCOMES, and the circuit runs until all postselections hold.
-        ANEW: as CONDITIONED, for circuits whose gates may differ from run to run.
-        SHARED: as OUTCOMES, by all shots, of which those with the same outcomes share a run: the
-            circuit runs once for each combination that was drawn, and results are summed.
-        TREE: nothing is drawn: the circuit runs once for each combination of outcomes, and results
-            are summed.
+        NONE: the circuit draws no random numbers.
+        SAMPLES: final measurements are sampled; no mid-circuit outcomes are drawn.
+        OUTCOMES: mid-circuit outcomes are sampled in each execution.
+        CONDITIONED: like OUTCOMES; executions are repeated until all postselections hold.
+        ANEW: like CONDITIONED, for circuits whose gates may differ between executions.
+        SHARED: mid-circuit outcomes are sampled for all shots, and shots with equal outcomes share
+            one execution. Results are summed over executions.
+        TREE: no sampling: the circuit is executed once for each combination of mid-circuit
+            outcomes, and results are summed.
     """
 
     NONE = "none"
@@ -28,30 +28,34 @@ class Randomness(enum.Enum):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether each run draws random numbers."""
+        """Whether the circuit draws random numbers."""
         return self not in (Randomness.NONE, Randomness.TREE)
 
     @property
     def draws_for_each_shot(self) -> bool:
-        """Whether outcomes of mid-circuit measurements are drawn, in a run for each shot."""
+        """Whether mid-circuit outcomes are sampled in a separate execution for each shot."""
         return self.is_drawn and self not in (Randomness.SAMPLES, Randomness.SHARED)
 
     @property
     def is_summed(self) -> bool:
-        """Whether results are sums over runs, which have other outcomes each."""
+        """Whether results are sums over executions with different mid-circuit outcomes."""
         return self in (Randomness.TREE, Randomness.SHARED)
 
     def tree(self, derivative_order: int) -> int:
-        """Return the attribute ``tree`` of ``bellhop_circuit_begin``, see ``contract.toml``."""
-        # A second derivative needs the combinations with probability zero too.
-        of_tree = 2 if derivative_order > 1 else 1
-        of_each = {
-            Randomness.TREE: of_tree,
+        """Return the attribute ``tree`` of ``bellhop_circuit_begin``, see ``contract.toml``.
+
+        Args:
+            derivative_order: the order of differentiation, 0 for the value.
+        """
+        # Second derivatives also need the combinations of outcomes with probability zero.
+        enumeration = 2 if derivative_order > 1 else 1
+        codes = {
+            Randomness.TREE: enumeration,
             Randomness.CONDITIONED: 3,
             Randomness.ANEW: 4,
             Randomness.SHARED: 5,
         }
-        return of_each.get(self, 0)
+        return codes.get(self, 0)
 
 
 OUTCOMES_ARE_DRAWN = (

@@ -1,4 +1,4 @@
-"""What a QNode returns, made of the values of its circuit's runs."""
+"""Compute a QNode's result from the values of its circuit's executions."""
 
 import dataclasses
 import functools
@@ -18,13 +18,13 @@ from bellhop.circuits.ir.statistics import Statistic
 
 @dataclasses.dataclass
 class Results:
-    """What a circuit returns, made of the values of its runs.
+    """Computes the QNode's result from the values of the circuit's executions.
 
     Attributes:
-        statistics: of a run, one for each leaf of what the quantum function returned.
-        tree: the structure of that.
-        shots: of the circuit.
-        precision: of measurements.
+        statistics: one ``Statistic`` for each leaf of the quantum function's result.
+        tree: the tree structure of the quantum function's result.
+        shots: the shots of the circuit.
+        precision: the precision of measurement results.
         where: the QNode, for errors.
     """
 
@@ -35,18 +35,25 @@ class Results:
     where: str
 
     def take_values(self) -> list[Any]:
-        """Return the values of a run, one array after the other; keep no more than their places."""
-        every = [statistic.values for statistic in self.statistics]
+        """Remove the arrays of one execution from the statistics, and return them as a list.
+
+        The statistics keep the tree structure, from which ``finish`` rebuilds the values.
+        """
+        values = [statistic.values for statistic in self.statistics]
         self.statistics = [statistic.map_values(lambda _: 0) for statistic in self.statistics]
-        return jax.tree.leaves(every)
+        return jax.tree.leaves(values)
 
     def finish(self, values: Sequence[Any], *, total: Any = None, is_accepted: Any = None) -> Any:
-        """Return the results in their structure.
+        """Compute the QNode's result from the values of all executions.
 
         Args:
-            values: of all runs.
-            total: what those of measurements are to be divided by, if anything.
-            is_accepted: for each shot, or for all, whether they were kept, if some may not be.
+            values: arrays in the order of ``take_values()``, combined over all executions.
+            total: scalar by which measured values are divided; None for no division.
+            is_accepted: bool ``[shots]``, or a scalar for all shots: whether postselection kept the
+                shot; None if all shots are kept.
+
+        Returns:
+            the result in the structure ``tree``; a tuple of results for a shot vector.
         """
         tree = jax.tree.structure([statistic.values for statistic in self.statistics])
         each: list[Any] = jax.tree.unflatten(tree, list(values))
@@ -61,22 +68,24 @@ class Results:
         ends = list(itertools.accumulate(self.shots.copies))
 
         def finish_copy(number: int) -> Any:
-            of_shots = slice(ends[number] - self.shots.copies[number], ends[number])
+            """Return the result for one entry of the shot vector, by its index."""
+            shot_slice = slice(ends[number] - self.shots.copies[number], ends[number])
 
-            def take_part(statistic: Statistic, value: object) -> Any:
-                place = of_shots if statistic.is_per_shot else number
-                return jax.tree.map(lambda array: array[place], value)
+            def select_copy(statistic: Statistic, value: object) -> Any:
+                index = shot_slice if statistic.is_per_shot else number
+                return jax.tree.map(lambda array: array[index], value)
 
-            return self._build_results(list(map(take_part, self.statistics, each)))
+            return self._build_results(list(map(select_copy, self.statistics, each)))
 
         return tuple(map(finish_copy, range(len(ends)))) if self.shots.is_vector else finish_copy(0)
 
     def finish_rows(self, rows: Any, *, differ: bool) -> Any:
-        """Return the results of a batch: what is no measurement is not of the batch.
+        """Remove the batch axis from returned values that are not measurements.
 
         Args:
-            rows: the results of each, with the axis of rows.
-            differ: whether such values may differ from row to row, as outcomes do.
+            rows: the results, with a leading batch axis.
+            differ: whether values that are not measurements may differ between batch rows, as
+                mid-circuit outcomes do. They then keep the batch axis.
         """
         if differ:
             return rows
@@ -86,7 +95,7 @@ class Results:
     def _map_measured(
         self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]
     ) -> list[Any]:
-        """Change the values of measurements, but no others."""
+        """Apply ``change(statistic, array)`` to measured values, and keep all other values."""
         return [
             jax.tree.map(functools.partial(change, statistic), values)
             if statistic.is_measured
@@ -95,13 +104,14 @@ class Results:
         ]
 
     def _mask_rejected(self, statistic: Statistic, values: Any, is_accepted: Any) -> Any:
-        """Return values of a statistic with what stands for shots that were not kept."""
+        """Replace the values of shots that postselection dropped by a fill value or NaN."""
         if statistic.is_per_shot:
             return fill_rejected_samples(values, is_accepted, self.where)
-        # Means over shots are those of the shots that were kept already.
+        # Means over shots include accepted shots only.
         return values if is_accepted.ndim else jnp.where(is_accepted, values, jnp.nan)
 
     def _build_results(self, each: Sequence[Any]) -> Any:
+        """Apply each statistic's ``finish`` and return the results in the structure ``tree``."""
         results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]
         return jax.tree.unflatten(
             self.tree, self._map_measured(results, lambda _, r: self.precision.cast_result(r))
@@ -111,16 +121,17 @@ class Results:
 def drop_duplicate_rows(
     rows: Any, tree: PyTree, are_measured: Sequence[bool], *, is_vector: bool
 ) -> Any:
-    """Return the results of all rows of a batch, with one of each value that is no measurement.
+    """Remove the batch axis from leaves that are not measurements, by selecting row 0.
 
     Args:
-        rows: the results, with the axis of rows; of each copy, where shots are a vector.
-        tree: the structure of the results.
-        are_measured: which of its leaves are measurements.
-        is_vector: whether shots are a vector.
+        rows: pytree of results with a leading batch axis; a tuple of them for a shot vector.
+        tree: the tree structure of the quantum function's result.
+        are_measured: for each leaf of ``tree``, whether it is a measurement.
+        is_vector: whether the circuit has a shot vector.
     """
 
     def finish_copy(rows: Any) -> Any:
+        """Remove the batch axis for one entry of the shot vector."""
         leaves = [
             values if is_measured else jax.tree.map(lambda array: array[0], values)
             for values, is_measured in zip(tree.flatten_up_to(rows), are_measured, strict=True)

@@ -1,12 +1,12 @@
-"""Errors of circuits on ``default.qubit`` and ``default.mixed`` that show when they run.
+"""Runtime checks of circuits on ``default.qubit`` and ``default.mixed``.
 
-A check is a pure callback that the results depend on: where nobody uses them, as in branches that
-``jax.vmap`` computes and drops, it need not run.
+A check is a pure callback that the results depend on. It does not run if the results are unused, as
+in branches that ``jax.vmap`` computes and discards.
 
-That a computed wire does not exist, or that computed matrices are no channel, must not be raised
-inside of such a circuit: under ``jax.vmap`` branches that are not taken are computed too, and so is
-what follows impossible outcomes.  So a circuit carries its first fault beside its state, and is
-checked once, after its end.
+Invalid traced wires and traced matrices that are not a channel do not raise at once: under
+``jax.vmap``, branches that are not taken and impossible outcomes are computed too.  So a circuit
+carries its first fault together with its state, and the fault is checked once, after the last
+operation.
 """
 
 from collections.abc import Sequence
@@ -22,46 +22,51 @@ from bellhop.compiler.builtin_function import BuiltinFunction
 from bellhop.errors import CircuitError
 from bellhop.tracing.state import trace_state
 
-# A run through outcomes that are less likely does not happen.
+# Faults in executions with a smaller probability are ignored.
 _MIN_PROBABILITY = 1e-15
-# Behind what it is of, a place has what is wrong there whatever the wire.
+# Separates the subject of a location from an error text that does not depend on the wire.
 _PROBLEM_SEPARATOR = "\t"
 
 
 def guard_values(values: Any, check: BuiltinFunction, operand: Any, *, fails: Any) -> Any:
-    """Return a pytree of arrays, unless a check of an operand raises when the program runs.
+    """Return ``values``, or raise the error of a check when the program runs.
+
+    The check is called only if ``fails``, so that accelerators do not wait for the host. It is
+    never called in a region over several devices, since each device would call it: there,
+    ``values`` become NaN, or -1 for integers.
 
     Args:
-        values: the pytree.
-        check: raises the error.
-        operand: what it takes.
-        fails: whether it will; the host, for which another device waits, is not called otherwise.
-            In a region over several devices it never is, each of which would call it: there the
-            values are NaN, or -1 of integers.
+        values: pytree of arrays.
+        check: host function of ``operand``, which raises the error.
+        operand: array, the argument of ``check``.
+        fails: bool scalar, whether ``check`` will raise.
     """
     if trace_state().state_axes is not None:
-        is_well = ~fails
+        is_valid = ~fails
     else:
         call = PureCallback(check, jax.ShapeDtypeStruct((), bool), "broadcast_all")
-        is_well = jax.lax.cond(fails, call, lambda _: ~fails, operand)
+        is_valid = jax.lax.cond(fails, call, lambda _: ~fails, operand)
 
     def guard_leaf(value: Any) -> Any:
-        nothing = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
-        return jnp.where(is_well, value, jnp.asarray(nothing).astype(value.dtype))
+        fill = jnp.nan if jnp.issubdtype(value.dtype, jnp.inexact) else -1
+        return jnp.where(is_valid, value, jnp.asarray(fill).astype(value.dtype))
 
     return jax.tree.map(guard_leaf, values)
 
 
 class DrawCheck(BuiltinFunction):
-    """Refuses to draw outcomes by probabilities that are NaN; it is made of the QNode."""
+    """Host function that raises an error if outcome probabilities are NaN.
+
+    Its only static argument is the QNode, for the error.
+    """
 
     __name__ = "draw_check"
     is_of_circuit = True
 
     def __call__(self, totals: np.ndarray) -> np.ndarray:
-        """Return that all is well for each sum of probabilities."""
+        """Return True for each sum of probabilities, or raise ``CircuitError`` for a NaN."""
         [where] = self.arguments
-        # As the engine says it, runtime/devices/error.h.
+        # The same text as the engine's error, runtime/devices/error.h.
         if np.isnan(totals).any():
             raise CircuitError(
                 f"{where}: probabilities of outcomes are NaN. A parameter of the circuit is no "
@@ -71,10 +76,10 @@ class DrawCheck(BuiltinFunction):
 
 
 def check_draw(values: Any, total: Any, where: str) -> Any:
-    """Return values that are drawn, or raise an error at run time if probabilities are NaN.
+    """Return sampled values, or raise an error at run time if probabilities are NaN.
 
     Args:
-        values: pytree of arrays, which are drawn.
+        values: pytree of arrays, the samples.
         total: real scalar, the sum of the probabilities.
         where: the QNode, for errors.
     """
@@ -82,13 +87,13 @@ def check_draw(values: Any, total: Any, where: str) -> Any:
 
 
 class FaultRecorder:
-    """What may be wrong with the operations of a circuit, each at a place in the program.
+    """Computes the first fault of a circuit at run time, and its source location.
 
-    A fault is ``i32[2]``: the number of its place, from one, below zero where one wire came twice,
-    and the wire.  Without any, both are zero.
+    A fault is an ``i32[2]``: the location number, counted from one and negated if a wire is
+    repeated, and the qubit index.  Both are zero for a circuit without a fault.
 
     Args:
-        wires: those that there are.
+        wires: the wires of the circuit.
         where: the QNode, for errors.
     """
 
@@ -99,17 +104,20 @@ class FaultRecorder:
 
     @staticmethod
     def make_no_fault() -> Any:
-        """Return the fault of a circuit without one."""
+        """Return the fault value that means "no fault"."""
         return jnp.zeros(2, jnp.int32)
 
     def record_wires(self, fault: Any, labels: Sequence[Any], subject: str, site: str) -> Any:
-        """Return the first fault when some wires were used, of which the program computes some.
+        """Check traced wires of an operation for range and repetition.
 
         Args:
-            fault: the one before.
-            labels: the wires.
-            subject: what uses them.
-            site: its line, or nothing.
+            fault: the first fault of earlier operations.
+            labels: the wires of the operation, static or traced.
+            subject: the operation or measurement, for errors.
+            site: its ``file:line``; may be empty.
+
+        Returns:
+            the first fault up to this operation.
         """
         if not any(map(is_dynamic, labels)):
             return fault
@@ -118,33 +126,36 @@ class FaultRecorder:
             [WireMap.as_int32(jnp.asarray(self._wires.get_qubit(label))) for label in labels]
         )
         is_out = (wires < 0) | (wires >= len(self._wires))
-        is_twice = jnp.sum(wires[:, None] == wires, axis=1) > 1
-        place = jnp.where(jnp.any(is_out), number, -number)
-        wire = wires[jnp.argmax(jnp.where(jnp.any(is_out), is_out, is_twice))]
-        here = jnp.where(jnp.any(is_out | is_twice), jnp.stack([place, wire]), 0)
-        return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
+        is_repeated = jnp.sum(wires[:, None] == wires, axis=1) > 1
+        location = jnp.where(jnp.any(is_out), number, -number)
+        wire = wires[jnp.argmax(jnp.where(jnp.any(is_out), is_out, is_repeated))]
+        own_fault = jnp.where(jnp.any(is_out | is_repeated), jnp.stack([location, wire]), 0)
+        return jnp.where(fault[0] == 0, own_fault, fault).astype(jnp.int32)
 
     def record_channel(
         self, fault: Any, kraus_matrices: Sequence[Any], subject: str, site: str
     ) -> Any:
-        """Return the first fault when a channel was applied whose matrices the program computes.
+        """Check that traced Kraus matrices of a channel preserve the trace.
 
-        PennyLane looks at known ones when the user makes the channel.
+        PennyLane checks static matrices when the channel is constructed.
 
         Args:
-            fault: the one before.
-            kraus_matrices: those of the channel.
-            subject: the channel.
-            site: its line, or nothing.
+            fault: the first fault of earlier operations.
+            kraus_matrices: the Kraus matrices.
+            subject: the channel, for errors.
+            site: its ``file:line``; may be empty.
+
+        Returns:
+            the first fault up to this channel.
         """
         if not any(map(is_dynamic, kraus_matrices)):
             return fault
         stack = jax.lax.stop_gradient(jnp.stack(list(map(jnp.asarray, kraus_matrices))))
         precision = jax.lax.Precision.HIGHEST
         total = jnp.einsum("kab,kac->bc", stack.conj(), stack, precision=precision)
-        # As PennyLane compares them, and not closer than sums are rounded.
+        # PennyLane's tolerance, but not below the rounding error of the sum.
         rounding = 100 * float(jnp.finfo(stack.dtype).eps)
-        is_whole = jnp.allclose(total, np.eye(stack.shape[-1]), atol=max(1e-8, rounding))
+        preserves_trace = jnp.allclose(total, np.eye(stack.shape[-1]), atol=max(1e-8, rounding))
         problem = (
             "only trace preserving channels can be applied, whose Kraus matrices K have one as the "
             "sum of K^dagger K"
@@ -152,20 +163,21 @@ class FaultRecorder:
         number = self._add_location(
             f"{_describe_location(subject, site)}{_PROBLEM_SEPARATOR}{problem}"
         )
-        here = jnp.where(is_whole, 0, jnp.array([number, 0]))
-        return jnp.where(fault[0] == 0, here, fault).astype(jnp.int32)
+        own_fault = jnp.where(preserves_trace, 0, jnp.array([number, 0]))
+        return jnp.where(fault[0] == 0, own_fault, fault).astype(jnp.int32)
 
     def _add_location(self, text: str) -> int:
         self._locations.append(text)
         return len(self._locations)
 
     def raise_faults(self, values: Any, faults: Any, weights: Any = None) -> Any:
-        """Return values as they are, or raise the fault of a circuit when it runs.
+        """Return ``values``, or raise the circuit's fault when the program runs.
 
         Args:
-            values: a pytree of arrays.
-            faults: one, or those of several runs in rows.
-            weights: how likely each of these is.
+            values: pytree of arrays.
+            faults: ``i32[2]``, or ``i32[executions, 2]`` with ``weights``.
+            weights: real ``[executions]``, the probability of each execution; faults of impossible
+                executions are ignored.
         """
         if not self._locations:
             return values
@@ -181,24 +193,27 @@ def _describe_location(subject: str, site: str) -> str:
 
 
 def _describe_wire(wire: int) -> str:
-    """Return a wire that was taken to 32 bits, in words."""
+    """Return an int32 wire as text; the limits of int32 are "or more" and "or less"."""
     limits = np.iinfo(np.int32)
     return f"{wire}{' or more' if wire == limits.max else ' or less' if wire == limits.min else ''}"
 
 
 class FaultCheck(BuiltinFunction):
-    """Raises a fault; it is made of the QNode, the places in lines, and how many wires it has."""
+    """Host function that raises the error of a fault.
+
+    Its static arguments are the QNode, the locations (one per line) and the number of wires.
+    """
 
     __name__ = "fault_check"
     is_of_circuit = True
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
-        """Raise the first of some faults; return that all is well for each."""
-        where, places, n_wires = self.arguments
+        """Raise ``CircuitError`` for the first fault; return True for each row without one."""
+        where, locations, n_wires = self.arguments
         for number, wire in np.reshape(faults, (-1, 2)).tolist():
             if number:
                 last = int(n_wires) - 1
-                what, _, problem = places.splitlines()[abs(number) - 1].partition(
+                subject, _, problem = locations.splitlines()[abs(number) - 1].partition(
                     _PROBLEM_SEPARATOR
                 )
                 problem = problem or (
@@ -207,5 +222,5 @@ class FaultCheck(BuiltinFunction):
                     if number > 0
                     else f"expected different wires, got {wire} twice"
                 )
-                raise CircuitError(f"{where}: {what}: {problem}.")
+                raise CircuitError(f"{where}: {subject}: {problem}.")
         return np.ones(faults.shape[:-1], bool)

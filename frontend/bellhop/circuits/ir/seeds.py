@@ -1,4 +1,4 @@
-"""Seeds of the random numbers of a program, other ones at each run."""
+"""Random keys of a program, with new seeds in each run."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from bellhop_mlir.dialects import quantum
 
 
 class _RandomEffect(Effect):
-    """Keeps JAX from making once what is random and stands where it is made several times."""
+    """The effect of random equations, so that JAX does not merge or hoist them."""
 
     def __str__(self) -> str:
         return "Random"
@@ -30,13 +30,17 @@ class _RandomEffect(Effect):
 
 
 def offer_device_seed(device: Any) -> None:
-    """Offer the program a seed from a device's generator, which ``seed=`` of the device seeds."""
+    """Seed the program from the generator of a PennyLane device, if the device has one.
+
+    Args:
+        device: PennyLane device; its option ``seed=`` seeds the generator.
+    """
     generator = getattr(device, "_rng", None)
     if generator is not None:
         offer_seed(lambda: int(generator.integers(2**63)))
 
 
-# Under jax.checkpoint what was drawn is saved, and only what follows is computed again.
+# Under jax.checkpoint, random numbers are saved and only later equations are recomputed.
 register_effect(_RandomEffect)
 random_effect = _RandomEffect()
 
@@ -46,10 +50,11 @@ _seed_p.multiple_results = True
 
 
 def make_random_key(*anchors: Any) -> Any:
-    """Return a key of ``jax.random``, a new one at each run.
+    """Return a ``jax.random`` key that differs in each run of the program.
 
     Args:
-        anchors: what the key is for; mapped over these, each element has a key of its own.
+        anchors: arrays that the key depends on. Under ``jax.vmap`` over an anchor, each batch
+            element gets a different key.
     """
     draw_once_in_checkpoints(random_effect)
     (words,) = _seed_p.bind(*anchors)
@@ -78,6 +83,7 @@ register_sequential_batching(_seed_p)
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *anchors: Any) -> Any:
+    """Lower to ``quantum.seed``, or outside ``qjit`` to a program of its own."""
     lowering = current_lowering()
     if lowering is None:
         return lower_as_program(ctx, _seed_p, anchors, {}, "the seed of a circuit")

@@ -1,8 +1,8 @@
-"""How results are computed: values that one run of the circuit gives, and a function of them.
+"""``Statistic``: a circuit result, as values of each execution and a function of their mean.
 
-Without shots, values are exact.  With shots they are frequencies (means over groups of shots) or
-samples (``sampling``).  For a circuit that runs once for each combination of outcomes, values are
-summed over its runs, weighted by probability, before the function is applied.
+Without shots, values are exact.  With shots, they are means over groups of shots or samples.  For a
+circuit that is executed once for each combination of mid-circuit outcomes, the values are summed
+over executions, weighted by probability, before the function is applied.
 """
 
 from abc import ABC, abstractmethod
@@ -21,12 +21,12 @@ class Statistic:
     """One result of a circuit.
 
     Attributes:
-        values: arrays of one run; with shots, with an axis in front, of groups of shots or of
-            shots.
-        finish: takes their mean over the runs, or the samples of all shots, and returns the
-            result; with shots, that of one group.
-        is_per_shot: whether the axis in front is one of shots.
-        is_measured: whether it is the result of a measurement.
+        values: pytree of arrays of one execution; with shots, they have a leading axis of shot
+            groups or of shots.
+        finish: computes the result from the mean of ``values`` over executions, or from the samples
+            of all shots; with shots, called for each shot group.
+        is_per_shot: whether the leading axis is an axis of shots.
+        is_measured: whether the result is a measurement's; False for other returned values.
     """
 
     values: Any
@@ -36,34 +36,34 @@ class Statistic:
 
     @classmethod
     def from_moments(cls, mean: Any, square: Any) -> "Statistic":
-        """Return the statistic of a variance.
+        """Return the statistic of a variance, ``square - mean**2``.
 
         Args:
-            mean: array, the mean of an observable.
-            square: array, the mean of the observable's square.
+            mean: array, the expectation value of an observable.
+            square: array, the expectation value of the observable's square.
         """
         return cls((mean, square), lambda moments: moments[1] - moments[0] ** 2)
 
     def map_values(self, change: Callable[[Any], Any]) -> "Statistic":
-        """Return the same, each array of its values changed by a function."""
+        """Return a copy with ``change`` applied to each array of ``values``."""
         return replace(self, values=jax.tree.map(change, self.values))
 
     def to_single_precision(self) -> "Statistic":
-        """Return the same in single precision."""
+        """Return a copy whose result is cast to single precision."""
         return replace(self, finish=lambda values: to_single_precision(self.finish(values)))
 
 
-# Functions of all values that a circuit computed: one returns a value, the other a statistic.
+# Functions of the result of `ExactValues.compute`, which return one value or one statistic.
 ValueReader = Callable[[Any], Any]
 StatisticMaker = Callable[[Any], Statistic]
 
 
 class ExactValues(ABC):
-    """The exact values of a circuit: all are asked for first, and then computed by ``compute``.
+    """Exact values of a circuit, which are requested first and then computed together.
 
-    Each method asks for one value, and returns a function that takes the result of ``compute`` and
-    returns the value.  Where a circuit has several runs, the values of each have its probability
-    as a factor.
+    Each ``request_...`` method requests one value, and returns a function from the result of
+    ``compute()`` to this value.  For a circuit with several executions, the values of each
+    execution are multiplied by its probability.
 
     Attributes:
         where: the QNode, for errors.
@@ -73,42 +73,57 @@ class ExactValues(ABC):
 
     @abstractmethod
     def request_probability(self) -> ValueReader:
-        """Ask for the probability of the run."""
+        """Request the probability of the execution's mid-circuit outcomes."""
 
     @abstractmethod
     def request_expval(self, observable: Any) -> ValueReader:
-        """Ask for an expectation value."""
+        """Request the expectation value of an observable."""
 
     @abstractmethod
     def request_variance(self, observable: Any) -> StatisticMaker:
-        """Ask for a variance."""
+        """Request the variance of an observable."""
 
     @abstractmethod
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> ValueReader:
-        """Ask for the probabilities of the outcomes of wires, after some gates."""
+        """Request the outcome probabilities of wires, after the gates ``rotations``."""
 
     @abstractmethod
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
-        """Ask for the density matrix of qubits; the name is that of what is made of it."""
+        """Request the reduced density matrix of qubits.
+
+        Args:
+            qubits: the qubit indices.
+            name: the measurement that uses the matrix, for errors.
+        """
 
     @abstractmethod
     def request_state(self, name: str) -> ValueReader:
-        """Ask for the state of the circuit: a vector, which no mixture has, or a matrix."""
+        """Request the state of the circuit: a state vector, or a density matrix.
+
+        Args:
+            name: the measurement that uses the state, for errors.
+        """
 
     @abstractmethod
     def compute(self) -> Any:
-        """Compute all values that were asked for."""
+        """Compute all requested values."""
 
 
 def unsupported_error(where: str, label: str, instead: str) -> CompileError:
-    """Return the error of a measurement that is not supported."""
+    """Return the error for an unsupported measurement.
+
+    Args:
+        where: the QNode, for errors.
+        label: the measurement.
+        instead: a sentence with the remedy.
+    """
     return CompileError(f"{where}: {label}: not supported by bellhop. {instead}")
 
 
 def mixed_state_error(where: str) -> CompileError:
-    """Return the error of the state vector of a circuit that goes through several outcomes."""
+    """Return the error for ``qml.state`` of a circuit whose final state is mixed."""
     return unsupported_error(
         where,
         "state after mid-circuit measurements, where it is a mixture of several",

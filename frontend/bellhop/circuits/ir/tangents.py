@@ -1,6 +1,6 @@
-"""Tangents: symbolic zeros, those that are errors, and vectors of them that are split into arrays.
+"""Helpers for tangents: symbolic zeros, forbidden derivatives, and splitting of vectors.
 
-``split(jnp.arange(6.0), [(2,), (2, 2)])`` returns ``[[0. 1.], [[2. 3.], [4. 5.]]]``.
+``split_last_axis(jnp.arange(6.0), [(2,), (2, 2)])`` returns ``[[0. 1.], [[2. 3.], [4. 5.]]]``.
 """
 
 import itertools
@@ -26,12 +26,15 @@ def make_symbolic_zero(value: Any) -> Any:
 def fill_zero_tangents(
     results: Sequence[Any], tangents: Sequence[Any], is_perturbed: Sequence[bool]
 ) -> list[Any]:
-    """Return the tangents of results, zeros among them.
+    """Insert symbolic zeros for the results without a tangent.
 
     Args:
         results: the results.
-        tangents: the tangents of those that have one.
-        is_perturbed: for each result, whether it has one.
+        tangents: the tangents of the perturbed results, in order.
+        is_perturbed: for each result, whether it has a tangent.
+
+    Returns:
+        a tangent for each result.
     """
     rest = iter(tangents)
     return [
@@ -41,7 +44,12 @@ def fill_zero_tangents(
 
 
 def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Split an array along its last axis; in each part, a shape takes the place of that axis."""
+    """Split an array along its last axis, and reshape this axis of each part.
+
+    Args:
+        array: array ``[..., n]``.
+        shapes: the shape that replaces the last axis of each part; their sizes add up to ``n``.
+    """
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
     return [
         array[..., start:end].reshape(*array.shape[:-1], *shape)
@@ -51,28 +59,28 @@ def split_last_axis(array: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class UndifferentiableTag(ValueTag):
-    """The mark of a value that must not be differentiated, nor what comes with it.
+    """Tag of a value whose differentiation raises an error.
 
     Attributes:
-        obstacle: why it has no derivative.
+        obstacle: the error message: why the value has no derivative.
     """
 
     obstacle: str
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Raise the error, unless all tangents are zero."""
+        """Raise the error if any tangent is not a symbolic zero."""
         if any(type(tangent) is not ad.Zero for tangent in tangents):
             raise DifferentiableCompileError(self.obstacle)
         return tangents[0]
 
 
 def forbid_derivative(x: Any, obstacle: str, by: Any = None) -> Any:
-    """Return ``x``, whose derivative is an error that names the obstacle.
+    """Identity function of ``x`` that raises an error if it is differentiated.
 
     Args:
-        x: an array.
-        obstacle: why it has none.
-        by: another array, whose derivative is an error too.
+        x: array.
+        obstacle: the error message: why ``x`` has no derivative.
+        by: another array whose differentiation raises the same error; None for ``x`` alone.
     """
     if by is None and not jnp.issubdtype(x.dtype, jnp.inexact):
         return x

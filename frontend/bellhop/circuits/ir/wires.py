@@ -1,4 +1,4 @@
-"""Wires: labels, and numbers that the program computes."""
+"""Mapping of wire labels and traced wires to qubit indices."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
@@ -14,17 +14,17 @@ from bellhop.jaxprs.constant_eval import evaluate_constant
 
 
 def is_dynamic(value: object) -> TypeGuard[Any]:
-    """Tell whether a wire, or a parameter, is computed in the program."""
+    """Return whether a wire or parameter is traced."""
     return isinstance(value, jax.core.Tracer)
 
 
 class WireMap:
-    """Wire labels as the numbers of qubits.
+    """Maps wire labels to qubit indices.
 
     Args:
-        labels: in the order of qubits.
+        labels: the wire labels, in the order of the qubits.
         where: the QNode, for errors.
-        find_spare: returns those that the circuit does not name, which it may allocate.
+        find_spare: returns the labels that no gate uses, which ``qml.allocate`` may use.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class WireMap:
     ) -> None:
         self._where = where
         self._index = {label: index for index, label in enumerate(labels)}
-        # Wires that were allocated, and what stands for each.
+        # Maps each allocated `DynamicWire` to a wire of the device.
         self._allocated: dict[Any, Any] = {}
         self.find_spare = find_spare
 
@@ -45,17 +45,16 @@ class WireMap:
         return len(self._index)
 
     def __call__(self, label: Wire) -> int:
-        """Return the qubit of a wire.
+        """Return the qubit index of a static wire.
 
         Raises:
-            CompileError: where there is no such wire, or it is computed in the program.
+            CompileError: if the wire is unknown, deallocated, traced or a float.
         """
         if is_dynamic(label):
             raise CompileError(
-                f"{self._where}: a measurement stands on a wire that is computed in the program, "
-                "which only gates, observables of expval and var, and probs, sample and counts of "
-                "wires can. Measure a fixed wire; qml.SWAP(wires=[i, 0]) in front brings wire i "
-                "there."
+                f"{self._where}: this measurement is not supported on a traced wire; only gates, "
+                "observables of expval and var, and probs, sample and counts of wires are. Measure "
+                "a fixed wire, for instance wire 0 after qml.SWAP(wires=[i, 0])."
             )
         label = self._allocated.get(label, label)
         if isinstance(label, DynamicWire):
@@ -64,7 +63,7 @@ class WireMap:
                 "Use it between qml.allocate and qml.deallocate."
             )
         if isinstance(label, float | np.floating):
-            # It is equal to an integer, by which the device would find it.
+            # A float that equals an integer label would find it in the dictionary.
             raise CompileError(
                 f"{self._where}: a wire is {label!r} of type {type(label).__name__}, expected an "
                 f"integer or a label of the device, {list(self._index)}. Convert it: int(wire)."
@@ -77,15 +76,20 @@ class WireMap:
         return self._index[label]
 
     def map_allocated(self, label: Wire, wire: Wire) -> None:
-        """Let a wire stand for one that was allocated."""
+        """Map an allocated wire to a wire of the device.
+
+        Args:
+            label: the ``DynamicWire`` of ``qml.allocate``.
+            wire: label of a wire of the device, or a traced wire.
+        """
         self._allocated[label] = wire
 
     def unmap_allocated(self, label: Wire) -> None:
-        """Forget a wire that was allocated."""
+        """Remove the mapping of an allocated wire, which is deallocated."""
         del self._allocated[label]
 
     def map_process(self, process: Any) -> Any:
-        """Return a measurement process on wires of the device, where it has allocated ones."""
+        """Replace allocated wires in a measurement process by wires of the device."""
         if not self._allocated or process.mv is not None:
             return process
         lent = {
@@ -95,33 +99,43 @@ class WireMap:
 
     @staticmethod
     def as_int32(qubit: Any) -> Any:
-        """Return a traced qubit, an integer scalar, in 32 bits; one out of range stays so."""
-        here, there = jnp.iinfo(qubit.dtype), jnp.iinfo(jnp.int32)
-        low, high = max(int(here.min), there.min), min(int(here.max), there.max)
+        """Convert a traced qubit index to int32, clipped so that it stays out of range.
+
+        Args:
+            qubit: integer scalar of any integer type.
+        """
+        source, target = jnp.iinfo(qubit.dtype), jnp.iinfo(jnp.int32)
+        low, high = max(int(source.min), target.min), min(int(source.max), target.max)
         clipped = jax.lax.clamp(
             jnp.asarray(low, qubit.dtype), qubit, jnp.asarray(high, qubit.dtype)
         )
         return clipped.astype(jnp.int32)
 
     def get_qubit(self, wire: Wire) -> Any:
-        """Return the qubit of a wire, whether the program computes it or not."""
+        """Return the qubit index of a static or traced wire: an int or a traced integer."""
         return self.get_dynamic_qubit(wire) if is_dynamic(wire) else self(wire)
 
     def find_static_qubit(self, wire: Wire) -> int | None:
-        """Return the qubit of a wire, if it is known: JAX may trace what constants decide."""
+        """Return the qubit index of a wire as an int, or None if it is not a constant.
+
+        A traced wire that depends on constants alone is evaluated.
+        """
         if not is_dynamic(wire):
             return self(wire)
         qubit = evaluate_constant(self.get_dynamic_qubit(wire))
         return int(qubit) if qubit is not None and 0 <= qubit < len(self) else None
 
     def get_dynamic_qubit(self, wire: Any) -> Any:
-        """Return the qubit of a wire that the program computes; its range is checked there.
+        """Return the qubit index of a traced wire. The program checks its range when it runs.
+
+        Args:
+            wire: integer or bool scalar tracer.
 
         Raises:
-            CompileError: where it is no integer, or the wires have other names than 0, 1, ...
+            CompileError: if the wire is not an integer, or the labels are not 0, 1, ... in order.
         """
         if wire.dtype == bool:
-            # An outcome, as wires of Python's True and False are 1 and 0.
+            # A mid-circuit outcome: True and False are wires 1 and 0, as in Python.
             wire = jnp.asarray(wire).astype(jnp.int32)
         if wire.shape or not jnp.issubdtype(wire.dtype, jnp.integer):
             raise CompileError(

@@ -166,7 +166,7 @@ ERRORS = {
     "a generator": (
         lambda: node("lightning.qubit", **spsa(sampler_rng=np.random.default_rng(1))),
         POINT,
-        "the sampler_rng of its gradient_kwargs is a Generator, which each run would",
+        "the sampler_rng of its gradient_kwargs is a Generator, expected an integer or",
     ),
     "another option": (
         lambda: node("default.qubit", **spsa(shifts=[(0.1,)])),

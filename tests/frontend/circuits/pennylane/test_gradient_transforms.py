@@ -126,7 +126,7 @@ def test_what_is_told_about_a_circuit(name):
         (
             qml.gradients.finite_diff,
             lambda p: qml.expval(qml.Hermitian(p[0] * np.eye(2), wires=0)),
-            "one that depends on the arguments is an array",
+            "depends on the arguments is an array",
         ),
     ],
 )

@@ -238,7 +238,7 @@ def test_specs_at_several_levels():
         == qml.specs(circuit, level="cancelled", compute_depth=False)(0.3).resources
     )
     with pytest.raises(
-        ValueError, match="qml.specs: 7 is no level of this circuit, which has 0 to 4, by name"
+        ValueError, match="qml.specs: 7 is not a level of this circuit, expected 0 to 4, or one of"
     ):
         qml.specs(circuit, level=[7])
 

@@ -20,7 +20,7 @@ def test_wire_that_is_not_there(lightning: Any, wire: int) -> None:
 
 
 COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "two wires": (lambda: bellhop.measure([0, 1]), {}, "takes one wire, and was given 2"),
+    "two wires": (lambda: bellhop.measure([0, 1]), {}, "expected one wire, got 2"),
     "postselect of 2": (lambda: bellhop.measure(0, postselect=2), {}, "must be 0 or 1; it is 2"),
     "state": (
         lambda: (bellhop.measure(0), qml.state())[1],
@@ -35,7 +35,7 @@ COMPILE_ERRORS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "values of several runs": (
         lambda: bellhop.measure(0),
         {"mcm_method": "tree-traversal"},
-        "it returns values that are no measurements",
+        "returning values that are not measurements",
     ),
     "sample without shots": (lambda: qml.sample(bellhop.measure(0)), {}, "sample needs shots"),
     "in an adjoint": (

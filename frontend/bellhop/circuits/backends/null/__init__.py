@@ -1,1 +1,1 @@
-"""The backend of `null.qubit`: circuits are traced and checked, and not computed."""
+"""The backend of `null.qubit`: circuits are traced and checked, but not simulated."""

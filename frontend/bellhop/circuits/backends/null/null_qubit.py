@@ -1,10 +1,10 @@
-"""Circuits on ``null.qubit``: traced and checked, and nothing of them is left in the program.
+"""Circuits on ``null.qubit``: traced and checked, but not simulated.
 
-Results are the constants that PennyLane's device gives: zeros, and for states, probabilities and
-counts all weight on the first outcome.  So it tells what everything around a circuit costs.
+Results are constants, as in PennyLane: zeros, except that states, probabilities and counts
+have all weight on the first outcome.  So the run time is the overhead outside the circuit.
 
-Gates are counted where that is asked for, when the program gets to them: as often as its loops run,
-and in the branches that are taken.
+With ``track_resources``, gates are counted when the program runs: in each iteration of a loop, and
+only in branches that are taken.
 """
 
 import json
@@ -33,18 +33,18 @@ from bellhop.errors import CompileError
 
 mp = qml.measurements
 
-# What has a number for each outcome of its wires, of which the first is certain.
+# Measurements with a number for each outcome of their wires, the first of which is certain.
 _OUTCOME_MEASUREMENTS = (mp.ProbabilityMP, mp.StateMP, mp.CountsMP)
-# More wires are a mistake rather than a wish.
+# Results for more wires are presumably a mistake.
 _MAX_QUBITS = 30
 
 
 class ResourceTracker:
-    """Counts the gates of one run of a circuit, and writes them to a file at its end.
+    """Counts the gates of one execution of a circuit, and writes the counts to a file.
 
     Args:
-        filename: of the file; without, one of its own for each run, by the time.
-        wires: how many the device has.
+        filename: name of the file; None for a new name with a time stamp in each run.
+        wires: the number of wires of the device.
     """
 
     def __init__(self, filename: str | None, wires: int) -> None:
@@ -54,7 +54,7 @@ class ResourceTracker:
         self._sizes: Counter[int] = Counter()
 
     def emit_begin(self) -> None:
-        """Let the program begin to count."""
+        """Add a callback to the program that resets the counts."""
 
         def begin() -> None:
             self._types.clear()
@@ -63,7 +63,11 @@ class ResourceTracker:
         io_callback(begin, ordered=True)()
 
     def emit_count(self, operations: Sequence[Any]) -> None:
-        """Let the program count operations where it gets to them."""
+        """Add a callback to the program that counts operations.
+
+        Args:
+            operations: PennyLane operations.
+        """
         names = [op.name for op in operations]
         sizes = [len(op.wires) for op in operations]
 
@@ -74,11 +78,16 @@ class ResourceTracker:
         io_callback(count, ordered=True)()
 
     def emit_end(self, processes: Sequence[Any]) -> None:
-        """Let the program write what it counted, and what it measures."""
+        """Add a callback to the program that writes the counts and the measurements to the file.
+
+        Args:
+            processes: PennyLane measurement processes.
+        """
         tape = qml.tape.QuantumScript([], processes)
         measured = dict(qml.resource.resources_from_tape(tape, compute_depth=False).measurements)
 
         def end() -> None:
+            """Write the file."""
             name = self._filename or f"__pennylane_resources_data_{time.time_ns()}.json"
             resources = {
                 "num_wires": self._wires,
@@ -103,11 +112,10 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         wires: its wires.
 
     Returns:
-        constants in place of the measurements, in the structure that the quantum function
-        returned.
+        constants in place of the measurements, in the structure of the quantum function's result.
 
     Raises:
-        CompileError: for what other devices would refuse too, and for an option of the device.
+        CompileError: for an invalid circuit, and for an unsupported option of the device.
     """
     where, shots = call.where, call.shots
     options = device.device_kwargs
@@ -122,6 +130,7 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         tracker = ResourceTracker(options.get("resources_filename"), len(wires))
 
     def run_row(rows: TracedRow, _: Any, *inputs: Operand) -> tuple[Any, list[Any], Any]:
+        """Trace and check one batch row; return constants, and the leaves and structure."""
         faults = FaultRecorder(wires, where)
         circuit = ProgramCircuit(wires, where, rows, faults)
         if tracker is not None:
@@ -135,8 +144,9 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
         if tracker is not None:
             tracker.emit_end(list(filter(is_measurement, leaves)))
 
-        def copy(of_copy: int | None) -> Any:
-            constants = [_make_constant_result(leaf, circuit, device, of_copy) for leaf in leaves]
+        def copy(n_shots: int | None) -> Any:
+            """Return the result for one entry of the shot vector."""
+            constants = [_make_constant_result(leaf, circuit, device, n_shots) for leaf in leaves]
             return jax.tree.unflatten(tree, constants)
 
         results = tuple(map(copy, shots.copies)) if shots.is_vector else copy(shots.total or None)
@@ -148,7 +158,17 @@ def run_null(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
 def _make_constant_result(
     leaf: Any, circuit: ProgramCircuit, device: Any, shots: int | None
 ) -> Any:
-    """Return what the device gives for a measurement; another value is as it is, for each shot."""
+    """Return the constant result of one leaf of the quantum function's result.
+
+    A leaf that is not a measurement keeps its value, broadcast over shots if the circuit is
+    one-shot.
+
+    Args:
+        leaf: measurement process, or another value.
+        circuit: the traced circuit.
+        device: the PennyLane device.
+        shots: the number of shots; None without shots.
+    """
     if not is_measurement(leaf):
         value = jnp.asarray(leaf)
         return jnp.broadcast_to(value, (shots, *value.shape)) if circuit.is_one_shot else value
@@ -157,18 +177,23 @@ def _make_constant_result(
             leaf = _map_to_outcome_wires(leaf, len(find_outcomes(leaf, circuit)))
         n_wires = len(leaf.wires) or len(circuit.wires)
         if isinstance(leaf, _OUTCOME_MEASUREMENTS) and n_wires > _MAX_QUBITS:
-            what = f"{leaf} with a result of 2**{n_wires} numbers"
-            raise unsupported_error(circuit.where, what, "Measure fewer wires.")
+            label = f"{leaf} with a result of 2**{n_wires} numbers"
+            raise unsupported_error(circuit.where, label, "Measure fewer wires.")
         result = find_result(leaf, device, n_wires, shots, circuit.where)
     array = jnp.zeros(result.shape, result.dtype)
     if isinstance(leaf, _OUTCOME_MEASUREMENTS) and type(leaf) is not mp.DensityMatrixMP:
-        # The amplitudes of a state too are real numbers there.
+        # PennyLane's device returns real amplitudes too.
         array = jnp.real(array).at[0].set(shots if isinstance(leaf, mp.CountsMP) else 1)
     return circuit.precision.cast_result(result.finish(array))
 
 
 def _map_to_outcome_wires(process: Any, n_outcomes: int) -> Any:
-    """Return a measurement of as many wires as there are outcomes that it was of."""
+    """Replace a measurement of mid-circuit outcomes by one with a result of the same shape.
+
+    Args:
+        process: measurement process of outcomes.
+        n_outcomes: the number of outcomes, which become wires.
+    """
     if isinstance(process, mp.ExpectationMP | mp.VarianceMP):
         return type(process)(obs=qml.Z(0))
     if isinstance(process, mp.SampleMP) and not isinstance(process.mv, list):

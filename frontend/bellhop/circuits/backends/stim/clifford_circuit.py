@@ -1,6 +1,6 @@
-"""Clifford circuits while their quantum functions are traced: they become programs of Stim's.
+"""``CliffordCircuit``: translates the gates of a quantum function to a Stim program.
 
-Of ::
+For ::
 
     qml.H(0)
     m = bellhop.measure(0)                       H 0
@@ -9,8 +9,8 @@ Of ::
     return qml.sample(m), qml.counts(wires=1)    X_ERROR($0) 1
                                                  M 1
 
-the text on the right is made, with the number of an operand of the program in place of ``p``, and
-the values of outcomes are read from the record of one shot, which is an input of the trace.
+the text on the right is generated, with the placeholder ``$0`` of an operand in place of ``p``.
+Outcomes are read from the measurement record of one shot, which is an input of the trace.
 """
 
 import itertools
@@ -49,28 +49,29 @@ from bellhop.errors import CompileError
 from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_static, find_deciding_inputs
 from bellhop.tracing.current_circuit import Branches
 
-# A conditional is looked at for each combination of the outcomes that decide it.
+# A conditional is evaluated for all combinations of up to this many outcomes.
 _MAX_OUTCOMES = 8
 
 
 class CliffordCircuit(ProgramCircuit):
-    """A circuit that becomes a program of Stim's.
+    """A circuit whose gates are appended to a Stim program.
 
     Args:
-        wires: gives the qubit of a wire label.
+        wires: maps wire labels to qubits.
         where: the QNode, for errors.
-        rows: the row of the batches of parameters.
-        faults: finds what is wrong with wires that the program computes.
-        record: what one shot measured, a byte for eight outcomes.
-        shots: those of each group.
-        key: for random numbers.
-        repeats: whether a loop may be one of Stim's, and not the text of all iterations.
+        rows: the batch row whose parameters are used.
+        faults: checks traced wires.
+        record: uint8 vector, the measurement record of one shot, eight outcomes per byte.
+        shots: the number of shots of each group.
+        key: ``jax.random`` key for the samples.
+        repeats: whether loops may become ``REPEAT`` blocks; otherwise, they are unrolled.
 
     Attributes:
-        packed_outcomes: what all shots measured, a row for each; None before it is sampled.
-        has_repeats: whether a loop is one of Stim's.
-        is_at_end: whether gates are those of a basis to measure in.
-        needs_tapes: whether it measures what Stim's sampler does not, as far as it is traced.
+        packed_outcomes: uint8 ``[shots, bytes]``, the records of all shots; None before sampling.
+        has_repeats: whether the program has a ``REPEAT`` block.
+        is_at_end: whether the quantum function is complete, so that further gates only rotate to
+            the basis of a measurement.
+        needs_tapes: whether a final measurement is not supported by Stim's sampler.
     """
 
     def __init__(
@@ -92,15 +93,15 @@ class CliffordCircuit(ProgramCircuit):
         self._record = record
         self._key = key
         self._use_repeat = repeats
-        # Lines, and choices: the operand that is the number of the branch, and the branches.
+        # Lines of the program; a traced conditional is a list `[operand, branches]`.
         self._steps: list[Any] = []
         self._operands: list[Any] = []
         self._outcomes: list[tuple[Any, int]] = []
-        # The number of the next outcome in the record; in a loop of Stim's the program computes it.
+        # Index of the next outcome in the record; traced in a `REPEAT` block.
         self._position: Any = 0
-        # Why there must be no operand, in a part of the circuit.
+        # The error for an operand, in a part of the circuit that must not have operands.
         self._obstacle: CompileError | None = None
-        # Whether this is a part of a loop of Stim's, and whether iterations of that loop differ.
+        # Whether the current part is in a `REPEAT` block, and whether its iterations differ.
         self._is_repeated = self._has_varying_iterations = False
         self.is_at_end = False
         self.needs_tapes = False
@@ -110,6 +111,15 @@ class CliffordCircuit(ProgramCircuit):
     # Gates.
 
     def _apply_gate(self, op: Any, depth: int) -> None:
+        """Append an operation as Stim instructions, and decompose it if necessary.
+
+        Args:
+            op: PennyLane operation.
+            depth: the number of decompositions that produced ``op``.
+
+        Raises:
+            CompileError: for a traced parameter, or a gate that is not Clifford.
+        """
         is_fresh, self._is_fresh = self._is_fresh, False
         if isinstance(op, (*IGNORED_OPERATIONS, qml.GlobalPhase, qml.Snapshot)):
             self._is_fresh = is_fresh
@@ -121,9 +131,9 @@ class CliffordCircuit(ProgramCircuit):
             )
         elif any(map(is_dynamic, op.data)):
             raise CompileError(
-                f"{self.where}: a parameter of {op.name} is computed in the program, and which "
-                "Clifford gate it is must be known. Make it static: qjit(static_argnums=...); "
-                "bellhop.cond chooses gates in the program."
+                f"{self.where}: {op.name} has a traced parameter, but the Clifford gate must be "
+                "known at compile time. Make the parameter static: qjit(static_argnums=...); "
+                "bellhop.cond chooses gates at run time."
             )
         elif is_fresh and isinstance(op, StatePrepBase) and not isinstance(op, qml.BasisState):
             self._add_instructions(op, find_preparation(op))
@@ -136,48 +146,58 @@ class CliffordCircuit(ProgramCircuit):
             self._add_instructions(op, None)
 
     def _add_instructions(self, op: Any, instructions: Instructions | None) -> None:
+        """Append the instructions of an operation; None for a gate that is not Clifford."""
         if instructions is None and self.is_at_end:
             self.needs_tapes = True
             return
         if instructions is None:
             raise CompileError(
-                f"{self.where}: {op.name}{list(op.data) or ''} is no Clifford gate, and "
-                "default.clifford applies no other. Use qml.device('lightning.qubit', wires=...)."
+                f"{self.where}: {op.name}{list(op.data) or ''} is not a Clifford gate, which "
+                "default.clifford needs. Use qml.device('lightning.qubit', wires=...)."
             )
-        for name, places in instructions:
-            self._add_instruction(name, [op.wires[place] for place in places])
+        for name, targets in instructions:
+            self._add_instruction(name, [op.wires[target] for target in targets])
 
     def _add_instruction(
         self, name: str, labels: Sequence[Any], value: Any = None, paulis: str = ""
     ) -> None:
+        """Append one line to the program.
+
+        Args:
+            name: the name of the instruction.
+            labels: the wires.
+            value: the argument in parentheses, a number or a tracer; None for no argument.
+            paulis: a prefix for each wire, such as "XZ"; empty for no prefixes.
+        """
         argument = "" if value is None else f"({self._format_number(value)})"
         wires = map(self._format_wire, labels)
         targets = (p + wire for p, wire in itertools.zip_longest(paulis, wires, fillvalue=""))
         self._steps.append(f"{name}{argument} {' '.join(targets)}")
 
     def _format_wire(self, label: Any) -> str:
+        """Return the text of a wire: its qubit index, or a placeholder for a traced wire."""
         qubit = self.wires.find_static_qubit(label)
         if qubit is not None:
             return str(qubit)
-        # What is wrong with it, the circuit's fault says.
+        # An out-of-range wire raises the circuit's fault, so any valid index is fine here.
         return self._format_operand(jnp.clip(self.wires.get_qubit(label), 0, len(self.wires) - 1))
 
     def _format_number(self, value: Any) -> str:
         return self._format_operand(value) if is_dynamic(value) else repr(float(value))
 
     def _format_operand(self, value: Any) -> str:
-        """Return what stands in the text for a number of the program."""
+        """Add a traced number to the operands, and return its placeholder ``$i``."""
         if self._is_repeated:
             self._has_varying_iterations = True
             return "$"
         if self._obstacle is not None:
             raise self._obstacle
-        # The samples, which are whole numbers, would have zeros for derivatives.
+        # Without this error, the derivative of the integer samples would silently be zero.
         self._operands.append(
             forbid_derivative(
                 jnp.asarray(value),
-                f"{self.where}: it is differentiated by the probability of an error, of which "
-                "Stim's samples have no derivative. Use qml.device('default.mixed', wires=...).",
+                f"{self.where}: Stim's samples have no derivative with respect to the probability "
+                "of an error. Use qml.device('default.mixed', wires=...).",
             )
         )
         return f"${len(self._operands) - 1}"
@@ -185,11 +205,11 @@ class CliffordCircuit(ProgramCircuit):
     # Outcomes.
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Return the outcome of a wire, as the record of a shot has it."""
+        """Append a measurement, and return its outcome as read from the record of the shot."""
         if postselect >= 0:
             raise CompileError(
-                f"{self.where}: a measurement postselects, which Stim does not. Return the "
-                "outcome too, and keep the shots that have it."
+                f"{self.where}: postselection is not supported by Stim. Return the outcome too, "
+                "and select the shots with this outcome."
             )
         self._add_instruction("MR" if reset else "M", [label])
         outcome = read_bits(self._record, self._position) == 1
@@ -200,18 +220,22 @@ class CliffordCircuit(ProgramCircuit):
         return outcome
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return a value of the shot, with an axis of shots."""
+        """Return the value of the traced shot, with a leading axis of shots."""
         return value[None]
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return what the shot adds to the mean of a value, with an axis of groups."""
+        """Return the value of the traced shot, with a leading axis of groups."""
         return value[None]
 
     # Control flow.
 
     @contextmanager
     def _collect_steps(self, obstacle: CompileError | None = None) -> Iterator[list[Any]]:
-        """Collect what stands in a part of the circuit; yield that."""
+        """Collect the steps of a part of the circuit in a new list, which is yielded.
+
+        Args:
+            obstacle: the error if the part needs an operand; None to allow operands.
+        """
         outer = self._steps, self._obstacle, self._outcomes
         self._steps, self._obstacle, self._outcomes = [], self._obstacle or obstacle, []
         try:
@@ -223,7 +247,19 @@ class CliffordCircuit(ProgramCircuit):
     def for_loop(
         self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a loop of Stim's, or all iterations where they differ."""
+        """Add a loop as a ``REPEAT`` block, or unrolled if its iterations differ.
+
+        Args:
+            n_iterations: the trip count, which must be static.
+            body: ``(*carried, index) -> carried``.
+            carried: the initial carried values.
+
+        Returns:
+            the final carried values.
+
+        Raises:
+            CompileError: for a dynamic trip count.
+        """
         if not isinstance(n_iterations, int):
             raise self._unsupported_error("a for_loop whose bounds are computed in the program")
         if self._use_repeat and n_iterations > 1:
@@ -235,32 +271,42 @@ class CliffordCircuit(ProgramCircuit):
     def _add_repeat(
         self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...] | None:
-        """Add a loop of Stim's; None, and nothing is added, where its iterations differ."""
-        place, outcomes, before = self._position, self.n_outcomes, self.fault
+        """Add a loop as a ``REPEAT`` block; return None without adding it if iterations differ.
+
+        Args:
+            n: the trip count.
+            body: the loop body, as in ``for_loop``.
+            carried: the initial carried values.
+
+        Returns:
+            the final carried values.
+        """
+        position, outcomes, fault_before = self._position, self.n_outcomes, self.fault
         outer = self._is_repeated, self._has_varying_iterations
         self._is_repeated, self._has_varying_iterations = True, False
-        found: tuple[list[Any], int] = [], 0
+        traced: tuple[list[Any], int] = [], 0
 
         def iteration(state: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
-            nonlocal found
+            """Trace one iteration; trace it again once its number of outcomes is known."""
+            nonlocal traced
             fault, *carried = state
             with self._collect_steps() as steps:
-                # How many outcomes an iteration has is known after the first time.
-                self._position = place + number * found[1]
+                # The number of outcomes per iteration is known after the first trace.
+                self._position = position + number * traced[1]
                 after = self._run_part(fault, body, tuple(carried), number)
-            is_known = found[1] == self._n_part_outcomes
-            found = steps, self._n_part_outcomes
+            is_known = traced[1] == self._n_part_outcomes
+            traced = steps, self._n_part_outcomes
             return after if is_known else iteration(state, number)
 
-        fault, *rest = self._run_iterations(n, iteration, (before, *carried))
+        fault, *rest = self._run_iterations(n, iteration, (fault_before, *carried))
         differs = self._has_varying_iterations
         self._is_repeated, self._has_varying_iterations = outer
         if differs:
-            self._position, self.n_outcomes, self.fault = place, outcomes, before
+            self._position, self.n_outcomes, self.fault = position, outcomes, fault_before
             return None
-        steps, per_iteration = found
+        steps, per_iteration = traced
         self.fault = fault
-        self._position = place + n * per_iteration
+        self._position = position + n * per_iteration
         self.n_outcomes = outcomes + n * per_iteration
         if steps:
             self.has_repeats = True
@@ -268,7 +314,7 @@ class CliffordCircuit(ProgramCircuit):
         return tuple(rest)
 
     def while_loop(self, condition: Any, body: Any, carried: Any) -> Any:
-        """Refuse a loop of unknown length."""
+        """Raise an error: Stim has no loops with a dynamic trip count."""
         raise self._unsupported_error("a while_loop")
 
     def _unsupported_error(self, construct: str) -> CompileError:
@@ -278,7 +324,17 @@ class CliffordCircuit(ProgramCircuit):
         )
 
     def branch(self, branches: Branches) -> Any:
-        """Add Paulis that outcomes control, or a branch that the program chooses."""
+        """Add a conditional: controlled Paulis, or branches selected by a traced index.
+
+        A condition on mid-circuit outcomes becomes Pauli gates controlled by outcomes. A condition
+        on other traced values becomes a step whose branch is selected when the program runs.
+
+        Args:
+            branches: the functions of the branches and the index of the branch to run.
+
+        Returns:
+            the results of the selected branch.
+        """
         last = len(branches.functions) - 1
         number = evaluate_constant(branches.index)
         if number is not None:
@@ -287,11 +343,13 @@ class CliffordCircuit(ProgramCircuit):
         parts: list[tuple[list[Any], int]] = []
         before, place = self.fault, self._position
         obstacle = CompileError(
-            f"{self.where}: in a branch of a conditional, the program computes which branch, wire "
-            "or probability it is. Compute it in front, for one conditional."
+            f"{self.where}: in a branch of a conditional, a traced condition, wire or probability "
+            "is not supported. Use one conditional without such values in its branches."
         )
 
         def make_branch(function: Callable[[], Any]) -> Callable[[], Any]:
+            """Return a branch that collects its steps in ``parts``."""
+
             def run() -> Any:
                 self._position = place
                 with self._collect_steps(obstacle) as steps:
@@ -308,6 +366,12 @@ class CliffordCircuit(ProgramCircuit):
         return result
 
     def _add_branches(self, index: Any, parts: Sequence[tuple[list[Any], int]]) -> None:
+        """Add the steps of a conditional.
+
+        Args:
+            index: traced index of the branch to run.
+            parts: for each branch, its steps and its number of outcomes.
+        """
         used = find_deciding_inputs(index, [outcome for outcome, _ in self._outcomes])
         if used:
             self._add_controlled_paulis(index, [self._outcomes[number] for number in used], parts)
@@ -324,7 +388,17 @@ class CliffordCircuit(ProgramCircuit):
         outcomes: Sequence[tuple[Any, int]],
         parts: Sequence[tuple[list[Any], int]],
     ) -> None:
-        """Add Paulis that outcomes control, each by itself, which together are all branches."""
+        """Add Paulis, each controlled by one outcome, that are equivalent to all branches.
+
+        Args:
+            index: traced index of the branch to run.
+            outcomes: the outcomes that decide the branch, and their indices in the record.
+            parts: for each branch, its steps and its number of outcomes.
+
+        Raises:
+            CompileError: if the branches are not products of Paulis, or the product is not a
+                linear function of the outcomes.
+        """
         every = list(itertools.product((0, 1), repeat=len(outcomes)))
         if len(outcomes) > _MAX_OUTCOMES:
             raise self._nonlinear_error(f"it depends on more than {_MAX_OUTCOMES} outcomes")
@@ -335,38 +409,49 @@ class CliffordCircuit(ProgramCircuit):
             is_text = all(isinstance(step, str) for step in steps)
             product = find_pauli_product("\n".join(steps)) if is_text else None
             if product is None:
-                raise self._nonlinear_error("a branch does more than to multiply by Paulis")
+                raise self._nonlinear_error("a branch applies more than Paulis")
             paulis.append(product)
-        of_values = dict(zip(every, (paulis[int(number)] for number in numbers), strict=True))
-        always = of_values[every[0]]
+        product_of = dict(zip(every, (paulis[int(number)] for number in numbers), strict=True))
+        always = product_of[every[0]]
         units = np.eye(len(outcomes), dtype=int).tolist()
-        by_outcome = [of_values[tuple(unit)] ^ always for unit in units]
-        for values, product in of_values.items():
+        by_outcome = [product_of[tuple(unit)] ^ always for unit in units]
+        for values, product in product_of.items():
             for factor in itertools.compress(by_outcome, values):
                 product = product ^ factor
             if product != always:
-                raise self._nonlinear_error("its Paulis are no product of one for each outcome")
+                raise self._nonlinear_error(
+                    "its Paulis are not a product with a factor for each outcome"
+                )
         self._steps += [f"{pauli} {qubit}" for qubit, pauli in sorted(always)]
         for (_, number), product in zip(outcomes, by_outcome, strict=True):
             back = self.n_outcomes - number
             self._steps += [f"C{pauli} rec[-{back}] {qubit}" for qubit, pauli in sorted(product)]
 
     def _nonlinear_error(self, reason: str) -> CompileError:
+        """Return the error for a conditional that controlled Paulis cannot express."""
         return CompileError(
-            f"{self.where}: outcomes decide a conditional, and {reason}, while Stim has Paulis on "
-            "the condition of one outcome each. Write a conditional for each outcome, or use "
-            "qml.device('lightning.qubit', wires=...)."
+            f"{self.where}: a conditional on mid-circuit outcomes is not supported: {reason}, and "
+            "Stim only has Paulis controlled by one outcome. Write a conditional for each outcome, "
+            "or use qml.device('lightning.qubit', wires=...)."
         )
 
     # The end.
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Return what is asked of one round of samples."""
+        """Sample all shots once, and compute each requested result from this sample.
+
+        Args:
+            asked: the requested results.
+
+        Returns:
+            an array for each request: ``[groups, outcomes]`` for ``Frequencies``, ``[shots,
+            qubits]`` for ``Samples``.
+        """
         qubits: set[int] = set()
-        for what in asked:
-            assert not isinstance(what, ShadowSnapshots)
-            if isinstance(what, Frequencies):
-                qubits.update(what.wires, what.signs)
+        for request in asked:
+            assert not isinstance(request, ShadowSnapshots)
+            if isinstance(request, Frequencies):
+                qubits.update(request.wires, request.signs)
             else:
                 qubits.update(range(len(self.wires)))
         measured = [f"M {' '.join(map(str, sorted(qubits)))}"] if qubits else []
@@ -386,8 +471,8 @@ class CliffordCircuit(ProgramCircuit):
         sizes = np.array(self.groups)
         ones = jnp.ones(sizes.sum())
         return [
-            what.sum_weights(bits(what.wires), bits(what.signs), ones) / sizes[:, None]
-            if isinstance(what, Frequencies)
+            request.sum_weights(bits(request.wires), bits(request.signs), ones) / sizes[:, None]
+            if isinstance(request, Frequencies)
             else bits(range(len(self.wires)))
-            for what in asked
+            for request in asked
         ]

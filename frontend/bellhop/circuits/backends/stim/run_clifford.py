@@ -1,8 +1,8 @@
-"""Calls of QNodes on ``default.clifford`` with shots: one call of Stim, and what follows of it.
+"""Run circuits on ``default.clifford`` with shots, by one call of Stim.
 
-The quantum function is traced into a jaxpr of the record of one shot.  What does not depend on
-that runs once, and gives the records of all shots; the rest runs for each of them, under
-``jax.vmap``::
+The quantum function is traced to a jaxpr whose input is the measurement record of one shot.
+Equations that do not depend on the record run once; one of them samples the records of all shots.
+All other equations run for each shot, under ``jax.vmap``::
 
     { lambda ; record. let
         a = stim_sampler[H 0, M 0, CX rec[-1] 1, M 1]      once
@@ -38,13 +38,13 @@ from bellhop.jaxprs.jaxpr_interpreter import interpret_with
 
 
 class _TracedShot(NamedTuple):
-    """A circuit as traced, for one shot.
+    """A circuit traced for one shot.
 
     Attributes:
-        closed: takes the record of one shot; returns those of all, its fault, and values.
-        circuit: at its end.
-        leaves: what the quantum function returned.
-        results: made of the values.
+        closed: jaxpr, ``record of one shot -> (records of all shots, fault, *values)``.
+        circuit: the circuit after its measurements.
+        leaves: the leaves of the quantum function's result.
+        results: computes the QNode's result from the values.
     """
 
     closed: ClosedJaxpr
@@ -62,25 +62,28 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
         wires: its wires.
 
     Returns:
-        the measurements' values, in the structure that the quantum function returned; None where
-        Stim's sampler has not what is measured.
+        the measurements' values, in the structure of the quantum function's result; None if Stim's
+        sampler does not support a measurement.
 
     Raises:
-        CompileError: for what is no Clifford circuit.
+        CompileError: if the circuit is not a Clifford circuit.
     """
     where = call.where
     offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Any, *inputs: Any) -> tuple[Any, Sequence[Any], Any]:
+        """Trace and run one batch row; return results, leaves and structure."""
         key = make_random_key(row, *inputs)
         faults = FaultRecorder(wires, where)
 
         def trace_shot(n_bytes: int, repeats: bool) -> _TracedShot | None:
+            """Trace with a record of ``n_bytes``; None if a measurement is not supported."""
             record = jax.ShapeDtypeStruct((n_bytes,), np.uint8)
-            made: Any = None
+            outputs: Any = None
 
             def run(record: Any) -> list[Any]:
-                nonlocal made
+                """Return the records of all shots, the fault and the values."""
+                nonlocal outputs
                 circuit = CliffordCircuit(
                     wires,
                     where,
@@ -95,29 +98,31 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
                 results = _measure(call, circuit, leaves, tree)
                 if circuit.needs_tapes:
                     return []
-                made = circuit, leaves, results
+                outputs = circuit, leaves, results
                 return [circuit.packed_outcomes, circuit.fault, *results.take_values()]
 
             closed = jax.make_jaxpr(call.name_in_errors(run))(record)
-            return None if made is None else _TracedShot(closed, *made)
+            return None if outputs is None else _TracedShot(closed, *outputs)
 
+        # The first trace determines the size of the record.
         once = trace_shot(1, True)
         if once is None:
             return None, (), None
         n_bytes = once.closed.out_avals[0].shape[1]
         if n_bytes > 1 and once.circuit.n_outcomes:
             once = trace_shot(n_bytes, True) or once
-        found = _evaluate_all_shots(once.closed)
-        if found is None and once.circuit.has_repeats:
-            # Outcomes that a loop carries decide something behind it.
+        evaluated = _evaluate_all_shots(once.closed)
+        if evaluated is None and once.circuit.has_repeats:
+            # A conditional after a `REPEAT` block depends on outcomes that the loop carries.
             once = trace_shot(n_bytes, False) or once
-            found = _evaluate_all_shots(once.closed)
-        if found is None:
+            evaluated = _evaluate_all_shots(once.closed)
+        if evaluated is None:
             raise CompileError(
-                f"{where}: outcomes decide a branch, a wire or a probability, and not by "
-                "themselves alone. Use qml.device('lightning.qubit', wires=...)."
+                f"{where}: a wire, a probability, or a condition on other traced values depends "
+                "on mid-circuit outcomes, which Stim does not support. Use "
+                "qml.device('lightning.qubit', wires=...)."
             )
-        (_, fault, *values), (_, _, *are_of_shots) = found
+        (_, fault, *values), (_, _, *are_of_shots) = evaluated
         values = _combine_shots(once, values, are_of_shots, where)
         results = faults.raise_faults(once.results.finish(values), fault)
         return results, once.leaves, once.results.tree
@@ -126,7 +131,20 @@ def run_clifford(call: Circuit, device: Any, wires: WireMap) -> Any:
 
 
 def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tree: Any) -> Results:
-    """Measure a circuit at its end; return its results."""
+    """Apply the final measurements, and sample the circuit.
+
+    Args:
+        call: the circuit and its settings.
+        circuit: the Stim circuit after its last gate.
+        leaves: the leaves of the quantum function's result.
+        tree: the tree structure of the result.
+
+    Returns:
+        the results, without statistics if ``circuit.needs_tapes``.
+
+    Raises:
+        CompileError: for ``mcm_method="single-branch-statistics"``.
+    """
     circuit.method = call.choose_mcm_method(circuit, leaves)
     if circuit.method == SINGLE_BRANCH:
         raise CompileError(
@@ -141,16 +159,19 @@ def _measure(call: Circuit, circuit: CliffordCircuit, leaves: Sequence[Any], tre
     return Results(statistics, tree, call.shots, circuit.precision, call.where)
 
 
-# Stands for what depends on the record of a shot.
+# Placeholder for a value that depends on the record of a shot.
 _PER_SHOT = object()
 
 
 def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | None:
-    """Evaluate a jaxpr of one shot's record for all shots, whose records it returns first.
+    """Evaluate a jaxpr of one shot's record for all shots.
+
+    Args:
+        closed: jaxpr, ``record of one shot -> (records of all shots, *values)``.
 
     Returns:
-        the values, and which of them have an axis of shots; None where the records depend on
-        themselves.
+        the records and values, and for each, whether it depends on the record of a shot and so has
+        an axis of shots; None if the records themselves depend on the record.
     """
     once: dict[int, Sequence[Any]] = {}
 
@@ -163,26 +184,40 @@ def _evaluate_all_shots(closed: ClosedJaxpr) -> tuple[list[Any], list[bool]] | N
     def evaluate_shot_equation(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
         return once[id(eqn)] if id(eqn) in once else bind_equation(eqn, *operands)
 
-    found = interpret_with(closed, lambda _: evaluate_equation, _PER_SHOT)
-    are_of_shots = [value is _PER_SHOT for value in found]
+    values = interpret_with(closed, lambda _: evaluate_equation, _PER_SHOT)
+    are_of_shots = [value is _PER_SHOT for value in values]
     if are_of_shots[0]:
         return None
-    values_of = lambda record: interpret_with(closed, lambda _: evaluate_shot_equation, record)
+    evaluate = lambda record: interpret_with(closed, lambda _: evaluate_shot_equation, record)
     if any(are_of_shots):
-        of_shot = lambda record: [*compress(values_of(record), are_of_shots)]
-        each = iter(jax.vmap(of_shot)(found[0]))
-        found = [next(each) if value is _PER_SHOT else value for value in found]
-    return found, are_of_shots
+        values_of_shot = lambda record: [*compress(evaluate(record), are_of_shots)]
+        each = iter(jax.vmap(values_of_shot)(values[0]))
+        values = [next(each) if value is _PER_SHOT else value for value in values]
+    return values, are_of_shots
 
 
 def _combine_shots(
     once: _TracedShot, values: Sequence[Any], is_per_shot: Sequence[bool], where: str
 ) -> list[Any]:
-    """Return the values of a circuit's statistics, of the values of each shot where they are."""
+    """Combine values of each shot to values of all shots or means over shot groups.
+
+    Args:
+        once: the traced circuit.
+        values: the values of the circuit's statistics.
+        is_per_shot: for each value, whether it has an axis of shots.
+        where: the QNode, for errors.
+
+    Returns:
+        the values, as ``Results.finish`` expects them.
+
+    Raises:
+        CompileError: if a final measurement depends on a mid-circuit outcome.
+    """
     groups = once.circuit.groups
     ends = np.cumsum(groups)
 
     def combine_value(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
+        """Return one value for all shots, or its mean over each group."""
         size = sum(groups) if statistic.is_per_shot else len(groups)
         if not is_of_record:
             return jnp.broadcast_to(value, (size, *value.shape[1:]))
@@ -197,9 +232,9 @@ def _combine_shots(
         parts = zip(ends - groups, ends, strict=True)
         return jnp.stack([jnp.mean(each[start:end], axis=0) for start, end in parts])
 
-    found = iter(zip(values, is_per_shot, strict=True))
+    pairs = iter(zip(values, is_per_shot, strict=True))
     return [
-        combine_value(*next(found), statistic, leaf)
+        combine_value(*next(pairs), statistic, leaf)
         for statistic, leaf in zip(once.results.statistics, once.leaves, strict=True)
         for _ in jax.tree.leaves(statistic.values)
     ]

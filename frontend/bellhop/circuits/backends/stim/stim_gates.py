@@ -1,6 +1,6 @@
-"""Operations of PennyLane as instructions of Stim: what a gate is, its matrix says.
+"""Conversion of PennyLane operations to Stim instructions, by their matrices.
 
-``qml.adjoint(qml.S(3))`` and ``qml.RZ(-np.pi / 2, 3)`` are ``S_DAG 3``.
+``qml.adjoint(qml.S(3))`` and ``qml.RZ(-np.pi / 2, 3)`` both become ``S_DAG 3``.
 """
 
 import functools
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pennylane as qml
 
-# The name of an instruction, and the places of its targets.
+# For each instruction, its name and the indices of its targets among the operation's wires.
 Instructions = Sequence[tuple[str, Sequence[int]]]
 
-# Tableaus of more wires are asked of the parts that an operation is decomposed into.
+# Operations on more wires are decomposed first.
 MAX_MATRIX_WIRES = 4
 
-# The channels that default.clifford has, by the instruction of their only wire.
+# Stim instructions of the one-wire channels that default.clifford supports.
 CHANNELS = {
     qml.BitFlip: "X_ERROR",
     qml.PhaseFlip: "Z_ERROR",
@@ -25,7 +25,7 @@ CHANNELS = {
 
 
 def import_stim() -> Any:
-    """Return the package; ``default.clifford`` cannot be made without."""
+    """Import and return Stim, which every ``default.clifford`` device has imported before."""
     import stim as package
 
     return package
@@ -33,7 +33,7 @@ def import_stim() -> Any:
 
 @functools.cache
 def _get_gate_names() -> dict[str, str]:
-    """Return the name of each gate that Stim has, by its tableau."""
+    """Return the names of one- and two-qubit gates in Stim, by the repr of their tableaus."""
     gates = [
         gate
         for gate in import_stim().gate_data().values()
@@ -42,20 +42,21 @@ def _get_gate_names() -> dict[str, str]:
     return {repr(gate.tableau): gate.name for gate in gates if not gate.takes_pauli_targets}
 
 
-# Stim takes matrices for those of Clifford gates that are farther from them.
+# Stim rounds matrices to Clifford gates with a larger tolerance, so the result is compared again.
 _TOLERANCE = 1e-6
 
 
 @functools.lru_cache(1024)
 def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | None:
+    """Convert a Clifford matrix, as bytes of complex128, to instructions; None for others."""
     matrix = np.frombuffer(entries, np.complex128).reshape(2**n_wires, -1)
     try:
         tableau = import_stim().Tableau.from_unitary_matrix(matrix, endian="big")
     except ValueError:
         return None
-    found = tableau.to_unitary_matrix(endian="big")
+    rounded = tableau.to_unitary_matrix(endian="big")
     if not np.allclose(
-        found * np.vdot(found, matrix) / len(matrix), matrix, atol=_TOLERANCE, rtol=0
+        rounded * np.vdot(rounded, matrix) / len(matrix), matrix, atol=_TOLERANCE, rtol=0
     ):
         return None
     name = _get_gate_names().get(repr(tableau))
@@ -66,13 +67,18 @@ def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | No
 
 
 def find_instructions(op: Any) -> Instructions | None:
-    """Return a gate of few wires as instructions; None for what is no Clifford gate."""
+    """Convert a gate on few wires to instructions; None if it is not a Clifford gate.
+
+    Args:
+        op: PennyLane operation with a static matrix.
+    """
     matrix = np.asarray(op.matrix(wire_order=op.wires), np.complex128)
     return _find_matrix_instructions(matrix.tobytes(), len(op.wires))
 
 
 @functools.lru_cache(1024)
 def _find_state_instructions(entries: bytes) -> Instructions | None:
+    """Convert a stabilizer state, as bytes of complex64, to instructions that prepare it."""
     try:
         tableau = import_stim().Tableau.from_state_vector(
             np.frombuffer(entries, np.complex64), endian="big"
@@ -83,17 +89,28 @@ def _find_state_instructions(entries: bytes) -> Instructions | None:
 
 
 def find_preparation(op: Any) -> Instructions | None:
-    """Return what prepares a state of wires that are zero; None for one of no stabilizers."""
+    """Return instructions that prepare a state from zeros; None if it is not a stabilizer state.
+
+    Args:
+        op: PennyLane state preparation with a static state vector.
+    """
     vector = np.asarray(op.state_vector(wire_order=op.wires), np.complex64)
     return _find_state_instructions(vector.tobytes())
 
 
 def find_pauli_product(text: str) -> frozenset[tuple[int, str]] | None:
-    """Return the factors X and Z that a program multiplies qubits by; None where it does more."""
+    """Return the Pauli product that a Stim program applies; None if it applies other gates.
+
+    Args:
+        text: the program.
+
+    Returns:
+        pairs of a qubit and "X" or "Z"; a Y is both.
+    """
     try:
         product = import_stim().Circuit(text).to_tableau().to_pauli_string()
     except (ValueError, IndexError):
-        # The latter of an outcome from before.
+        # A reference to an earlier outcome raises IndexError.
         return None
     factors = {0: "", 1: "X", 2: "XZ", 3: "Z"}
     return frozenset((q, pauli) for q in range(len(product)) for pauli in factors[product[q]])

@@ -1,8 +1,8 @@
-"""The Jacobian of gate parameters by the arguments of the quantum function, for PennyLane.
+"""The Jacobian of gate parameters with respect to QNode arguments, for PennyLane's transforms.
 
-PennyLane's differentiating transforms (``qml.gradients.param_shift``, ``qml.metric_tensor``)
-differentiate by the parameters of gates, and multiply with this classical Jacobian, which is JAX's
-here.  PennyLane gets it from its ``CotransformCache``, whose methods the class here has.
+PennyLane's gradient transforms (``qml.gradients.param_shift``, ``qml.metric_tensor``) differentiate
+with respect to gate parameters, and multiply by this classical Jacobian.  PennyLane reads it from a
+``CotransformCache``; ``GateParameters`` has the same methods and computes it with JAX.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ TapeRecorder = Callable[..., qml.tape.QuantumScript]
 
 
 class GateParameters:
-    """The parameters of gates as a function of the arguments.
+    """Replaces ``CotransformCache`` of PennyLane, and differentiates with JAX.
 
     Args:
-        record: makes the tape of a circuit from its arguments with a position.
-        args: these arguments.
-        pipeline: the transforms of the circuit, of which the last says what it differentiates by.
+        record: returns the tape of the circuit for positional arguments.
+        args: the positional arguments.
+        pipeline: the transforms of the circuit; the last transform has the option ``argnums``.
         where: the QNode and its line, for errors.
     """
 
@@ -40,21 +40,31 @@ class GateParameters:
         self._argnums = 0 if argnums is None else argnums
 
     def get_argnums(self, transform: Any) -> list[set[int]] | None:
-        """Return the numbers of the parameters that depend on the arguments, for each tape.
+        """Return the indices of gate parameters that depend on the ``argnums`` arguments.
 
-        None where the transform does not ask.
+        Args:
+            transform: the gradient transform.
+
+        Returns:
+            a set of parameter indices for each tape before the transform; None if the transform
+            does not use them.
         """
         if not (transform._use_argnum or transform.classical_cotransform):
             return None
         return self._find_dependent_params(self._get_preceding_transforms(transform))
 
     def get_classical_jacobian(self, transform: Any, tape_index: int) -> Any:
-        """Return the derivative of a tape's parameters by the arguments, as ``jax.jacobian`` does.
+        """Return the Jacobian of a tape's parameters with respect to the arguments.
 
-        None for a transform that makes no use of it.
+        Args:
+            transform: the gradient transform.
+            tape_index: the index of the tape among the tapes before the transform.
+
+        Returns:
+            the result of ``jax.jacobian``; None if the transform does not use it.
 
         Raises:
-            CompileError: for a parameter that is an array.
+            CompileError: if a parameter is an array.
         """
         if not transform.classical_cotransform:
             return None
@@ -62,28 +72,39 @@ class GateParameters:
         numbers = sorted(self._find_dependent_params(before)[tape_index])
 
         def parameters(*args: Any) -> Any:
+            """Return the dependent parameters of the tape as a vector."""
             values = _list_tape_parameters(before, self._record(*args))[tape_index]
             chosen = [jnp.asarray(values[number]) for number in numbers]
             if any(value.ndim for value in chosen):
                 raise CompileError(
-                    f"{self._where}: a transform differentiates by the parameters of gates, and "
-                    "one that depends on the arguments is an array. Use gates with angles, or "
-                    "bellhop.jacobian of the QNode."
+                    f"{self._where}: a transform differentiates with respect to gate parameters, "
+                    "and a parameter that depends on the arguments is an array, which is not "
+                    "supported. Use gates with angles, or bellhop.jacobian of the QNode."
                 )
             return jnp.stack(chosen)
 
         return jax.jacobian(parameters, argnums=self._argnums)(*self._args)
 
     def _get_preceding_transforms(self, transform: Any) -> CompilePipeline:
+        """Return the transforms of the pipeline before one transform."""
         position = next(index for index, other in enumerate(self._pipeline) if other is transform)
         return self._pipeline[:position]
 
     def _find_dependent_params(self, before: CompilePipeline) -> list[set[int]]:
+        """Return the indices of parameters that depend on the arguments, for each tape.
+
+        Args:
+            before: the transforms that produce the tapes.
+
+        Raises:
+            CompileError: if ``argnums`` is out of range, or no parameter depends on them.
+        """
         argnums = self._argnums
         differentiated = [argnums] if isinstance(argnums, int) else list(argnums)
         counts: list[int] = []
 
         def parameters(*chosen: Any) -> Any:
+            """Return the parameters of all tapes, and store the number per tape in ``counts``."""
             args = list(self._args)
             for position, value in zip(differentiated, chosen, strict=True):
                 args[position] = value
@@ -103,13 +124,14 @@ class GateParameters:
         numbers = [{number for number in range(count) if next(depends)} for count in counts]
         if not any(numbers):
             raise CompileError(
-                f"{self._where}: no parameter of a gate depends on the arguments that a transform "
-                "differentiates by. Say which do: argnums is the first one without."
+                f"{self._where}: no parameter of a gate depends on the arguments with respect to "
+                "which a transform differentiates. Set argnums of the transform; its default is 0."
             )
         return numbers
 
 
 def _list_tape_parameters(pipeline: CompilePipeline, tape: Any) -> list[list[Any]]:
+    """Apply transforms to a tape, and return the parameters of each resulting tape."""
     with qml.QueuingManager.stop_recording():
         tapes, _ = pipeline((tape,))
     return [tape.get_parameters(trainable_only=False) for tape in tapes]

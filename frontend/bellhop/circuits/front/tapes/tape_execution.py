@@ -1,4 +1,4 @@
-"""Tapes with PennyLane's own mid-circuit measurements, run as a quantum function of ours.
+"""Execution of PennyLane tapes, including mid-circuit measurements, as quantum functions.
 
 The operations ``MidMeasure(0)`` and ``Conditional(m, RY(x, 1))`` of a tape become
 ``m = measure(0)`` and ``cond(m, qml.RY)(x, 1)``, and ``expval(mv=m)`` measures that outcome.
@@ -14,9 +14,10 @@ from bellhop.tracing.state import current_circuit
 
 
 class ReturnedOutcome(qml.measurements.SampleMP):
-    """An outcome that a quantum function returns as it is, among the measurements of a tape.
+    """Measurement process of a tape for a mid-circuit outcome that is returned directly.
 
-    PennyLane takes measurements of the same wires for equal, whatever is computed of the outcomes.
+    Compared by identity, since PennyLane compares measurements by wires, and ignores the function
+    that is applied to the outcomes.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -27,11 +28,11 @@ class ReturnedOutcome(qml.measurements.SampleMP):
 
     @property
     def hash(self) -> int:
-        """Return a number that no other measurement has."""
+        """The hash of the object's identity."""
         return id(self)
 
 
-# By the class of a process, what users call for an outcome.
+# Maps classes of measurement processes to the function that measures an outcome.
 _MEASURE_OUTCOME: dict[type, Any] = {
     qml.measurements.ExpectationMP: qml.expval,
     qml.measurements.VarianceMP: qml.var,
@@ -43,7 +44,14 @@ _MEASURE_OUTCOME: dict[type, Any] = {
 
 
 def apply_tape(tape: qml.tape.QuantumScript) -> Any:
-    """Apply the operations of a tape to the current circuit; return its measurements."""
+    """Apply the operations of a tape to the current circuit.
+
+    Args:
+        tape: a tape, which may have mid-circuit measurements and conditionals.
+
+    Returns:
+        the measurements: one, or a tuple of several.
+    """
     outcomes: dict[str, Any] = {}
 
     def measure(mid: Any) -> Any:
@@ -52,10 +60,10 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
         return outcomes[mid.meas_uid]
 
     def evaluate_outcome(measured: Any) -> Any:
-        # What a transform has deferred is measured where its outcome is asked for.
-        found = [outcomes.get(mid.meas_uid) for mid in measured.measurements]
-        every = zip(found, measured.measurements, strict=True)
-        return measured.processing_fn(*(measure(m) if o is None else o for o, m in every))
+        # Transforms may remove a `MidMeasure` from the operations; it is measured on first use.
+        known = [outcomes.get(mid.meas_uid) for mid in measured.measurements]
+        pairs = zip(known, measured.measurements, strict=True)
+        return measured.processing_fn(*(measure(m) if o is None else o for o, m in pairs))
 
     for operation in tape.operations:
         if isinstance(operation, qml.ops.MidMeasure):
@@ -66,12 +74,13 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
             qml.apply(operation)
 
     def measure_process(process: qml.measurements.MeasurementProcess) -> Any:
+        """Queue a measurement process again, or measure the traced outcome that it refers to."""
         if process.mv is None:
             return qml.apply(process)
-        of_outcome = _MEASURE_OUTCOME[type(process)]
+        measure_outcome = _MEASURE_OUTCOME[type(process)]
         if isinstance(process.mv, list | tuple):
-            return of_outcome(list(map(evaluate_outcome, process.mv)))
-        return of_outcome(evaluate_outcome(process.mv))
+            return measure_outcome(list(map(evaluate_outcome, process.mv)))
+        return measure_outcome(evaluate_outcome(process.mv))
 
     results = tuple(map(measure_process, tape.measurements))
     return results[0] if len(results) == 1 else results

@@ -1,8 +1,8 @@
-"""PennyLane's transforms that need a circuit as a whole: it is put on a tape while it is traced.
+"""PennyLane's transforms of whole circuits: the circuit is recorded on a tape during tracing.
 
-The transform makes other tapes of it, each of which is run as a circuit, and a result of
-theirs.  A tape holds gates, measurements in the middle and what their outcomes decide: loops of
-known length are unrolled onto it, and other control flow is refused.
+The transform returns new tapes, each of which is run as a circuit, and a function that combines
+their results.  A tape holds gates, mid-circuit measurements and conditionals on their outcomes:
+loops with a static trip count are unrolled, and other control flow is not supported.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ from bellhop.tracing.state import circuit_scope, override_trace_state
 Call = Callable[..., Any]
 
 
-# Transforms that make random choices, which would be made once.
+# Transforms that draw random numbers, which would be drawn only once, during tracing.
 _RANDOM_AT_TRACE_TIME = ("spsa_grad",)
 
 _CONCRETIZATION_ERRORS = jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError
@@ -46,7 +46,7 @@ _CONCRETIZATION_ERRORS = jax.errors.ConcretizationTypeError, jax.errors.TracerAr
 _SIGN_EXPAND = qml.transforms.sign_expand.tape_transform
 
 
-# Transforms that look at numbers by NumPy, and whether a tape has such that are computed.
+# Transforms that convert numbers to NumPy; each function returns whether a tape has traced ones.
 _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
     "convert_to_numpy_parameters": lambda tape: any(
         map(is_dynamic, tape.get_parameters(trainable_only=False))
@@ -61,7 +61,7 @@ _NEEDS_NUMPY: dict[str, Callable[[qml.tape.QuantumScript], bool]] = {
 
 
 def _sum_in_program(transform: Any) -> Any:
-    """Return a transform whose results are added up in the program, where NumPy would do it."""
+    """Make ``sign_expand`` add up results with JAX; return other transforms unchanged."""
     if transform.tape_transform is not _SIGN_EXPAND:
         return transform
 
@@ -73,7 +73,7 @@ def _sum_in_program(transform: Any) -> Any:
 
 
 def needs_tape(qnode: qml.QNode) -> bool:
-    """Tell whether a QNode has transforms that cannot see its circuit in pieces."""
+    """Return whether a QNode has a transform that needs the whole circuit as a tape."""
     return not all(map(is_piecewise, qnode.compile_pipeline))
 
 
@@ -85,23 +85,23 @@ def call_on_tape(
     where: str,
     call: Call,
 ) -> Any:
-    """Trace a call of a QNode whose transforms need its circuit as a tape.
+    """Trace a QNode call whose transforms need the circuit as a tape.
 
     Args:
         qnode: the QNode.
         function: its quantum function.
-        args: its arguments.
-        kwargs: its arguments by name.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
         where: the QNode and its line, for errors.
-        call: traces a call of a QNode without such transforms.
+        call: ``call_qnode``, which traces the QNode of each resulting tape.
 
     Returns:
-        the result, in the structure that the quantum function returned where the transforms
-        keep the number of its measurements, and as the transforms make it where they do not.
+        the result: in the structure of the quantum function's result if the transforms keep the
+        number of measurements, else in the structure that the transforms return.
 
     Raises:
-        CompileError: for a circuit that is no tape, for transforms that draw at random, and for
-            those that ask for a number that the program computes.
+        CompileError: if the circuit cannot be a tape, or a transform draws random numbers or needs
+            the value of a tracer.
     """
     names = ", ".join(map(get_transform_name, qnode.compile_pipeline))
     has_noise_model = "add_noise" in map(get_transform_name, qnode.compile_pipeline)
@@ -115,6 +115,7 @@ def call_on_tape(
             )
 
     def make_error(construct: str) -> CompileError:
+        """Return the error for a construct that a tape cannot hold."""
         return CompileError(
             f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
             f"has {construct}. Take one of the two out; for noise, write channels behind the "
@@ -125,9 +126,10 @@ def call_on_tape(
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
 
     def record(*args: Any) -> tuple[qml.tape.QuantumScript, list[Any], Any]:
-        # A wire that the program computes is in no set of wires of a noise model.
+        """Record the circuit; return the tape, and the leaves and structure of its result."""
+        # Noise models compare wires, so they need static ones.
         recorder = tape_circuit(knows_wires=has_noise_model)
-        # What is no tracer the user may look at.
+        # Concrete arrays remain constants, whose values transforms may read.
         once, inputs = function.bind_arguments(args, kwargs, jax.core.Tracer)
         leaves, tree = once.apply_to_circuit(recorder, inputs)
         leaves = [
@@ -160,7 +162,7 @@ def call_on_tape(
         pipeline.cotransform_cache = GateParameters(
             lambda *args: record(*args)[0], args, pipeline, where
         )
-    # Nothing is collected for the recorder, so control flow of decompositions is PennyLane's own.
+    # Control flow in decompositions is PennyLane's own, without callbacks of the user.
     transforming = tape_circuit()
     transforming.has_users_callbacks = False
     with qml.QueuingManager.stop_recording(), circuit_scope(transforming):
@@ -181,7 +183,7 @@ def call_on_tape(
                 f"it: {type(error).__name__}: {error} Leave one of the two out."
             ) from error
         if pipeline.is_informative:
-            # It tells something about the tape, which nobody runs.
+            # Informative transforms return a property of the tape, which is not run.
             return finish(tapes)[0]
     if len(tapes) > 1 and any(isinstance(process, ReturnedOutcome) for process in processes):
         raise CompileError(
@@ -189,13 +191,14 @@ def call_on_tape(
             "function returns an outcome of measure, which is that of one run. Return qml.sample "
             "or qml.expval of the outcome, or leave the transform out."
         )
-    # Results come by tape, and one was put in.
+    # `finish` returns one result for each input tape, here for one.
     with override_trace_state(folding=None) if is_folded else contextlib.nullcontext():
         (transformed,) = finish(
             tuple(call(_make_tape_qnode(changed, qnode), (), {}) for changed in tapes)
         )
 
     def to_returned_structure(values: Any) -> Any:
+        """Rebuild the quantum function's result from the values of its measurements."""
         if len(processes) == 1:
             values = (values,)
         if not isinstance(values, tuple | list) or len(values) != len(processes):
@@ -211,7 +214,7 @@ def call_on_tape(
 
 
 def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
-    """Return a QNode that runs a tape as another QNode would, without transforms."""
+    """Return a QNode that runs a tape with the settings of ``qnode``, without transforms."""
 
     @functools.wraps(qnode.func)
     def function() -> Any:

@@ -1,1 +1,1 @@
-"""Compute scalars that equal equations make as one vector."""
+"""Vectorization of jaxprs: scalars computed by equal equations become one vector."""

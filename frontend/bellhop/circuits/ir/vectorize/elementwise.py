@@ -1,4 +1,4 @@
-"""Equations that may be vectorized: elementwise ones, and those that move elements.
+"""Predicate for equations that can be vectorized: elementwise ones and rearrangements.
 
 ::
 
@@ -13,7 +13,7 @@ from jax.extend.core.primitives import jit_p
 
 from bellhop.circuits.ir.vectorize.stack_scalars import pack_p
 
-# Primitives, by name, since some releases of JAX lack some of them.
+# Names of primitives, since some releases of JAX lack some primitives.
 # fmt: off
 _NAMES = (
     "abs", "acos", "acosh", "add", "and", "asin", "asinh", "atan", "atan2", "atanh",
@@ -32,7 +32,7 @@ _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr
 
 
 def is_elementwise(eqn: JaxprEqn) -> bool:
-    """Tell whether an equation is elementwise, or only picks or arranges elements."""
+    """Return whether an equation is elementwise, or only selects or rearranges elements."""
     if eqn.effects:
         return False
     if eqn.primitive is unstack_p:
@@ -43,6 +43,6 @@ def is_elementwise(eqn: JaxprEqn) -> bool:
         inner = eqn.params["jaxpr"]
         return not inner.consts and all(map(is_elementwise, inner.jaxpr.eqns))
     if eqn.primitive is lax.slice_p:
-        # Python's iteration over an array gives strides of one, which are no strides.
+        # Iteration over an array in Python sets explicit strides of one.
         return set(eqn.params["strides"] or ()) <= {1}
     return eqn.primitive in _ELEMENTWISE or eqn.primitive is pack_p

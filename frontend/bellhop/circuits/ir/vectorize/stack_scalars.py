@@ -1,4 +1,4 @@
-"""``pack``, a primitive that makes a vector of scalars.
+"""``pack``: a primitive that stacks scalars to a vector.
 
 ``pack([a, b, c])`` is traced to one equation, and ``jnp.stack([a, b, c])`` to four::
 
@@ -7,8 +7,8 @@
                                       f = broadcast_in_dim[shape=(1,)] c
                                       g = concatenate[dimension=0] d e f
 
-A circuit may have thousands of parameters.  To trace and lower the equations of ``jnp.stack`` took
-as long as all its gates.
+A circuit may have thousands of parameters.  Tracing and lowering the equations of ``jnp.stack``
+takes as long as all gates of the circuit.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ pack_p = Primitive("pack")
 
 
 def stack_scalars(scalars: Sequence[Any]) -> jax.Array:
-    """Return a vector of one or more scalars, which must have the same type."""
+    """Stack one or more scalars of the same dtype to a vector."""
     return pack_p.bind(*scalars)
 
 
@@ -57,6 +57,7 @@ batching.primitive_batchers[pack_p] = _batch
 
 
 def _lower(ctx: mlir.LoweringRuleContext, *scalars: ir.Value) -> list[Any]:
+    """Lower to one reshape for each scalar and one concatenation."""
     element = ir.RankedTensorType(scalars[0].type).element_type
     one = ir.RankedTensorType.get([1], element)
     elements = [

@@ -1,4 +1,4 @@
-"""``gather_static``, a gather whose indices are constants, and whose transpose is no scatter.
+"""``gather_static``: a gather with constant indices whose transpose is a sum of gathers.
 
 For ``x`` of three elements, ``gather_static(x, np.array([2, 0, 2]))`` is traced to, and transposed
 to ::
@@ -8,7 +8,7 @@ to ::
     y_bar0 = concatenate y_bar [0]
     x_bar = add (bellhop_linear_map y_bar0) (bellhop_linear_map y_bar0)
 
-of which the first picks ``[1, 3, 0]`` and the second ``[3, 3, 2]``, since
+The first map gathers ``[1, 3, 0]`` and the second ``[3, 3, 2]``, since
 ``x_bar = [y_bar[1], 0, y_bar[0] + y_bar[2]]``.  The transpose of ``lax.gather`` would be a
 scatter.  XLA's CPU backend runs a scatter as a loop with one iteration for each index, here for
 each angle of a circuit.
@@ -23,7 +23,7 @@ from jax.core import ShapedArray
 from bellhop.base.types import Operand
 from bellhop.callbacks.linear_map import LinearMap
 
-# If an element is picked more often than this, the transpose is a scatter after all.
+# If an element is gathered more often than this, the transpose is a scatter.
 _MAX_TERMS = 4
 
 _GATHER_DIMENSIONS = lax.GatherDimensionNumbers(
@@ -32,15 +32,23 @@ _GATHER_DIMENSIONS = lax.GatherDimensionNumbers(
 
 
 def gather_static(array: Operand, indices: np.ndarray) -> jax.Array:
-    """Return the elements of an array, as a vector, at indices; in the shape of the indices."""
+    """Gather elements of the flattened array at constant indices.
+
+    Args:
+        array: array of any shape.
+        indices: integer array of flat indices, of any shape.
+
+    Returns:
+        array of the shape of ``indices``.
+    """
     elements, places = jnp.reshape(array, -1), indices.reshape(-1)
     if places.size and np.array_equal(places, np.arange(places[0], places[0] + places.size)):
         first = int(places[0])
         picked = lax.slice(elements, (first,), (first + places.size,))
     else:
         linear = LinearMap(
-            lambda _, bars: [_gather_transpose(bars[0], places, elements.size)],
-            lambda _, moving: [_gather(moving[0], places)],
+            lambda _, cotangents: [_gather_transpose(cotangents[0], places, elements.size)],
+            lambda _, operands: [_gather(operands[0], places)],
             0,
             (ShapedArray(places.shape, elements.dtype),),
         )
@@ -49,18 +57,26 @@ def gather_static(array: Operand, indices: np.ndarray) -> jax.Array:
 
 
 def _gather(elements: Operand, places: np.ndarray) -> Operand:
+    """Return ``elements[places]`` of a vector, without bounds checks."""
     rows = places.astype(np.int32)[:, None]
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return lax.gather(elements, rows, _GATHER_DIMENSIONS, (1,), mode=mode)
 
 
 def _gather_transpose(cotangent: Operand, places: np.ndarray, size: int) -> Operand:
+    """Return the transpose of ``_gather``: add each cotangent to the element it came from.
+
+    Args:
+        cotangent: vector, the cotangent of the gathered elements.
+        places: the indices of the gather.
+        size: the number of elements of the array.
+    """
     uses = np.bincount(places, minlength=size)
     most = int(uses.max(initial=0))
     if most > _MAX_TERMS:
         return jnp.zeros(size, cotangent.dtype).at[places].add(cotangent)
-    # Row k of ``terms`` has, for each element of the array, the index of the k-th cotangent that it
-    # gets; or, if it gets no more, the index of a zero that is appended to the cotangents.
+    # ``terms[k, i]`` is the index of the k-th cotangent that is added to element i, or the index of
+    # a zero that is appended to the cotangents if element i has fewer cotangents.
     order = np.argsort(places, kind="stable")
     firsts = np.cumsum(uses) - uses
     terms = np.full((most, size), places.size, np.int32)

@@ -1,4 +1,4 @@
-"""Finds scalars that are computed by equal equations, and computes them as one vector.
+"""Plans that compute scalars of equal equations as one vector.
 
 For the operands of ``pack e i m q`` in ::
 
@@ -10,16 +10,14 @@ For the operands of ``pack e i m q`` in ::
         r = pack e i m q
       in (r,) }
 
-``Planner.plan([e, i, m, q])`` returns a plan, which evaluates to ::
+``VectorPlanner.plan([e, i, m, q])`` returns a plan, which evaluates to ::
 
     { lambda ; a:f64[4]. let f = mul a [0.1 0.2 0.3 0.4]    g = sin f in (g,) }
 
-A plan is a tree, here ``_MappedPlan(sin, [_Alike(mul, [slices, constants])])``, where ``slices``
-is a
-``_SlicesPlan`` of ``a`` and ``constants`` is ``_ConstantsPlan([0.1 0.2 0.3 0.4])``.  Each equation
-of the
-result is the scalar equation under ``jax.vmap``.  Compilers call this superword-level parallelism
-(Larsen and Amarasinghe, 2000).
+A plan is a tree, here ``_MappedPlan(sin, [_MappedPlan(mul, [slices, constants])])``, where
+``slices`` is a ``_SlicesPlan`` of ``a`` and ``constants`` is ``_ConstantsPlan([0.1 0.2 0.3 0.4])``.
+Each equation of the result is the scalar equation under ``jax.vmap``.  Compilers call this
+superword-level parallelism (Larsen and Amarasinghe, 2000).
 """
 
 import dataclasses
@@ -43,10 +41,10 @@ from bellhop.circuits.ir.vectorize.static_gather import gather_static
 # Fewer scalars than this are not vectorized.
 MIN_VECTOR_SIZE = 4
 
-# A plan is at most this deep: deeper expressions are cut, and their pieces are planned separately.
+# Maximum depth of a plan: deeper expressions are cut, and their pieces are planned separately.
 _MAX_DEPTH = 64
 
-# What ``VectorPlanner._find_key`` returns for a constant.
+# The key of constants in ``VectorPlanner._find_key``.
 _CONSTANT = "constant"
 
 # Returns the value of a variable.
@@ -54,27 +52,34 @@ AtomReader = Callable[[Any], Any]
 
 
 class VectorPlan:
-    """How the values of a list of atoms (variables and literals of a jaxpr) become one array.
+    """Computes a list of atoms (variables and literals of a jaxpr) as one array.
 
     Attributes:
-        is_mapped: whether the array has a leading axis for the list.  If not, all values are equal,
-            and the array is one of them.
+        is_mapped: whether the array has a leading axis for the list.  If not, all atoms have the
+            same value, which is the array.
     """
 
     is_mapped = True
 
     def evaluate(self, read: AtomReader) -> Any:
-        """Return the array of values."""
+        """Compute the array of all values.
+
+        Args:
+            read: returns the value of a variable.
+        """
         raise NotImplementedError
 
     def iterate_inputs(self) -> Iterator[Any]:
-        """Yield the variables that are read."""
+        """Yield the variables that ``evaluate`` reads."""
         raise NotImplementedError
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
-        """Return an array, and the flat indices at which it has the values of the list.
+        """Return an array and flat indices, such that ``array.ravel()[indices]`` are the values.
 
-        Plans that only move elements need not compute their array for this.
+        Plans that only rearrange elements return their operand's array, and so compute nothing.
+
+        Args:
+            read: returns the value of a variable.
         """
         array = self.evaluate(read)
         return array, np.arange(np.size(array)).reshape(np.shape(array))
@@ -82,7 +87,7 @@ class VectorPlan:
 
 @dataclasses.dataclass
 class _SharedValuePlan(VectorPlan):
-    """All atoms have the same value, that of ``atom``."""
+    """Plan for equal values: all atoms have the value of ``atom``."""
 
     atom: Any
     is_mapped = False
@@ -99,7 +104,7 @@ class _SharedValuePlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ConstantsPlan(VectorPlan):
-    """The atoms are literals."""
+    """Plan for literals."""
 
     values: np.ndarray
 
@@ -112,7 +117,7 @@ class _ConstantsPlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ScalarsPlan(VectorPlan):
-    """The atoms have nothing in common, so they are computed one by one and stacked."""
+    """Plan for atoms without common structure, which are computed one by one and stacked."""
 
     atoms: Sequence[Any]
 
@@ -131,11 +136,16 @@ class _ScalarsPlan(VectorPlan):
 
 @dataclasses.dataclass
 class _MappedPlan(VectorPlan):
-    """The atoms are results of the same primitive, which is mapped over planned operands."""
+    """Plan for results of the same primitive, which is mapped over planned operands.
+
+    Attributes:
+        compute: evaluates the primitive for one atom.
+        operands: the plans of the primitive's operands.
+    """
 
     compute: Callable[..., Any]
     operands: Sequence[VectorPlan]
-    # If the primitive only reshapes its operand, the shape of its result; else None.
+    # Shape of one result if the primitive only reshapes its operand; else None.
     reshaped: tuple[int, ...] | None = None
 
     def evaluate(self, read: AtomReader) -> Any:
@@ -155,7 +165,13 @@ class _MappedPlan(VectorPlan):
 
 @dataclasses.dataclass
 class _SlicesPlan(VectorPlan):
-    """The atoms are slices of the same size, which one ``gather_static`` takes out."""
+    """Plan for slices of the same size, which one ``gather_static`` extracts.
+
+    Attributes:
+        array: the plan of the sliced arrays.
+        starts: integer array ``[atoms, axes]``, the start indices.
+        sizes: the shape of each slice.
+    """
 
     array: VectorPlan
     starts: np.ndarray
@@ -180,7 +196,13 @@ class _SlicesPlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ConcatenatedPlan(VectorPlan):
-    """The atoms belong to several plans, whose arrays are concatenated and permuted."""
+    """Plan for atoms of several plans, whose arrays are concatenated and permuted.
+
+    Attributes:
+        parts: the plans.
+        counts: the number of atoms of each plan.
+        order: for each atom, its index in the concatenation.
+    """
 
     parts: Sequence[VectorPlan]
     counts: Sequence[int]
@@ -204,19 +226,19 @@ class _ConcatenatedPlan(VectorPlan):
 
 
 class VectorPlanner:
-    """Finds values of a jaxpr that are computed by equal equations.
+    """Plans how to compute lists of values of a jaxpr as vectors.
 
     The depth of a value is the number of equations between it and the inputs.  Only values of the
-    same depth are planned together.  They do not depend on each other, so the plan is correct.
-    Their operands have a smaller depth, so the plan is finite.
+    same depth are planned together: they do not depend on each other, so the plan is correct, and
+    their operands have a smaller depth, so the plan is finite.
 
     Args:
-        equations: those of the jaxpr.
+        equations: the equations of the jaxpr.
     """
 
     def __init__(self, equations: Sequence[Any]) -> None:
         self._equations: dict[Any, Any] = {}
-        # For each result of an equation, which result of it that is (``unstack`` has several).
+        # Index of each variable among its equation's results (``unstack`` has several).
         self._positions: dict[Any, int] = {}
         self._depths: dict[Any, int] = {}
         self._plans: dict[tuple[int, ...], tuple[Sequence[Any], VectorPlan]] = {}
@@ -224,8 +246,8 @@ class VectorPlanner:
             if is_elementwise(eqn):
                 depth = 1 + max((self._get_depth(atom) for atom in eqn.invars), default=0)
                 for place, result in enumerate(eqn.outvars):
-                    # Where expressions are cut, depths still go on, so that values of a chain
-                    # have different depths.
+                    # Depths are also counted beyond a cut, so that values of a chain have
+                    # different depths.
                     self._depths[result] = depth
                     if depth % _MAX_DEPTH:
                         self._equations[result] = eqn
@@ -235,15 +257,19 @@ class VectorPlanner:
         return 0 if isinstance(atom, Literal) else self._depths.get(atom, 0)
 
     def plan(self, atoms: Sequence[Any]) -> VectorPlan | None:
-        """Return how to compute a list of atoms of the same type as a vector.
+        """Plan the computation of a list of atoms as a vector.
+
+        Args:
+            atoms: variables and literals of the same type.
 
         Returns:
-            the plan; None if they have nothing in common.
+            the plan; None if the atoms have no common structure.
         """
         plan = self._get_plan(atoms)
         return None if isinstance(plan, _ScalarsPlan) else plan
 
     def _get_plan(self, atoms: Sequence[Any]) -> VectorPlan:
+        """Return the plan of a list of atoms from the cache, or make it."""
         key = tuple(map(id, atoms))
         if key not in self._plans:
             # The entry holds the atoms, so that no other object gets one of their ids.
@@ -251,6 +277,7 @@ class VectorPlanner:
         return self._plans[key][1]
 
     def _make_plan(self, atoms: Sequence[Any]) -> VectorPlan:
+        """Group atoms with equal keys, plan each group, and concatenate the plans."""
         if all(atom is atoms[0] for atom in atoms):
             return _SharedValuePlan(atoms[0])
         groups: dict[Hashable, list[int]] = defaultdict(list)
@@ -280,7 +307,7 @@ class VectorPlanner:
         return _ConcatenatedPlan(parts, [len(positions) for positions in places], order)
 
     def _find_key(self, atom: Any) -> Hashable:
-        """Return a key, which is equal for atoms that can be computed as one vector."""
+        """Return a key that is equal for atoms that can be computed as one vector."""
         if isinstance(atom, Literal):
             return _CONSTANT
         eqn = self._equations.get(atom)
@@ -296,6 +323,7 @@ class VectorPlanner:
         return eqn.primitive, params, types, self._depths[atom]
 
     def _plan_group(self, atoms: Sequence[Any]) -> VectorPlan:
+        """Plan atoms with equal keys."""
         first = atoms[0]
         if isinstance(first, Literal):
             values = [np.asarray(atom.val, atom.aval.dtype) for atom in atoms]
@@ -321,7 +349,13 @@ class VectorPlanner:
         return _MappedPlan(_make_function(eqn), operands, first.aval.shape if keeps_order else None)
 
     def _plan_unstacked(self, atoms: Sequence[Any], array: VectorPlan, axis: int) -> VectorPlan:
-        """Return the plan of results of ``unstack``: slices of length one, without their axis."""
+        """Plan results of ``unstack``: slices of length one with their axis squeezed.
+
+        Args:
+            atoms: the results.
+            array: the plan of the arrays that are unstacked.
+            axis: the axis of ``unstack``.
+        """
         shape = atoms[0].aval.shape
         starts = np.zeros((len(atoms), len(shape) + 1), np.int32)
         starts[:, axis] = [self._positions[atom] for atom in atoms]
@@ -330,6 +364,7 @@ class VectorPlanner:
 
 
 def _make_function(eqn: JaxprEqn) -> Callable[..., Any]:
+    """Return a function of an equation's operands that computes its result."""
     if eqn.primitive is jit_p:
         closed = eqn.params["jaxpr"]
         return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)[0]

@@ -1,4 +1,4 @@
-"""Rewrites a jaxpr: the operands of ``pack`` are computed as one vector.
+"""Rewrite a jaxpr so that the operands of ``pack`` are computed as one vector.
 
 For ``pack`` of 1.5 times the sine of each of the four elements of ``a``::
 
@@ -13,8 +13,8 @@ becomes ::
 
 A circuit of unrolled gates has thousands of such equations, which differ in a constant or an index.
 XLA needs about 10 ms to compile each of them, and reverse mode doubles their number.  So a circuit
-is rewritten before anything differentiates, batches or lowers it.  ``vector_plans`` finds the
-equations that become one.
+is rewritten before it is differentiated, batched or lowered.  ``vector_plans`` finds the equations
+that can be merged.
 """
 
 from typing import Any
@@ -34,10 +34,12 @@ from bellhop.jaxprs.jaxpr_interpreter import Rule, interpret_with
 
 
 def vectorize_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that computes the operands of each ``pack`` as a vector, if it can.
+    """Rewrite a jaxpr so that the operands of each ``pack`` are computed as a vector.
+
+    Operands without common structure are still computed as scalars.
 
     Args:
-        closed: any jaxpr.  The jaxprs of loops and conditionals in it are rewritten too.
+        closed: any jaxpr.  Jaxprs of loops and conditionals in it are rewritten too.
 
     Returns:
         the new jaxpr; ``closed`` itself if nothing in it can be vectorized.
@@ -57,7 +59,7 @@ def vectorize_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
         if all(map(lambda new, old: new is old, equations, jaxpr.eqns)):
             return closed
         return ClosedJaxpr(jaxpr.replace(eqns=equations), closed.consts)
-    # A plan reads other variables than the ``pack`` whose vector it computes.
+    # A plan reads inputs of the scalar expressions, and not the operands of `pack`.
     planned = [
         eqn.replace(
             invars=(reads := list(dict.fromkeys(plans[number].iterate_inputs()))),
@@ -78,9 +80,10 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 
 
 def _evaluate_plan(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+    """Evaluate a ``pack`` equation by the plan in its parameters."""
     values = dict(zip(eqn.params["reads"], operands, strict=True))
     vector = eqn.params["plan"].evaluate(values.__getitem__)
-    # All elements may be equal, which are one number then.
+    # The plan returns a scalar if all elements are equal.
     return [vector if np.ndim(vector) else jnp.broadcast_to(vector, (eqn.params["size"],))]
 
 
