@@ -42,7 +42,7 @@ class _AllocatedWire:
 
 
 class Allocations:
-    """Allocator of a circuit's spare device wires, for ``Allocate`` and ``Deallocate`` operations.
+    """Allocator of spare device wires, for ``Allocate`` and ``Deallocate`` operations.
 
     Args:
         wires: the wires of the device; allocated wires are added to this map.
@@ -121,7 +121,7 @@ class Allocations:
     def _allocate(
         self, label: Wire, reset: Callable[[Any], Any], *, state: str, restored: bool
     ) -> None:
-        """Map a label to a free device wire, and reset the wire if it must be zero and is not."""
+        """Map a label to a free device wire; reset the wire if zero is required."""
         if self._free is None:
             self._free = {True: list(reversed(self._wires.find_spare())), False: []}
         is_zero = bool(self._free[True]) if state == "zero" else not self._free[False]

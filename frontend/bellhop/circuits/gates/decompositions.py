@@ -42,7 +42,7 @@ _ROTATIONS = {
 
 
 def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
-    """Decompose an operation into gates, or into a matrix; return None if both are impossible.
+    """Decompose an operation into gates or a matrix; return None if neither exists.
 
     Args:
         op: the operation, without adjoints and controls.
@@ -76,7 +76,7 @@ def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
 
 
 def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
-    """Decompose a power by its matrix, where PennyLane's decomposition fails or is wrong.
+    """Decompose a power by its matrix if PennyLane's decomposition fails or is wrong.
 
     Returns:
         the gates, or None if PennyLane's decomposition is to be used.
@@ -106,7 +106,7 @@ def decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
 
 
 def decompose_base(op: qml.operation.Operator) -> Sequence[Any]:
-    """Decompose the base of an adjoint or controlled operation, and modify each of its gates.
+    """Decompose an operation's base; add the adjoint and controls to each gate.
 
     ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition of the controlled
     operation would read the value of ``x``.
@@ -233,7 +233,7 @@ def unsupported_operation_error(
 
 
 def _is_mixed_operation(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a qubit channel, or prepares a qubit density matrix."""
+    """Return whether an operation is a qubit channel or prepares a density matrix."""
     if isinstance(op, qml.operation.Channel):
         return op.name not in qml.ops.qutrit.__all__
     return isinstance(op, qml.QubitDensityMatrix)
@@ -276,7 +276,7 @@ def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
 
 
 def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
-    """Return the angle ``x`` of ``exp(-i x word / 2)``, or None if ``x`` may be complex.
+    """Return the angle ``x`` of ``exp(-i x word / 2)``, None if it may be complex.
 
     Args:
         op: an exponential of one Pauli word.
@@ -297,7 +297,7 @@ def _get_exponent(op: qml.operation.Operator) -> Any:
 
 
 def convert_embedding(op: qml.operation.Operator) -> qml.operation.Operator:
-    """Convert an ``AmplitudeEmbedding`` to a ``StatePrep``; return other operations unchanged."""
+    """Convert an ``AmplitudeEmbedding`` to a ``StatePrep``; keep other operations."""
     return (
         _make_state_preparation(op.data[0], op.wires)
         if isinstance(op, qml.AmplitudeEmbedding)

@@ -23,7 +23,7 @@ _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 def check_is_gate(
     op: qml.operation.Operator, where: str, *, is_part: bool, can_apply_matrices: bool
 ) -> None:
-    """Raise an error for an observable or a PennyLane mid-circuit measurement used as a gate.
+    """Raise an error if an operation is an observable or a mid-circuit measurement.
 
     Args:
         op: the operation.

@@ -27,7 +27,7 @@ def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) ->
 
     Args:
         op: the operator.
-        parameters: the new parameters, as many as `get_parameters` returns.
+        parameters: the new parameters, in the order of `get_parameters`.
     """
     expanded = _expand_evolutions(op)
     if all(new is old for new, old in zip(parameters, expanded.data, strict=True)):
@@ -37,7 +37,7 @@ def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) ->
 
 
 def _expand_evolutions(op: qml.operation.Operator) -> Any:
-    """Replace evolutions in an operator by exponentials, whose ``data`` has all parameters."""
+    """Replace evolutions by exponentials, whose ``data`` has all parameters."""
     # Fast path: most operators are Pauli words, or gates with plain parameters.
     kind: Any = type(op)
     if not op.data or _has_plain_data(kind) or op.pauli_rep is not None:
@@ -56,7 +56,7 @@ def _expand_evolutions(op: qml.operation.Operator) -> Any:
 
 @functools.cache
 def _has_plain_data(kind: Any) -> bool:
-    """Return whether a class of operators has the default pytree: ``data`` is all parameters."""
+    """Return whether an operator class keeps all its parameters in ``data``."""
     return kind._flatten is qml.operation.Operator._flatten
 
 

@@ -55,7 +55,7 @@ _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 @functools.cache
 def find_frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
-    """Return the frequencies of a gate's parameters as bits; all its parameters have the same.
+    """Return the frequencies that each of a gate's parameters has, as bits.
 
     Args:
         gate: the gate's class.
@@ -107,7 +107,7 @@ class ShiftRules:
     terms: tuple[np.ndarray, ...]
 
     def attributes(self) -> dict[str, Any]:
-        """Return the rules as attributes for the runtime: all terms, and the end of each rule."""
+        """Return the rules as attributes for the runtime: all terms, and each rule's end."""
         together = np.concatenate(self.terms)
         return {
             "ends": np.cumsum([len(terms) for terms in self.terms]).tolist(),
@@ -151,7 +151,7 @@ def make_custom_shift_rules(parameters: bytes, shifts: Sequence[Sequence[float]]
 
 
 def make_difference_rules(parameters: bytes, dynamic_bits: int, terms: np.ndarray) -> ShiftRules:
-    """Return finite-difference rules, without terms for parameters that change no result.
+    """Return finite-difference rules for all parameters that change the results.
 
     Args:
         parameters: a byte per static-count parameter, the bits of its frequencies.
@@ -195,9 +195,16 @@ def _list_frequencies(bits: int) -> tuple[float, ...]:
 def _make_rules(
     parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
 ) -> ShiftRules:
-    known, of_parameters = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
-    terms = (*map(find_rule_terms, map(int, known)), find_rule_terms(dynamic_bits))
-    return ShiftRules(of_parameters.astype(np.int32), terms)
+    """Return one rule for each distinct set of frequencies, and one for dynamic parameters.
+
+    Args:
+        parameters: a byte per static-count parameter, the bits of its frequencies.
+        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+        find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
+    """
+    distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
+    terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))
+    return ShiftRules(rule_indices.astype(np.int32), terms)
 
 
 def draw_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:

@@ -31,7 +31,7 @@ class ControlFlow(qml.operation.Operation):
 
 
 def is_control_flow(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a `ControlFlow`, possibly inside adjoints and controls."""
+    """Return whether an operation is a `ControlFlow` under any adjoints and controls."""
     while isinstance(op, (qml.ops.Adjoint, qml.ops.Controlled)):
         op = op.base
     return isinstance(op, ControlFlow)

@@ -22,7 +22,7 @@ from bellhop.tracing.state import current_circuit
 def wrap_controlled_constructor(
     kind: Any, name: str, original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return a ``__new__`` for a class of controlled operations that supports traced values.
+    """Wrap a controlled operation's ``__new__`` to support traced control values.
 
     With traced control values it returns a product of conditional flips and the operation with
     static values.
@@ -36,6 +36,7 @@ def wrap_controlled_constructor(
 
     @functools.wraps(original)
     def new(cls: Any, *args: Any, **options: Any) -> Any:
+        """Create the operation, or a product with conditional flips for traced values."""
         # Subclasses may have other arguments.
         is_supported = cls is kind and current_circuit() is not None
         if not is_supported or not _has_dynamic((*args, *options.values())):

@@ -35,7 +35,7 @@ _Constructor = Callable[[Sequence[Any], dict[Any, Any]], Any]
 
 
 class TracedOperator:
-    """A static template of PennyLane objects, to be filled with values for their tracers.
+    """A static template of PennyLane objects, with slots for their tracers.
 
     Args:
         name: the name to print in a jaxpr.
@@ -89,7 +89,7 @@ hold_weakly_in_caches(TracedOperator)
 def decompose_traced_functions(
     op: qml.operation.Operator, where: str, depth: int = 0
 ) -> Iterator[Any]:
-    """Decompose an operation until no function in the gates refers to a tracer; yield the gates.
+    """Decompose an operation until no function in the gates refers to a tracer.
 
     Args:
         op: the operation.
@@ -111,7 +111,7 @@ def decompose_traced_functions(
 
 
 def _has_traced_reference(function: Any) -> bool:
-    """Return whether a function refers to a tracer, directly or indirectly, except by globals."""
+    """Return whether a tracer is reachable from a function, not counting globals."""
     seen, rest = {id(function): function}, [function]
     while rest:
         value = rest.pop()
@@ -140,7 +140,7 @@ _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 
 
 def _is_pauli_expression(op: qml.operation.Operator) -> bool:
-    """Return whether an operation consists only of sums and products of Pauli operators."""
+    """Return whether an operation has only sums and products of Pauli operators."""
     kind = type(op)
     if kind in _PAULIS:
         return True
@@ -245,7 +245,7 @@ class _OperandCollector:
     def _combine_constructors(
         self, parts: Iterable[tuple[Any, Any]], make_assembler: Callable[..., Any]
     ) -> _Constructor | None:
-        """Return a function that rebuilds an object, None if no component contains an operand.
+        """Return a function that rebuilds an object, None if it contains no operand.
 
         Args:
             parts: pairs of name or index, and component.
@@ -313,6 +313,7 @@ def _assemble_object(like: Any, makes: Any) -> _Assembler:
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
 
     def whole(parts: dict[str, Any]) -> Any:
+        """Create a copy of the object with the rebuilt attributes."""
         # Not by the constructor, which would queue the object and may read traced values.
         copy = object.__new__(kind)
         copy.__dict__.update(rest, **parts)

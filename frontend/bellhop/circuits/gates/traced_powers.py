@@ -26,7 +26,7 @@ _TOLERANCE = 1e-12
 
 
 def wrap_power(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``qml.pow`` so that a traced exponent makes a lazy power, which needs no value.
+    """Wrap ``qml.pow`` so that a traced exponent makes a lazy power.
 
     Args:
         uncompiled: PennyLane's ``qml.pow``.
@@ -74,7 +74,7 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
 
 
 def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
-    """Return the matrix ``[2**n, 2**n]`` of a small static unitary gate, None for other gates."""
+    """Return the matrix of a small static unitary gate, None for other gates."""
     has_components = isinstance(base, qml.ops.SymbolicOp | qml.ops.CompositeOp)
     if (
         any(map(is_dynamic, base.data))
@@ -91,7 +91,7 @@ def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
 
 
 def _make_diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
-    """Decompose the diagonal matrix ``diag(exp(i z angles))`` into rotations about Z words.
+    """Decompose ``diag(exp(i z angles))`` into rotations about Pauli words of Z.
 
     Args:
         angles: ``[2**n]``, static.

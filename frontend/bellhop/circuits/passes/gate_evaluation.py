@@ -42,7 +42,7 @@ from bellhop.jaxprs.constant_eval import evaluate_or_bind
 
 
 class EvaluatedGates(NamedTuple):
-    """A jaxpr with gates whose values are computed and whose gates can be applied later.
+    """A jaxpr with gates whose values are computed; its gates are applied later.
 
     Attributes:
         results: the results of the jaxpr.
@@ -56,7 +56,7 @@ class EvaluatedGates(NamedTuple):
     actions: list[Callable[[Any, bool], None]]
 
     def apply(self, player: Any, *, backwards: bool) -> None:
-        """Apply the gates with a player, or their inverses in reverse order if ``backwards``."""
+        """Apply the gates, or their inverses in reverse order if ``backwards``."""
         for act in reversed(self.actions) if backwards else self.actions:
             act(player, backwards)
 
@@ -109,7 +109,7 @@ class _GateEvaluator(GateInterpreter):
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Append and return the saved entry of an equation: recomputed, or the earlier entry.
+        """Append and return an equation's saved entry: newly computed, or the earlier one.
 
         Args:
             make: computes the entry. It gets the saved entries for the equation's sub-jaxprs:
@@ -144,6 +144,7 @@ class _GateEvaluator(GateInterpreter):
             raise allocation_error(self.where, allocating)
 
         def act(player: Any, backwards: bool) -> None:
+            """Apply the operations, or their adjoints in reverse order."""
             operations, sites = list(queued), list(eqn.params["sites"])
             if backwards:
                 operations, sites = list(map(qml.adjoint, reversed(operations))), sites[::-1]
@@ -158,7 +159,7 @@ class _GateEvaluator(GateInterpreter):
         raise measurement_error(self.where, eqn.params["site"])
 
     def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values; raise an error if one is a callback result that was not saved."""
+        """Return the values; raise an error if a callback result was not saved."""
         if any(value is _UNSAVED for value in values):
             raise CompileError(
                 f"{self.where}: in an adjoint of a loop whose length is computed in the program, "
@@ -262,7 +263,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Count a while loop's iterations without gates; add a for loop with gates as action."""
+        """Count a while loop's iterations without gates; add a for loop with gates."""
         loop = WhileLoop.from_equation(eqn, self._require_saved(operands))
 
         def run(carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
@@ -283,7 +284,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _make_recompute(self, run: Callable[..., EvaluatedGates]) -> Callable[..., Any]:
-        """Return a function that recomputes the carried values at the start of an iteration.
+        """Return a function that recomputes the carried values at an iteration's start.
 
         Args:
             run: evaluates one iteration from its index and carried values.
@@ -316,7 +317,11 @@ class _GateEvaluator(GateInterpreter):
         """
 
         def act(player: Any, backwards: bool) -> None:
+            """Apply the loop, or its inverse with iterations in reverse order."""
+
             def body(player: Any) -> Callable[..., tuple[()]]:
+                """Return the loop's body, whose gates are applied with ``player``."""
+
                 def run(_: tuple[()], iteration: Any) -> tuple[()]:
                     number = length - 1 - iteration if backwards else iteration
                     evaluate_iteration(number).apply(player, backwards=backwards)
@@ -330,7 +335,7 @@ class _GateEvaluator(GateInterpreter):
 
 
 def allocation_error(where: str, op: qml.operation.Operator) -> CompileError:
-    """Return the error for a wire allocation in an adjoint, controlled or folded function."""
+    """Return the error for an allocation in an adjoint, controlled or folded function."""
     return CompileError(
         f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
         "function. Move both outside of it."
@@ -338,7 +343,7 @@ def allocation_error(where: str, op: qml.operation.Operator) -> CompileError:
 
 
 def measurement_error(where: str, site: str) -> CompileError:
-    """Return the error for a mid-circuit measurement in an adjoint or controlled function."""
+    """Return the error for a measurement in an adjoint or controlled function."""
     return CompileError(
         f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
         "cannot hold measurements. Measure outside of it."
@@ -346,15 +351,20 @@ def measurement_error(where: str, site: str) -> CompileError:
 
 
 def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
-    """Evaluate the branch at ``index``; return its results, and saved entries of all branches.
+    """Evaluate the branch at ``index``; return its results and saved entries.
 
-    The entries of the other branches are zeros, so that all branches return the same types.
+    The saved entries have one component per branch.
+
+    The components of the other branches are zeros, so that all branches return the same types.
     """
     parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
 
     def runner(number: int) -> Callable[[], Any]:
+        """Return a branch for ``jax.lax.switch``, with zeros for the other branches' entries."""
+
         def run() -> Any:
+            """Evaluate the traced branch."""
             closed, shapes = traced[number]
             leaves = eval_jaxpr(closed.jaxpr, closed.consts)
             results, kept = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
@@ -374,7 +384,7 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """Stands in for the saved entries of a loop with a dynamic trip count: every entry is None.
+    """Saved entries of a loop with a dynamic trip count: every entry is None.
 
     Such a loop saves nothing, because an array of all iterations has no static shape.
     """

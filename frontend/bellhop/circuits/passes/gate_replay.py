@@ -228,6 +228,7 @@ class Player(GateInterpreter):
         return evaluate_or_bind(eqn, *operands)
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Rebuild the equation's operations from operands and apply them."""
         operations = eqn.params["operator"].with_values(operands)
         for op, site in zip(operations, eqn.params["sites"], strict=True):
             self.record_site(op, site)
@@ -244,6 +245,7 @@ class Player(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Add the equation's for loop to the circuit."""
         loop = ForLoop.from_equation(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
@@ -254,6 +256,7 @@ class Player(GateInterpreter):
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Add the equation's while loop to the circuit."""
         loop = WhileLoop.from_equation(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
@@ -262,6 +265,7 @@ class Player(GateInterpreter):
         return self.while_loop(loop.condition, body, loop.carried)
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        """Add the equation's conditional to the circuit."""
         index, *operands = given
 
         def make_branch(branch: ClosedJaxpr) -> Callable[[Player], Any]:
@@ -301,7 +305,7 @@ class _StraightPlayer(Player):
         self.unrolled.is_straight = False
 
     def emit(self, operations: list[Any]) -> None:
-        """Collect operations; give up unrolling if their computed wires are traced or invalid.
+        """Collect operations; give up unrolling if a wire is traced or invalid.
 
         The loop that is not unrolled reports invalid wires when the program runs.
         """

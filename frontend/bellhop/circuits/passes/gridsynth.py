@@ -56,7 +56,7 @@ _EXTRA_GATES = 40
 def rs_decomposition(
     op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
 ) -> Any:
-    """Decompose a rotation as ``qml.ops.rs_decomposition``, with support for traced angles.
+    """Decompose a rotation as ``qml.ops.rs_decomposition``, also for a traced angle.
 
     Args:
         op: an RZ or PhaseShift gate.
@@ -80,7 +80,7 @@ def rs_decomposition(
 def decompose_rotations(
     operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
 ) -> Any:
-    """Decompose each RZ and PhaseShift into Clifford and T gates; keep other operations.
+    """Decompose RZ and PhaseShift into Clifford and T gates; keep other operations.
 
     Args:
         operations: the operations of a piece of a circuit.
@@ -114,7 +114,7 @@ def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, An
 def _decompose_at_runtime(
     circuit: CurrentCircuit, rotation: Any, epsilon: float, options: dict[str, Any]
 ) -> ControlFlow:
-    """Return one operation that computes and applies a rotation's gates when the program runs.
+    """Return an operation that finds and applies a rotation's gates at run time.
 
     Args:
         circuit: the current circuit.
@@ -139,6 +139,7 @@ def _decompose_at_runtime(
     kind = type(rotation)
 
     def gridsynth(angle: Any) -> Any:
+        """Return padded gate codes, the number of gates, and the global phase for an angle."""
         with qml.QueuingManager.stop_recording():
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
@@ -148,6 +149,7 @@ def _decompose_at_runtime(
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), real_type())))
 
     def play(recorder: GateRecorder) -> None:
+        """Call the callback, and apply its gates in a loop."""
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
@@ -181,7 +183,7 @@ def _clifford_t(
     cache_eps_rtol: float | None = None,
     **options: Any,
 ) -> Any:
-    """Decompose a tape into Clifford and T gates, as PennyLane's transform of that name.
+    """Decompose a tape as ``clifford_t_decomposition``, also for traced angles.
 
     Without traced parameters this calls PennyLane's ``clifford_t_decomposition``. The arguments are
     the arguments of that transform.

@@ -46,7 +46,7 @@ class NoiseInserter:
         self._decomposes_templates = level == "user"
 
     def add_noise(self, op: qml.operation.Operator, *, is_first: bool = False) -> list[Any]:
-        """Return an operation with its noise, in order; decompose templates as PennyLane does.
+        """Return an operation with its noise; decompose templates as PennyLane does.
 
         Args:
             op: the operation. The result contains the same object, unless it is decomposed.
@@ -59,7 +59,7 @@ class NoiseInserter:
             return [each for part in parts for each in self._add_noise_to_part(part)]
 
     def add_conditional_noise(self, op: qml.operation.Operator) -> list[Any]:
-        """Return an operation conditioned on a mid-circuit outcome with its noise, in order.
+        """Return an operation conditioned on a mid-circuit outcome, with its noise.
 
         PennyLane decomposes a conditioned template only if it also decomposes another operation of
         the tape, which is not known here.
@@ -145,7 +145,7 @@ class NoiseInserter:
 
 
 def find_noise(config: CircuitConfig) -> NoiseInserter | None:
-    """Return the noise of ``qml.add_noise`` if it is the QNode's first transform, else None."""
+    """Return the noise of ``qml.add_noise`` if it is the first transform, else None."""
     first = next(iter(config.transforms), None)
     if first is None or get_transform_name(first) != "add_noise":
         return None
@@ -170,7 +170,7 @@ def can_add_noise_piecewise(config: CircuitConfig, device: qml.devices.Device) -
 
 
 def is_same_operation(one: Any, other: Any) -> bool:
-    """Return whether two operations are known to be equal; traced values must be identical."""
+    """Return whether two operations are equal; traced values must be identical."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -186,6 +186,7 @@ def _list_components(op: qml.operation.Operator) -> list[Any]:
 
 
 def _is_known_equal(one: Any, other: Any) -> bool:
+    """Return whether two components are equal; traced values must be identical."""
     if one is other or is_dynamic(one) or is_dynamic(other):
         return one is other
     if isinstance(one, qml.operation.Operator):
@@ -224,7 +225,7 @@ class _UnreadableWires:
 
 
 def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
-    """Return a copy of an operation whose wires raise an error when a condition reads them.
+    """Copy an operation with traced wires so that reading its wires raises an error.
 
     An operation without traced wires is returned unchanged.
     """
@@ -242,6 +243,7 @@ def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
 
 
 def _traced_wires_error(where: str, name: str) -> CompileError:
+    """Return the error for a noise model that reads traced wires."""
     return CompileError(
         f"{where}: the noise model asks for the wires of {name}, which the program computes, or "
         "may do so. Use conditions on types (qml.noise.op_in) with noise by "

@@ -42,7 +42,7 @@ Rewrite = Callable[[Operations], Operations]
 
 
 def make_rewrite(config: CircuitConfig) -> Rewrite:
-    """Combine a QNode's piecewise transforms, twirling and gate folding into one function.
+    """Combine piecewise transforms, twirling and gate folding into one function.
 
     Noise models are left out, because circuits add noise themselves.
 
@@ -66,7 +66,7 @@ def make_rewrite(config: CircuitConfig) -> Rewrite:
 
 
 def make_change_before_noise(config: CircuitConfig) -> Rewrite:
-    """Return the function that twirls operations before noise is added, if twirling is on.
+    """Return a function that twirls operations before noise is added, if configured.
 
     Args:
         config: the QNode's configuration, with its passes.
@@ -77,7 +77,7 @@ def make_change_before_noise(config: CircuitConfig) -> Rewrite:
 
 
 def adds_noise(transforms: Sequence[BoundTransform]) -> bool:
-    """Return whether ``qml.add_noise`` or ``qml.noise.insert`` is among the transforms."""
+    """Return whether ``add_noise`` or ``insert`` is among the transforms."""
     return any(get_transform_name(transform) in _NOISE_TRANSFORMS for transform in transforms)
 
 
@@ -97,7 +97,7 @@ def find_transform_passes(transforms: Sequence[BoundTransform]) -> tuple[str, ..
 
 
 def _is_pass(transform: Any) -> bool:
-    """Return whether a transform is a compiler pass: a name without a function of tapes.
+    """Return whether a transform is a compiler pass, with a name and no tape function.
 
     ``gridsynth`` is not one: its decomposition is done during tracing.
     """
@@ -105,7 +105,7 @@ def _is_pass(transform: Any) -> bool:
 
 
 def _is_gridsynth(transform: Any) -> bool:
-    """Return whether a transform is the pass ``gridsynth``, which is applied during tracing."""
+    """Return whether a transform is the pass ``gridsynth``, applied during tracing."""
     return transform.tape_transform is None and transform.pass_name == "gridsynth"
 
 
@@ -123,7 +123,7 @@ def get_transform_name(transform: Any) -> str:
 
 @contextmanager
 def add_transform_note(transforms: str) -> Iterator[None]:
-    """Add a note with the name of a transform to exceptions raised in the ``with`` block."""
+    """Add a transform's name as a note to exceptions raised in the ``with`` block."""
     try:
         yield
     except Exception as error:
@@ -167,6 +167,7 @@ def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
         return apply
 
     def apply_with_derivatives(operations: Operations) -> Operations:
+        """Apply the transform, with traced matrices decomposed one at a time."""
         if not any(map(_has_traced_matrix, operations)):
             return apply(operations)
         results: list[Any] = []
@@ -188,7 +189,7 @@ def _has_traced_matrix(op: qml.operation.Operator) -> bool:
 
 
 def _decompose_with_derivative(op: qml.QubitUnitary, apply: Rewrite) -> Operations:
-    """Decompose a traced matrix into rotations and an identity that has its derivative.
+    """Decompose a traced matrix into rotations and an identity with its derivative.
 
     Args:
         op: the matrix.
@@ -220,7 +221,7 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 
 @dataclass(frozen=True)
 class Folding:
-    """Options of circuit folding: apply inverse and original again, for error mitigation.
+    """Options of circuit folding, which repeats inverse and original gates.
 
     Attributes:
         n_folds: the number of times that inverse and original are appended.
@@ -267,7 +268,7 @@ def insert_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], b
 
 
 def _fold(operations: Operations, folding: Folding) -> Operations:
-    """Fold the operations of a tape, as a whole or each gate; not the state preparations."""
+    """Fold a tape's operations, as a whole or gate by gate, except state preparations."""
     # Not lazy: noise models find gates by name, and an inverse such as RX(-x) has the gate's name.
     if not folding.is_global:
         return _fold_each(operations, folding.n_folds, is_lazy=False)
@@ -287,7 +288,9 @@ def fold_circuits(scale: int, folding: str) -> AbstractContextManager[None]:
 
 
 def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:
-    """Append inverse and gate ``n_folds`` times after each gate; keep state preparations.
+    """Append inverse and gate ``n_folds`` times after each gate.
+
+    State preparations are not folded.
 
     Args:
         operations: operations in order.

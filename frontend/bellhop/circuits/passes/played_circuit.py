@@ -29,7 +29,7 @@ from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
 class PlayedCircuit(ABC):
-    """A circuit that receives operations, loops, branches and measurements from a `Player`.
+    """A circuit that receives operations and control flow from a `Player`.
 
     Args:
         wires: maps wire labels to qubits.
@@ -137,7 +137,7 @@ class PlayedCircuit(ABC):
 
     @abstractmethod
     def branch(self, branches: Branches) -> Any:
-        """Add a conditional whose branches may apply gates; return the chosen branch's result."""
+        """Add a conditional whose branches may apply gates; return its result."""
 
     @abstractmethod
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:

@@ -131,7 +131,7 @@ class ProgramCircuit(PlayedCircuit):
     def for_loop(
         self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a for loop of the program that carries the gate state; return its carried values.
+        """Add a for loop that also carries the gate state; return its carried values.
 
         Raises:
             CompileError: if the loop has mid-circuit measurements and a traced trip count.
@@ -160,7 +160,7 @@ class ProgramCircuit(PlayedCircuit):
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Add a while loop of the program that carries the gate state; return its carried values.
+        """Add a while loop that also carries the gate state; return its carried values.
 
         Raises:
             CompileError: if the loop has mid-circuit measurements.
@@ -177,6 +177,8 @@ class ProgramCircuit(PlayedCircuit):
         before, counts = self._gate_state, []
 
         def make_branch(branch: Callable[[], Any]) -> Callable[[], Any]:
+            """Return a function that also returns the gate state after a branch."""
+
             def run() -> Any:
                 results = self._run_part(before, lambda: (branch(),))
                 counts.append(self._n_part_outcomes)
@@ -212,7 +214,7 @@ class ProgramCircuit(PlayedCircuit):
             self._gate_state, self.n_outcomes = outer
 
     def trace_part(self, function: Callable[[], tuple[Any, ...]]) -> ClosedJaxpr:
-        """Trace a function with gates to a jaxpr, without applying the gates to this circuit."""
+        """Trace a function with gates to a jaxpr, without changing this circuit."""
         now = self._gate_state
         return jax.make_jaxpr(lambda: self._run_part(now, function))()
 

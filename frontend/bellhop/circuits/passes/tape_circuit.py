@@ -56,7 +56,7 @@ class TapeCircuit(PlayedCircuit):
         self.steps += operations
 
     def check_static(self, parts: Sequence[Any], label: str) -> None:
-        """Raise an error for outcomes as parameters, and for traced wires if ``knows_wires``.
+        """Raise an error for outcomes as parameters, and for traced wires if not allowed.
 
         Args:
             parts: operations or measurement processes.
@@ -107,5 +107,5 @@ class TapeCircuit(PlayedCircuit):
         return qml.ops.MeasurementValue([outcome])
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return this circuit: control flow is unrolled or raises an error, never deferred."""
+        """Return this circuit, which unrolls control flow or raises an error."""
         return self

@@ -101,7 +101,7 @@ class _OperationQueue(AnnotatedQueue):
         super().append(obj, **kwargs)
 
     def remove(self, obj: Any) -> None:
-        """Remove an operation that is measured, or becomes a component of another operation.
+        """Remove an operation that is measured or becomes a component of another.
 
         Raises:
             CompileError: if the operation already has an equation.
@@ -159,7 +159,7 @@ class TracingCircuit:
         return () if self._circuit is None else self._circuit.labels()
 
     def trace_gates(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
-        """Trace a function to a jaxpr with gates, with this circuit as the current circuit.
+        """Trace a function to a jaxpr with gates, with this as the current circuit.
 
         Args:
             function: a function that applies gates.
@@ -235,7 +235,7 @@ class TracingCircuit:
         operations_p.bind(*operands, operator=operator, sites=sites)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
-        """Append an equation for the adjoint of a function, or for the controlled function.
+        """Append an equation for the adjoint of a function or for a controlled function.
 
         Args:
             gates: the function's jaxpr.
@@ -334,7 +334,7 @@ class TracingCircuit:
         return outcome
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return the object that records the ``for_loop``, ``while_loop`` and ``branch`` calls.
+        """Return the object that records loops and conditionals.
 
         Returns:
             this circuit while its queue is active. While another PennyLane queue is active, as in
@@ -396,7 +396,7 @@ class TracingCircuit:
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:
-        """Raise an error if the quantum function does not return a measurement in the queue."""
+        """Raise an error if a queued measurement is not returned."""
         for obj, info in queue.items():
             if is_measurement(obj) and "is_returned" not in info:
                 raise CompileError(
@@ -406,7 +406,7 @@ class TracingCircuit:
                 )
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
-        """Evaluate a while loop's condition; raise an error if the condition applies gates."""
+        """Evaluate a while loop's condition; raise an error if it applies gates."""
         with AnnotatedQueue() as queue:
             holds = condition(carried)
         if queue.queue:
@@ -418,7 +418,7 @@ class TracingCircuit:
 
 
 def foreign_queue_error(where: str, construct: str) -> CompileError:
-    """Return the error for control flow while another PennyLane queue collects operations."""
+    """Return the error for control flow while another PennyLane queue is active."""
     return CompileError(
         f"{where}: a {construct} stands where gates are collected by something else "
         "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "

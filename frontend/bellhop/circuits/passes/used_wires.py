@@ -27,7 +27,7 @@ from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 
 
 class UsedWires(GateInterpreter):
-    """Collects the wires of operations and mid-circuit measurements in a jaxpr with gates.
+    """Collects the wires of gates and mid-circuit measurements in a jaxpr.
 
     Args:
         closed: the jaxpr.
@@ -139,7 +139,7 @@ class UsedWires(GateInterpreter):
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
-        """Record the wires of a loop: of each iteration if unrolled, otherwise of one body."""
+        """Record the wires of a loop, of each iteration if unrolled."""
         loop = ForLoop.from_equation(eqn, operands)
         if isinstance(loop.length, int) and self._unroll_loops:
             carried: Sequence[Any] = loop.carried
@@ -169,7 +169,7 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 def _to_static_wire(wire: Wire) -> Any:
-    """Convert a constant array to an ``int`` wire, and a traced wire to ``UnknownValue``."""
+    """Convert a constant array to an ``int`` wire, and a tracer to ``UnknownValue``."""
     value = evaluate_constant(wire) if is_dynamic(wire) else wire
     if value is None:
         return UnknownValue()

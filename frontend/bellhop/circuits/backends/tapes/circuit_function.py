@@ -41,7 +41,7 @@ _EXECUTE_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "gra
 
 @dataclass(frozen=True)
 class CircuitFunction:
-    """A function from operands to results, which executes a QNode's circuit on its device.
+    """A function from operands to results that executes a circuit on its device.
 
     Attributes:
         config: the QNode's configuration.
@@ -178,6 +178,7 @@ class CircuitFunction:
         n_parts = len(self.template.measured) if self.order > 1 else 1
 
         def function(parameters: Any) -> Any:
+            """Map the perturbed operands ``[rows, n]`` to the results ``[rows, m]``."""
             tapes: list[Any] = []
             for row in range(n_rows):
                 values = [each[row] for each in operands]
@@ -231,7 +232,7 @@ class CircuitFunction:
         return options
 
     def _make_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Fill the template with the values of operands; draw new seeds for classical shadows.
+        """Fill the template with operand values, and draw seeds for classical shadows.
 
         Args:
             values: a value per operand, without batch axes.
@@ -241,7 +242,7 @@ class CircuitFunction:
         return tape.copy(measurements=measured)
 
     def _draw_shadow_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
-        """Return a classical shadow with a new seed for its bases, unless the user set a seed.
+        """Return a classical shadow with a new seed for its bases if the user set none.
 
         Other measurement processes are returned unchanged.
         """
@@ -256,7 +257,7 @@ class CircuitFunction:
         return drawn
 
     def _execute(self, tapes: Sequence[Any], **options: Any) -> Any:
-        """Call ``qml.execute`` with the QNode's execution options in addition to ``options``."""
+        """Call ``qml.execute`` with the QNode's execution options and ``options``."""
         given = self.config.execute_kwargs
         options |= {name: given[name] for name in _EXECUTE_OPTIONS if name in given}
         return qml.execute(
@@ -268,7 +269,7 @@ class CircuitFunction:
         )
 
     def _join_part_results(self, parts: Sequence[Any]) -> list[Any]:
-        """Join the results of tapes with one measurement each into the results of the whole tape.
+        """Join the results of one-measurement tapes into the results of the whole tape.
 
         Args:
             parts: the results of each tape; a single element is the result of a whole tape.
@@ -300,7 +301,7 @@ def _lock_device(device: qml.devices.Device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _seed_device(device: qml.devices.Device, seed: Any) -> Iterator[None]:
-    """Seed a device's NumPy generator in the ``with`` block, and restore its state afterwards.
+    """Seed a device's NumPy generator in the ``with`` block and restore it afterwards.
 
     Args:
         device: the device; one without a NumPy generator is not changed.
@@ -354,7 +355,7 @@ def evaluate_derivatives(
 
 
 def _append_jacobian(function: Function, size: int) -> Function:
-    """Return a function that appends the Jacobian of its last ``size`` results per tape.
+    """Return a function that appends the Jacobian of the last ``size`` results.
 
     Args:
         function: maps parameters ``[tapes, n]`` to values ``[tapes, total]``.
@@ -365,6 +366,7 @@ def _append_jacobian(function: Function, size: int) -> Function:
     """
 
     def evaluate_both(parameters: Any) -> Any:
+        """Evaluate the function, and append its Jacobian row by row."""
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []

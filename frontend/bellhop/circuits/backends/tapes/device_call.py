@@ -38,17 +38,17 @@ class DeviceTarget(CallbackTarget):
 
     @property
     def description(self) -> str:
-        """The QNode and its device, for the note that is added to an exception at run time."""
+        """The QNode and its device, for the note that is added to an exception."""
         return f"{self.function.where} on {self.function.device.name}"
 
 
 class _DeviceCall(Pure):
-    """The callback kind of circuits; a mapped axis becomes a batch of tapes in one call."""
+    """The callback kind of circuits; a mapped axis becomes a batch of tapes."""
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: Any
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Call the circuit with derivatives of the next order; return results and tangents.
+        """Call the circuit with its next derivatives; return results and tangents.
 
         Args:
             primals: the operands.
@@ -150,7 +150,7 @@ def _make_derivative_target(
 def _find_columns(
     shapes: Sequence[tuple[int, ...]], every: Sequence[int], chosen: Sequence[int]
 ) -> np.ndarray:
-    """Return the indices of the elements of chosen operands among the elements of ``every``.
+    """Return the indices of the chosen operands' elements among all elements.
 
     Args:
         shapes: the shapes of all operands.

@@ -77,7 +77,7 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise an error for an operation without a shift rule, which has no second derivative.
+    """Raise an error if an operation has no shift rule, so no second derivative.
 
     PennyLane's parameter-shift method differentiates such operations by finite differences.
 
@@ -122,7 +122,7 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
 
 
 def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
-    """Resolve ``best``, ``adjoint`` and ``device`` to a method of the device or parameter-shift.
+    """Resolve ``best``, ``adjoint`` and ``device`` to a method for the device.
 
     Args:
         circuit: the circuit.

@@ -39,7 +39,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
         offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
-        """Execute one row of batched parameters; return results, the leaves and their tree."""
+        """Execute one row of batched parameters; return results, leaves and their tree."""
         recorded = TemplateCircuit(where, rows, device.wires)
         leaves, tree = call.function.apply_to_circuit(recorded, inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]

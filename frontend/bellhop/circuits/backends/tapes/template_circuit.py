@@ -50,7 +50,7 @@ class TemplateCircuit(TapeCircuit):
                 self._apply(op)
 
     def _apply(self, op: qml.operation.Operator) -> None:
-        """Append an operation, or the gates of an operation that PennyLane cannot handle whole."""
+        """Append an operation; decompose it if PennyLane cannot handle it whole."""
         if is_control_flow(op):
             Player().play_operation(op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
@@ -126,6 +126,7 @@ class TemplateCircuit(TapeCircuit):
             """Return a function that appends a branch's steps and returns result and operands."""
 
             def run() -> tuple[Any, Any]:
+                """Trace the branch with empty steps and operands."""
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
                 try:
@@ -189,7 +190,10 @@ def _get_name(made: Any) -> str:
 
 
 def _has_traced_product(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is an adjoint or controlled product with traced parameters."""
+    """Return whether an operation is a modified product with traced parameters.
+
+    A modified product is an adjoint or controlled ``Prod``.
+    """
     if not isinstance(op, qml.ops.op_math.SymbolicOp):
         return False
     return any(map(_is_tracer, op.data)) and (
@@ -198,7 +202,7 @@ def _has_traced_product(op: qml.operation.Operator) -> bool:
 
 
 def _has_inner_parameters(op: qml.operation.Operator) -> bool:
-    """Return whether PennyLane cannot bind new values to all traced parameters of an operation.
+    """Return whether PennyLane cannot bind new values to all traced parameters.
 
     This is so for operations inside a PennyLane template, for the generator of an evolution, and
     for a ``ChangeOpBasis``, whose factors PennyLane binds in the wrong order.
