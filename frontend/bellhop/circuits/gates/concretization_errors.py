@@ -40,9 +40,8 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
                 "angle of a rotation, qml.RX(z * x, wires), or apply the gate in a for_loop."
             ) from error
         raise CompileError(
-            f"{where}: what {type(op).__name__} consists of depends on the value of a number that "
-            "the program computes. Make it static: qjit(static_argnums=...); or write gates "
-            "instead."
+            f"{where}: the decomposition of {type(op).__name__} depends on a traced value. Make "
+            "the value static: qjit(static_argnums=...); or write gates instead."
         ) from error
 
 

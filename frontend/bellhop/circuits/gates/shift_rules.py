@@ -137,14 +137,14 @@ def make_custom_shift_rules(parameters: bytes, shifts: Sequence[Sequence[float]]
         ValueError: if the number of shifts differs from the number of parameters or frequencies.
     """
     if len(shifts) != len(parameters):
-        raise ValueError(f"there are {len(parameters)} parameters, and shifts of {len(shifts)}")
+        raise ValueError(f"expected shifts for {len(parameters)} parameters, got {len(shifts)}")
     terms = []
     for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
         present = _list_frequencies(bits)
         if len(present) != len(given):
             raise ValueError(
-                f"parameter {number} needs a shift for each of its frequencies, {len(present)}, "
-                f"and has {len(given)}"
+                f"parameter {number} has {len(present)} frequencies, expected a shift for each, "
+                f"got {len(given)}"
             )
         terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
     return ShiftRules(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))

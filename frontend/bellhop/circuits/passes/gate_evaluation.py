@@ -353,9 +353,8 @@ def measurement_error(where: str, site: str) -> CompileError:
 def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
     """Evaluate the branch at ``index``; return its results and saved entries.
 
-    The saved entries have one component per branch.
-
-    The components of the other branches are zeros, so that all branches return the same types.
+    The saved entries have one component per branch. The components of branches that do not run are
+    zeros, so that all branches return the same types.
     """
     parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]

@@ -86,7 +86,7 @@ def decompose_rotations(
         operations: the operations of a piece of a circuit.
         epsilon: the error of each decomposition.
         ppr_basis: must be False.
-        options: further options of PennyLane's ``rs_decomposition``.
+        options: further options of ``qml.ops.rs_decomposition``.
 
     Raises:
         CompileError: if ``ppr_basis`` is True.
@@ -120,7 +120,7 @@ def _decompose_at_runtime(
         circuit: the current circuit.
         rotation: an RZ or PhaseShift gate with a traced angle.
         epsilon: the error of the decomposition.
-        options: further options of PennyLane's ``rs_decomposition``.
+        options: further options of ``qml.ops.rs_decomposition``.
 
     Returns:
         the operation, which also applies the rotation's global phase.

@@ -75,9 +75,10 @@ class NoiseInserter:
                 inner = [self._add_noise_to_part(qml.ops.Conditional(None, part)) for part in parts]
                 if any(len(each) > 1 for each in [noisy, *inner]):
                     raise CompileError(
-                        f"{self._where}: an outcome decides {op.name}, and whether PennyLane adds "
-                        "noise to that or to its gates depends on what else the circuit has. Write "
-                        "its gates, or channels behind them instead of qml.add_noise."
+                        f"{self._where}: {op.name} depends on a mid-circuit measurement, so "
+                        "qml.add_noise cannot tell whether noise applies to it or to its "
+                        "decomposition. Write the decomposed gates, or insert the channels "
+                        "yourself instead of qml.add_noise."
                     )
             return [op if each is conditional else each for each in noisy]
 
@@ -139,8 +140,8 @@ class NoiseInserter:
             return evaluate()
         except ASKS_FOR_VALUE as error:
             raise CompileError(
-                f"{self._where}: its noise model asks for a number that is only known when the "
-                "program runs. Make what it comes from static (static_argnums), or a constant."
+                f"{self._where}: its noise model reads a traced value, which is known only when "
+                "the program runs. Compute it from static arguments (static_argnums) or constants."
             ) from error
 
 
@@ -245,7 +246,7 @@ def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
 def _traced_wires_error(where: str, name: str) -> CompileError:
     """Return the error for a noise model that reads traced wires."""
     return CompileError(
-        f"{where}: the noise model asks for the wires of {name}, which the program computes, or "
-        "may do so. Use conditions on types (qml.noise.op_in) with noise by "
+        f"{where}: the noise model reads, or may read, the wires of {name}, which are "
+        "traced. Use conditions on types (qml.noise.op_in) with noise by "
         "qml.noise.partial_wires, or loops whose bounds are Python numbers."
     )

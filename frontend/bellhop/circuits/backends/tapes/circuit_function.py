@@ -91,7 +91,7 @@ class CircuitFunction:
             self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
-                f"{self.where}: the wires that it allocates are not to be had: {error}. Give the "
+                f"{self.where}: the wires that it allocates are not available: {error}. Give the "
                 "device more wires, and use each between qml.allocate and qml.deallocate."
             ) from error
 

@@ -66,8 +66,8 @@ class _DeviceCall(Pure):
         for number in by:
             if jnp.iscomplexobj(primals[number]):
                 raise DifferentiableCompileError(
-                    f"{function.where}: it is differentiated by complex parameters of its "
-                    "operations, which devices do not do. Use gates with angles."
+                    f"{function.where}: differentiation with respect to complex parameters of "
+                    "operations is not supported on Python devices. Use gates with angles."
                 )
         method = choose_method(function, function.order + 1, {*function.perturbed_operands, *by})
         differentiated = function.differentiate(by, method)

@@ -36,7 +36,7 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
             raise _make_error(
                 circuit,
                 f"it returns {type(result.process).__name__} and is differentiated, which the "
-                f"device {circuit.device.name} cannot be asked for",
+                f"device {circuit.device.name} does not support",
                 "Differentiate a QNode that returns expval, var and probs alone.",
             )
     asked = circuit.config.pennylane_diff_method

@@ -73,9 +73,9 @@ class TemplateCircuit(TapeCircuit):
         """
         if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
             raise CompileError(
-                f"{self.where}: a wire that is measured in the middle is computed in the program, "
-                "and a device that Python calls measures known ones. Make it a number of "
-                "Python's, by qjit(static_argnums=...), or use lightning.qubit."
+                f"{self.where}: a mid-circuit measurement is on a traced wire, which is not "
+                "supported on Python devices. Make the wire static, by "
+                "qjit(static_argnums=...), or use lightning.qubit."
             )
         made = replace_dynamic_wires(made, self._add_wire_operand)
         self._check_static(made if getattr(made, "obs", None) is None else made.obs)
@@ -98,9 +98,9 @@ class TemplateCircuit(TapeCircuit):
         """Raise an error for traced hyperparameters, and for outcomes as parameters."""
         if any(map(is_dynamic, _list_inner_values(made))):
             raise CompileError(
-                f"{self.where}: what {_get_name(made)} is made of is computed in the program, "
-                f"beside "
-                "its parameters. Make it static: qjit(static_argnums=...); or write gates instead."
+                f"{self.where}: a hyperparameter of {_get_name(made)} is traced, which is not "
+                "supported on Python devices. Make it static: qjit(static_argnums=...); or write "
+                "gates instead."
             )
         if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
             raise CompileError(
