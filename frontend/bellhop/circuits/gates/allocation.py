@@ -1,7 +1,7 @@
 """Map the wires of ``qml.allocate`` and ``qml.deallocate`` to wires of the device.
 
 Each allocated wire is mapped to a device wire that the circuit does not use otherwise, in the order
-of ``resolve_dynamic_wires`` in PennyLane.  A deallocated wire is reused.  For a device with 4 wires,
+of ``resolve_dynamic_wires`` in PennyLane.  A deallocated wire is reused.  On a device with 4 wires,
 of which the circuit uses 0 and 1::
 
     with qml.allocate(1, restored=True) as [a]: ...     a is wire 2
