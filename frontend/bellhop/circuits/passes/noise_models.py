@@ -134,10 +134,10 @@ class NoiseInserter:
         make = lambda: make_qscript(function)(thing, **self._model.metadata).operations
         return list(self._call_model(make))
 
-    def _call_model(self, evaluate: Callable[[], Any]) -> Any:
+    def _call_model(self, ask: Callable[[], Any]) -> Any:
         """Call a function of the noise model; explain an error about a traced value."""
         try:
-            return evaluate()
+            return ask()
         except ASKS_FOR_VALUE as error:
             raise CompileError(
                 f"{self._where}: its noise model reads a traced value, which is known only when "
