@@ -1,1 +1,1 @@
-"""Operations as gates, and the wires and devices that they are for."""
+"""Check, decompose and encode PennyLane operations as gates of a circuit."""

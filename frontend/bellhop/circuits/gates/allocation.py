@@ -1,15 +1,15 @@
-"""Wires that a quantum function allocates: ``qml.allocate`` and ``qml.deallocate``.
+"""Map the wires of ``qml.allocate`` and ``qml.deallocate`` to wires of the device.
 
-Each allocated wire stands for a wire of the device that the circuit does not use otherwise, in the
-order of PennyLane's ``resolve_dynamic_wires``.  A deallocated wire is used again.  On a device with
-4 wires, of which the circuit uses 0 and 1::
+Each allocated wire is mapped to a device wire that the circuit does not use otherwise, in the order
+of ``resolve_dynamic_wires`` in PennyLane.  A deallocated wire is reused.  On a device with 4 wires,
+of which the circuit uses 0 and 1::
 
     with qml.allocate(1, restored=True) as [a]: ...     a is wire 2
     with qml.allocate(2) as [b, c]: ...                 b is wire 2, c is wire 3
 
-The body of a loop is traced once and runs many times, so it must leave its wires as it found them.
-A wire that it allocates and does not restore is measured and reset where it is deallocated.  The
-same holds in a branch.
+The body of a loop is traced once and runs many times, so each iteration must leave the free wires
+unchanged.  A wire that the body allocates without ``restored=True`` is measured and reset when it
+is deallocated.  The same holds in a branch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,13 +26,13 @@ from bellhop.errors import CompileError
 
 @dataclass
 class _AllocatedWire:
-    """A wire of the device that stands for an allocated wire.
+    """A device wire that is allocated now.
 
     Attributes:
-        wire: the wire of the device.
-        was_zero: whether it was in the state zero when it was allocated.
-        is_restored: whether the quantum function promises to restore its state.
-        depth: how deep in loops and branches it was allocated.
+        wire: the device wire.
+        was_zero: whether the wire was in the state zero when it was allocated.
+        is_restored: whether the quantum function promises to restore the wire's state.
+        depth: the number of loops and branches around the allocation.
     """
 
     wire: Any
@@ -42,17 +42,18 @@ class _AllocatedWire:
 
 
 class Allocations:
-    """The wires of a device that a circuit may allocate, and those that it has allocated.
+    """Allocator of spare device wires, for ``Allocate`` and ``Deallocate`` operations.
 
     Args:
-        wires: the wires of the device.
-        where: the QNode, for errors.
+        wires: the wires of the device; allocated wires are added to this map.
+        where: the QNode and its line, for errors.
     """
 
     def __init__(self, wires: WireMap, where: str) -> None:
         self._wires = wires
         self._where = where
-        # The free wires, those in the state zero and others; the last one is taken first.
+        # The free wires, by whether they are in the state zero. The last wire of a list is
+        # allocated first.
         self._free: dict[bool, list[Any]] | None = None
         self._allocated: dict[Any, _AllocatedWire] = {}
         self._depth = 0
@@ -64,7 +65,7 @@ class Allocations:
 
     @classmethod
     def count_needed(cls, operations: Sequence[Any]) -> int:
-        """Return how many wires a device needs for the allocations among operations."""
+        """Return the number of device wires that the allocations among operations need."""
         needed = 0
         free: dict[bool, int] = {True: 0, False: 0}
         is_restored: dict[Any, bool] = {}
@@ -83,11 +84,12 @@ class Allocations:
         """Allocate or deallocate the wires of an operation.
 
         Args:
-            op: the operation.
-            reset: measures a wire of the device and brings it to zero.
+            op: an ``Allocate`` or ``Deallocate`` operation.
+            reset: measures a device wire and resets it to zero.
 
         Raises:
-            CompileError: if no wires are left, or if a wire was allocated in another part.
+            CompileError: if no wires are left, if a wire is not allocated, or if a wire was
+                allocated outside the current loop or branch.
         """
         for label in op.wires:
             if isinstance(op, Allocate):
@@ -97,7 +99,11 @@ class Allocations:
 
     @contextmanager
     def enter_part(self) -> Iterator[None]:
-        """Trace a part of the circuit, or decorate it: a loop's body, or a branch."""
+        """Enter the body of a loop or a branch; restore the free wires at the end.
+
+        Raises:
+            CompileError: if a wire allocated in the ``with`` block is not deallocated there.
+        """
         before = self._free and {is_zero: list(wires) for is_zero, wires in self._free.items()}
         self._depth += 1
         try:
@@ -109,12 +115,13 @@ class Allocations:
                 )
         finally:
             self._depth -= 1
-            # It leaves each wire as it was, however often it runs.
+            # Each execution of the part leaves the free wires as they were before it.
             self._free = before
 
     def _allocate(
         self, label: Wire, reset: Callable[[Any], Any], *, state: str, restored: bool
     ) -> None:
+        """Map a label to a free device wire; reset the wire if zero is required."""
         if self._free is None:
             self._free = {True: list(reversed(self._wires.find_spare())), False: []}
         is_zero = bool(self._free[True]) if state == "zero" else not self._free[False]
@@ -130,6 +137,10 @@ class Allocations:
         self._wires.map_allocated(label, wire)
 
     def _deallocate(self, label: Wire, reset: Callable[[Any], Any]) -> None:
+        """Return a label's device wire to the free wires.
+
+        Inside a loop or a branch, a wire that was zero and is not restored is reset first.
+        """
         loan = self._allocated.get(label)
         if self._free is None or loan is None:
             raise CompileError(

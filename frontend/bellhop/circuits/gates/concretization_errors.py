@@ -1,6 +1,7 @@
-"""Operations whose parts depend on the value of a number, which the program computes.
+"""Explain JAX's errors about traced values in the decompositions of operations.
 
-``qml.pow(qml.S(0), z)`` asks ``z`` for its value when it is decomposed; the error names that.
+The decomposition of ``qml.pow(qml.S(0), z)`` depends on the value of ``z``.  If ``z`` is traced,
+JAX raises an error, and `explain_concretization` raises one that names the operation instead.
 """
 
 from collections.abc import Iterator
@@ -12,13 +13,21 @@ import pennylane as qml
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
-# What JAX raises where PennyLane asks a gate for the value of a number.
+# JAX's errors where PennyLane reads the value of a traced parameter.
 CONCRETIZATION_ERRORS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 
 
 @contextmanager
 def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[None]:
-    """Name an operation in the error of what asks inside for the value of a number."""
+    """Replace JAX's error about a traced value by one that names an operation.
+
+    Args:
+        op: the operation that the ``with`` block decomposes.
+        where: the QNode and its line, for errors.
+
+    Raises:
+        CompileError: if the block needs the value of a tracer.
+    """
     try:
         yield
     except CONCRETIZATION_ERRORS as error:
@@ -31,14 +40,13 @@ def explain_concretization(op: qml.operation.Operator, where: str) -> Iterator[N
                 "angle of a rotation, qml.RX(z * x, wires), or apply the gate in a for_loop."
             ) from error
         raise CompileError(
-            f"{where}: what {type(op).__name__} consists of depends on the value of a number that "
-            "the program computes. Make it static: qjit(static_argnums=...); or write gates "
-            "instead."
+            f"{where}: the decomposition of {type(op).__name__} depends on a traced value. Make "
+            "the value static: qjit(static_argnums=...); or write gates instead."
         ) from error
 
 
 def _find_traced_power(op: qml.operation.Operator) -> qml.ops.Pow | None:
-    """Return the operator of which an operation is made, if that is a power by a traced number."""
+    """Return the outermost power with a traced exponent inside an operation, or None."""
     while isinstance(op, qml.ops.SymbolicOp):
         if isinstance(op, qml.ops.Pow) and is_dynamic(op.z):
             return op

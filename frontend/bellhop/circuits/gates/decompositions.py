@@ -1,8 +1,8 @@
-"""What operations consist of that a device does not apply itself.
+"""Decompose operations that a device does not apply itself.
 
 An exponential of a Pauli word is a rotation: ``exp(-i x P / 2)`` is ``RX(x)`` for the word X,
-``IsingZZ(x)`` for ZZ, and ``PauliRot(x, "XY")`` for XY.  PennyLane finds that by a search through
-all of its gates, which takes milliseconds for each.
+``IsingZZ(x)`` for ZZ, and ``PauliRot(x, "XY")`` for XY.  PennyLane finds the rotation by a search
+through all its gates, which takes milliseconds per operation.
 """
 
 import functools
@@ -23,12 +23,12 @@ from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
-# How deep decompositions may nest before they are taken to go on for ever.
+# Deeper nested decompositions count as endless.
 MAX_DECOMPOSITION_DEPTH = 50
 
 IGNORED_OPERATIONS = (qml.Identity, qml.ops.Barrier, qml.ops.WireCut)
 
-# Up to here, an operation that nobody decomposes is applied as its matrix.
+# An operation on at most this many wires that has no decomposition is applied as its matrix.
 _MAX_MATRIX_WIRES = 10
 
 _ROTATIONS = {
@@ -42,11 +42,11 @@ _ROTATIONS = {
 
 
 def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
-    """Return what an operation consists of, in order; None where nobody knows.
+    """Decompose an operation into gates or a matrix; return None if neither exists.
 
     Args:
-        op: the operation, without controls.
-        depth: how many decompositions it comes of.
+        op: the operation, without adjoints and controls.
+        depth: how many decompositions the operation results from.
     """
     with qml.QueuingManager.stop_recording():
         rotation = find_rotation(op)
@@ -56,36 +56,41 @@ def decompose(op: qml.operation.Operator, depth: int) -> Sequence[Any] | None:
         if power is not None:
             return power
         if op.name == "TmpPauliRot":
-            # A part of SpecialUnitary, which asks for the value of its angle.
+            # A gate in SpecialUnitary's decomposition. Its own decomposition reads its angle.
             return [qml.PauliRot(op.data[0], op.hyperparameters["pauli_word"], wires=op.wires)]
         if op.name == "SpecialUnitary":
-            # PennyLane's ends with one by detached angles, which is decomposed alike for ever.
+            # PennyLane's decomposition ends with a SpecialUnitary of detached angles, whose
+            # decomposition would be endless.
             *rotations, rest = op.decomposition()
             matrix = jax.lax.stop_gradient(rest.matrix()) if rotations else rest.matrix()
             return [*rotations, qml.QubitUnitary(matrix, wires=rest.wires)]
-        # That of a qutrit's observable is inherited from Hermitian.
+        # THermitian, an observable of qutrits, inherits a decomposition into qubit gates.
         has_parts = op.has_decomposition and not isinstance(op, qml.THermitian)
         if depth < MAX_DECOMPOSITION_DEPTH and not is_nonunitary_exponential(op) and has_parts:
             return decompose_with_pennylane(op)
         if op.name != "QubitUnitary" and op.has_matrix and len(op.wires) <= _MAX_MATRIX_WIRES:
             matrix = op.matrix()
-            if matrix.shape[-1] == 2 ** len(op.wires):  # not that of a qutrit gate
+            if matrix.shape[-1] == 2 ** len(op.wires):  # not the matrix of a qutrit gate
                 return [qml.QubitUnitary(matrix, wires=op.wires)]
     return None
 
 
 def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
-    """Return the gates of a power that follow from the matrix of its base; None for others."""
+    """Decompose a power by its matrix if PennyLane's decomposition fails or is wrong.
+
+    Returns:
+        the gates, or None if PennyLane's decomposition is to be used.
+    """
     if not isinstance(op, qml.ops.Pow):
         return None
     if isinstance(op.base, qml.ops.Pow) and not any(map(is_dynamic, (*op.data, *op.wires, op.z))):
-        # PennyLane multiplies the exponents, and the root of a square is not the base.
+        # PennyLane multiplies the exponents, which is wrong: the root of a square is not the base.
         return [qml.QubitUnitary(op.matrix(), wires=op.wires)] if op.has_matrix else None
     if not is_dynamic(op.z):
         return None
     if not isinstance(op.base, qml.ops.Pow):
         try:
-            # A rotation by a multiple of its angle needs no value.
+            # The power of a rotation multiplies its angle and does not read the exponent's value.
             op.base.pow(op.z)
         except (*CONCRETIZATION_ERRORS, qml.exceptions.PowUndefinedError):
             return decompose_traced_power(op)
@@ -94,17 +99,17 @@ def _decompose_power(op: qml.operation.Operator) -> Sequence[Any] | None:
 
 
 def decompose_with_pennylane(op: qml.operation.Operator) -> Sequence[Any]:
-    """Return what PennyLane decomposes an operation into."""
+    """Return PennyLane's decomposition of an operation."""
     parts: Any = op.decomposition()
-    # A power of an evolution is one evolution, which PennyLane does not put into a list.
+    # PennyLane returns the power of an evolution without a list around it.
     return [parts] if isinstance(parts, qml.operation.Operator) else parts
 
 
 def decompose_base(op: qml.operation.Operator) -> Sequence[Any]:
-    """Return what PennyLane decomposes an operation into, of which only the form is taken off.
+    """Decompose an operation's base; add the adjoint and controls to each gate.
 
-    What is controlled is decomposed first: ``ctrl(pow(RX(x), z))`` is ``ctrl(RX(z x))``, where
-    PennyLane looks at the number ``x``.
+    ``ctrl(pow(RX(x), z))`` becomes ``ctrl(RX(z x))``. PennyLane's decomposition of the controlled
+    operation would read the value of ``x``.
     """
     base, adjoint, controls = strip_modifiers(op, ())
     if not base.has_decomposition:
@@ -116,12 +121,14 @@ def decompose_base(op: qml.operation.Operator) -> Sequence[Any]:
 def strip_modifiers(
     op: qml.operation.Operator, gates: Container[str]
 ) -> tuple[qml.operation.Operator, bool, list[tuple[Any, Any]]]:
-    """Take adjoints and controls off an operation, as far as the device wants it.
+    """Split an operation into its base, adjoint and controls.
 
-    Named gates with controls, CNOT say, stay what they are if the device knows them.
+    Args:
+        op: the operation.
+        gates: names of gates that are kept whole, such as CNOT, which is a controlled X.
 
     Returns:
-        the operation inside, whether it is inverted, and pairs of control wire and value.
+        the base, whether it is inverted, and pairs of control wire and control value.
     """
     adjoint = False
     controls: list[tuple[Any, Any]] = []
@@ -137,7 +144,13 @@ def strip_modifiers(
 
 
 def add_modifiers(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]) -> Any:
-    """Return an operation inverted, and with controls, as given."""
+    """Add an adjoint and controls to an operation.
+
+    Args:
+        part: the operation.
+        adjoint: whether to invert it.
+        controls: pairs of control wire and control value, empty for no control.
+    """
     if not adjoint and not controls:
         return part
     with qml.QueuingManager.stop_recording():
@@ -152,7 +165,13 @@ def add_modifiers(part: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]])
 def decompose_controlled_phase(
     phase: Any, adjoint: bool, controls: Sequence[tuple[Any, Any]]
 ) -> list[qml.operation.Operator]:
-    """Return a controlled global phase as gates; its decomposition is none, without controls."""
+    """Decompose a controlled global phase into a (controlled) phase shift.
+
+    Args:
+        phase: a ``GlobalPhase`` without its controls.
+        adjoint: whether the phase is inverted.
+        controls: pairs of control wire and control value, at least one.
+    """
     *others, (wire, value) = controls
     angle = phase.data[0] if adjoint else -phase.data[0]
     with qml.QueuingManager.stop_recording():
@@ -165,7 +184,13 @@ def decompose_controlled_phase(
 
 
 def can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -> bool:
-    """Tell whether a device applies all that operations consist of in the end."""
+    """Return whether operations decompose completely into gates that a device applies.
+
+    Args:
+        operations: the operations.
+        depth: how many decompositions the operations result from.
+        gates: the gates of the device.
+    """
     for op in operations:
         base, adjoint, controls = strip_modifiers(op, gates)
         if isinstance(base, IGNORED_OPERATIONS) or is_control_flow(base):
@@ -184,12 +209,12 @@ def can_decompose_fully(operations: Sequence[Any], depth: int, gates: GateSet) -
 def unsupported_operation_error(
     op: qml.operation.Operator, where: str, written: str = ""
 ) -> CompileError:
-    """Return the error of an operation that neither the device nor PennyLane knows how to apply.
+    """Return the error for an operation that the device cannot apply or decompose.
 
     Args:
         op: the operation.
-        where: the QNode, for errors.
-        written: the name of the one that the user wrote, if it consists of others.
+        where: the QNode and its line, for errors.
+        written: the name of the user's operation, if ``op`` is in its decomposition.
     """
     if isinstance(op, qml.ops.SymbolicOp) and isinstance(op.base, qml.operation.Channel):
         return CompileError(
@@ -208,20 +233,20 @@ def unsupported_operation_error(
 
 
 def _is_mixed_operation(op: qml.operation.Operator) -> bool:
-    """Tell whether an operation is a channel of qubits, or prepares a mixture of them."""
+    """Return whether an operation is a qubit channel or prepares a density matrix."""
     if isinstance(op, qml.operation.Channel):
         return op.name not in qml.ops.qutrit.__all__
     return isinstance(op, qml.QubitDensityMatrix)
 
 
 def find_rotation(op: qml.operation.Operator) -> Any | None:
-    """Return the rotation that ``qml.exp`` or ``qml.evolve`` of a Pauli word is.
+    """Convert a unitary ``qml.exp`` or ``qml.evolve`` of one Pauli word to a rotation.
 
     Args:
         op: any operation.
 
     Returns:
-        None for what is no exponential of one word, and for exponentials that are not unitary.
+        the rotation, or None for other operations and for exponentials that may be not unitary.
     """
     if not isinstance(op, qml.ops.Exp):
         return None
@@ -243,14 +268,22 @@ def find_rotation(op: qml.operation.Operator) -> Any | None:
 
 
 def is_nonunitary_exponential(op: qml.operation.Operator) -> bool:
-    """Tell whether an exponential need not be unitary; such a one is no gate but has a matrix."""
+    """Return whether an operation is an exponential that may be not unitary.
+
+    Such an exponential has no gates and is applied as its matrix.
+    """
     return isinstance(op, qml.ops.Exp) and find_nonzero_parts(_get_exponent(op)).real
 
 
 def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
-    """Return ``x`` of ``exp(-i x word / 2)``; None where it may not be real."""
+    """Return the angle ``x`` of ``exp(-i x word / 2)``, None if it may be complex.
+
+    Args:
+        op: an exponential of one Pauli word.
+        factor: the word's coefficient in the base of the exponential.
+    """
     if isinstance(op, qml.ops.Evolution) and not jnp.iscomplexobj(op.param):
-        # Its generator is Hermitian.
+        # The generator of an evolution is Hermitian.
         return 2 * op.param * np.real(factor)
     exponent = _get_exponent(op) * factor
     if find_nonzero_parts(exponent).real:
@@ -259,12 +292,12 @@ def _find_angle(op: qml.operation.Operator, factor: Any) -> Any | None:
 
 
 def _get_exponent(op: qml.operation.Operator) -> Any:
-    """Return what the base of an exponential is multiplied by."""
+    """Return the coefficient of an exponential: ``c`` of ``exp(c * base)``."""
     return -1j * op.param if isinstance(op, qml.ops.Evolution) else op.coeff
 
 
 def convert_embedding(op: qml.operation.Operator) -> qml.operation.Operator:
-    """Return the state preparation that an amplitude embedding is, and others as they are."""
+    """Convert an ``AmplitudeEmbedding`` to a ``StatePrep``; keep other operations."""
     return (
         _make_state_preparation(op.data[0], op.wires)
         if isinstance(op, qml.AmplitudeEmbedding)
@@ -273,10 +306,14 @@ def convert_embedding(op: qml.operation.Operator) -> qml.operation.Operator:
 
 
 def merge_preparations(operations: Sequence[Any]) -> list[Any]:
-    """Return the operations that a circuit begins with, its preparations as one of all their wires.
+    """Merge the state preparations at the beginning of a circuit into one.
 
-    Devices prepare a state once, and what others decompose to has no derivative by an amplitude
-    of zero.
+    Devices prepare a state once. Decompositions of further preparations have no derivative with
+    respect to an amplitude of zero.
+
+    Args:
+        operations: the circuit's operations, in order. They are returned unchanged if the first
+            preparations have traced or overlapping wires.
     """
     first = list(itertools.takewhile(_is_preparation, operations))
     wires = [wire for op in first for wire in op.wires]

@@ -1,4 +1,4 @@
-"""Refuse operations of a circuit that are not gates."""
+"""Raise errors for operations of a circuit that are not gates."""
 
 import numpy as np
 import pennylane as qml
@@ -23,17 +23,17 @@ _MID_CIRCUIT = ("MidMeasureMP", "MidMeasure", "Conditional", "PauliMeasure")
 def check_is_gate(
     op: qml.operation.Operator, where: str, *, is_part: bool, can_apply_matrices: bool
 ) -> None:
-    """Refuse what stands among the operations of a circuit and is none.
+    """Raise an error if an operation is an observable or a mid-circuit measurement.
 
     Args:
         op: the operation.
-        where: the QNode, for errors.
-        is_part: whether it is a part of another operation.
-        can_apply_matrices: whether the device is one on which PennyLane applies the matrix of an
-            observable; it must be unitary then, as that of a gate is.
+        where: the QNode and its line, for errors.
+        is_part: whether the operation results from a decomposition; observables are then allowed.
+        can_apply_matrices: whether the device applies an observable as its matrix; static unitary
+            observables are then allowed.
 
     Raises:
-        CompileError: names the QNode and what to write instead.
+        CompileError: for an operation that is not a gate.
     """
     if op.name in _MID_CIRCUIT:
         raise CompileError(

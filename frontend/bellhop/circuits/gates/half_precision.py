@@ -1,4 +1,4 @@
-"""Numbers in half precision, in which no simulator computes."""
+"""Promote half-precision parameters, which JAX supports and simulators do not."""
 
 import functools
 from typing import Any
@@ -11,9 +11,9 @@ from bellhop.circuits.ir.precision import is_inexact_type
 
 
 def promote_half_precision(operator: Any) -> Any:
-    """Return an operator with its numbers in single precision where they are in half.
+    """Cast an operator's half-precision parameters to single precision.
 
-    JAX has numbers in half precision, in which no simulator computes.
+    An operator without half-precision parameters is returned unchanged.
     """
     parameters = get_parameters(operator)
     data = list(map(_promote, parameters))

@@ -1,9 +1,9 @@
-"""Matrices that need not be unitary.
+"""Handle ``QubitUnitary`` gates whose matrix may be not unitary.
 
-Where the device applies a matrix as it is, the state has another norm afterwards, as in PennyLane.
-But there is no way back through such a gate, for the adjoint method; and where a matrix becomes
-angles, or samples are drawn, it must be unitary. One that the program computes is all NaN there if
-it is not, so that nothing comes out that is wrong.
+A device that applies matrices also applies a non-unitary matrix, which changes the norm of the
+state, as in PennyLane. But the adjoint method cannot invert such a gate, and a matrix must be
+unitary if it is decomposed into rotations, or if samples are drawn. There a traced matrix that is
+not unitary is replaced by NaN, so that the results are NaN and not wrong.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,17 @@ from bellhop_mlir.dialects.gate import Gate
 
 
 def may_change_norm(gates: Sequence[Gate], *, if_traced: bool) -> bool:
-    """Tell whether there is a gate whose matrix need not be unitary.
+    """Return whether a ``QubitUnitary`` among the gates may change the state's norm.
 
     Args:
-        gates: a run of them.
-        if_traced: whether that is so of matrices that the program computes.
+        gates: a sequence of gates.
+        if_traced: the answer for a matrix that is traced.
     """
     return any(_may_change_norm(gate, if_traced) for gate in gates)
 
 
 def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
+    """Return whether a gate is a ``QubitUnitary`` whose matrix may be not unitary."""
     if gate.name.partition("@")[0] != "QubitUnitary":
         return False
     if gate.slots[0] >= 0:
@@ -39,7 +40,11 @@ def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
 
 
 def mask_nonunitary(op: qml.operation.Operator) -> qml.operation.Operator:
-    """Return a matrix or diagonal, with NaN in it if it is computed and not unitary."""
+    """Replace a traced matrix by NaN when the program finds that it is not unitary.
+
+    Args:
+        op: a ``QubitUnitary`` or ``DiagonalQubitUnitary``; a static one is returned unchanged.
+    """
     (value,) = op.data
     if not is_dynamic(value):
         return op
@@ -48,7 +53,7 @@ def mask_nonunitary(op: qml.operation.Operator) -> qml.operation.Operator:
     else:
         product = jnp.matmul(value, jnp.conj(value).T, precision=jax.lax.Precision.HIGHEST)
         distance = jnp.abs(product - np.eye(len(product)))
-    # A sum has the errors of all rounding; a derivative goes through the matrix alone.
+    # The tolerance allows for accumulated rounding errors. The check itself has no derivative.
     allowed = 100 * jnp.finfo(distance.dtype).eps ** 0.5
     is_unitary = jax.lax.stop_gradient(jnp.max(distance)) <= allowed
     make: Any = type(op)

@@ -1,7 +1,7 @@
-"""The numbers that an operator is made of, and the operator with others.
+"""Get and replace all parameters of an operator, including the generator of an evolution.
 
-PennyLane's ``Evolution.data`` is the time alone, and ``bind_new_parameters`` asks it for the
-coefficients of what evolves too::
+PennyLane's ``Evolution.data`` has only the time, but ``bind_new_parameters`` of an evolution also
+expects the generator's coefficients.  Here an evolution counts as an exponential, which has both::
 
     op = qml.evolve(0.5 * qml.X(0), 0.3)      # op.data is (0.3,)
     get_parameters(op)                         # (-0.3j, 0.5)
@@ -18,22 +18,27 @@ from pennylane.ops.functions import bind_new_parameters
 
 
 def get_parameters(op: qml.operation.Operator) -> tuple[Any, ...]:
-    """Return all parameters of an operator, as ``replace_parameters`` takes them."""
+    """Return all parameters of an operator, in the order of ``replace_parameters``."""
     return tuple(_expand_evolutions(op).data)
 
 
 def replace_parameters(op: qml.operation.Operator, parameters: Sequence[Any]) -> Any:
-    """Return an operator with other parameters, or itself where they are its own."""
-    in_full = _expand_evolutions(op)
-    if all(new is old for new, old in zip(parameters, in_full.data, strict=True)):
+    """Return an operator with new parameters, or ``op`` itself if all are identical.
+
+    Args:
+        op: the operator.
+        parameters: the new parameters, in the order of `get_parameters`.
+    """
+    expanded = _expand_evolutions(op)
+    if all(new is old for new, old in zip(parameters, expanded.data, strict=True)):
         return op
     with qml.QueuingManager.stop_recording():
-        return bind_new_parameters(in_full, parameters)
+        return bind_new_parameters(expanded, parameters)
 
 
 def _expand_evolutions(op: qml.operation.Operator) -> Any:
-    """Return an operator with exponentials, whose data is all of it, in place of evolutions."""
-    # Most are words, or gates that have numbers alone: to flatten them takes longer.
+    """Replace evolutions by exponentials, whose ``data`` has all parameters."""
+    # Fast path: most operators are Pauli words, or gates with plain parameters.
     kind: Any = type(op)
     if not op.data or _has_plain_data(kind) or op.pauli_rep is not None:
         return op
@@ -51,7 +56,7 @@ def _expand_evolutions(op: qml.operation.Operator) -> Any:
 
 @functools.cache
 def _has_plain_data(kind: Any) -> bool:
-    """Tell of a class of operators that nothing else is in them, as PennyLane has it."""
+    """Return whether an operator class keeps all its parameters in ``data``."""
     return kind._flatten is qml.operation.Operator._flatten
 
 

@@ -1,7 +1,7 @@
-"""Whether a complex number that the program computes is real or imaginary, by what computes it.
+"""Infer from the traced equations whether a complex value is always real or imaginary.
 
-``1j * x`` of a real ``x`` is imaginary, whatever ``x`` is; of a complex argument nothing is known.
-An operator of such numbers is Hermitian where they are real.
+``1j * x`` is imaginary for every real ``x``; nothing is known about a complex argument.  A sum of
+Pauli words is Hermitian if its coefficients are real.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ import pennylane as qml
 from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.circuits.ir.wires import is_dynamic
 
-# To look at more equations takes time.
+# Limits the time of the search through equations.
 _MAX_DEPTH = 20
 
 _LINEAR = frozenset((
@@ -23,7 +23,7 @@ _LINEAR = frozenset((
 
 
 class NonzeroParts(NamedTuple):
-    """Which parts of a number may be other than zero."""
+    """Whether the real and the imaginary part of a value may be nonzero."""
 
     real: bool
     imaginary: bool
@@ -33,7 +33,12 @@ _BOTH = NonzeroParts(True, True)
 
 
 def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
-    """Return which parts a number has, or an array of them."""
+    """Return which parts of a scalar or an array may be nonzero.
+
+    Args:
+        number: a number, an array or a tracer.
+        depth: how many nested equations to search.
+    """
     if not jnp.iscomplexobj(number):
         return NonzeroParts(True, False)
     value = unwrap_tracer(number)
@@ -61,7 +66,7 @@ def find_nonzero_parts(number: Any, depth: int = _MAX_DEPTH) -> NonzeroParts:
 
 
 def is_hermitian(op: Any) -> bool:
-    """Tell whether an operator is Hermitian, whatever the numbers that the program computes."""
+    """Return whether an operator is Hermitian for all values of its traced parameters."""
     if op.pauli_rep is not None:
         return not any(find_nonzero_parts(factor).imaginary for factor in op.pauli_rep.values())
     if isinstance(op, qml.ops.Exp | qml.ops.SProd):

@@ -1,22 +1,22 @@
-"""Shift rules: derivatives of circuits as sums of their values at other parameters.
+"""Shift rules: derivatives of circuits as sums of their values at shifted parameters.
 
-A gate ``exp(i x G)`` makes every expectation value a sum of sines of ``f x``, where the
-frequencies ``f`` are the differences of the eigenvalues of ``G``.  From them follows a rule
-that is exact (Wierichs, Izaac, Wang and Lin, Quantum 6, 677, 2022).
+With a gate ``exp(i x G)``, every expectation value is a trigonometric polynomial in ``x``, whose
+frequencies ``f`` are the differences of the eigenvalues of ``G``.  The frequencies determine an
+exact rule (Wierichs, Izaac, Wang and Lin, Quantum 6, 677, 2022).
 
-The frequencies of a parameter are kept as bits: bit ``k`` stands for ``(k + 1) / 2``.  So the
-rule for a parameter that belongs to one gate or another is that of the bits of both.
+The frequencies of a parameter are stored as bits: bit ``k`` is the frequency ``(k + 1) / 2``.  If
+a parameter may belong to one of several gates, the union of their bits gives a valid rule.
 
-Every expectation value is quadratic in the amplitudes that a state is prepared from, so a
-central difference is exact there, whatever its step.
+Every expectation value is quadratic in the amplitudes of a prepared state, so a central difference
+with any step is exact for amplitudes.
 
-SPSA is one by all parameters at once, of values at a few points where all are shifted: for a random
-direction ``d`` of ones and minus ones the derivative is about ::
+SPSA estimates the derivatives in all parameters at once, from values at a few points where all
+parameters are shifted.  For a random direction ``d`` of ones and minus ones the estimate is ::
 
     (f(x + h d) - f(x - h d)) / (2 h)  *  1 / d
 
-whose mean over directions is the derivative (Spall, IEEE Trans. Autom. Control 37, 332, 1992).  A
-direction of ones and minus ones is its own inverse.
+whose mean over directions is approximately the gradient (Spall, IEEE Trans. Autom. Control 37,
+332, 1992).  Each entry of ``d`` is its own inverse.
 """
 
 import functools
@@ -34,22 +34,20 @@ from pennylane.operation import GeneratorUndefinedError
 from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.seeds import make_random_key
 
-# No shift changes the results.
+# Bits of a parameter that does not change the results.
 NO_FREQUENCIES = 0
-# A part of an amplitude, real or imaginary.
+# Bits of the real or imaginary part of an amplitude.
 AMPLITUDE = 128
-# A phase of some amplitudes.
-FREQUENCY_ONE = 2
-# There is no rule.
+# Bits of a parameter without a rule.
 UNKNOWN_FREQUENCIES = 255
 
-# Of what is no rotation: bits are not shifted, and a matrix has no generator.
+# Bits of operations that are not rotations.
 _WITHOUT_GENERATOR: dict[Any, int] = {
     qml.BasisState: NO_FREQUENCIES,
     qml.StatePrep: AMPLITUDE,
     qml.QubitUnitary: UNKNOWN_FREQUENCIES,
 }
-# Up to here, the eigenvalues of a generator are computed.
+# The largest number of wires for which a generator's eigenvalues are computed.
 _GENERATOR_WIRES = 6
 _NO_TERMS = np.zeros((0, 2))
 _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
@@ -57,12 +55,12 @@ _AMPLITUDE_TERMS = np.array([[0.5, 1.0], [-0.5, -1.0]])
 
 @functools.cache
 def find_frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
-    """Return the bits of the frequencies of each of a gate's parameters.
+    """Return the frequencies that each of a gate's parameters has, as bits.
 
     Args:
-        gate: its class.
-        n_wires: how many wires it has, without those of controls that were taken off it.
-        is_controlled: whether any were.
+        gate: the gate's class.
+        n_wires: the number of wires, without the wires of added controls.
+        is_controlled: whether the gate has added controls.
     """
     if gate in _WITHOUT_GENERATOR:
         return _WITHOUT_GENERATOR[gate]
@@ -79,6 +77,7 @@ def find_frequencies(gate: Any, n_wires: int, is_controlled: bool) -> int:
 
 
 def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
+    """Return the eigenvalues of a gate's generator, or None if they are unknown."""
     if gate in (qml.MultiRZ, qml.PauliRot, qml.Rot):
         return np.array([-0.5, 0.5])
     if gate is qml.GlobalPhase:
@@ -96,19 +95,19 @@ def _find_eigenvalues(gate: Any, n_wires: int) -> Any:
 
 @dataclass(frozen=True)
 class ShiftRules:
-    """Derivatives by each of a circuit's parameters, as sums of terms.
+    """Rules for the derivative with respect to each parameter of a circuit.
 
     Attributes:
-        rule_indices: the number of the rule of each parameter.
-        terms: of each rule a matrix: coefficient and shift of each term.  The last rule is that
-            of all parameters that only the run counts.
+        rule_indices: ``[n_params]``, the index of the rule of each static-count parameter.
+        terms: for each rule ``[n_terms, 2]``, the coefficient and the shift of each term. The last
+            rule is for all dynamic-count parameters.
     """
 
     rule_indices: np.ndarray
     terms: tuple[np.ndarray, ...]
 
     def attributes(self) -> dict[str, Any]:
-        """Return the rules as the runtime takes them."""
+        """Return the rules as attributes for the runtime: all terms, and each rule's end."""
         together = np.concatenate(self.terms)
         return {
             "ends": np.cumsum([len(terms) for terms in self.terms]).tolist(),
@@ -118,50 +117,70 @@ class ShiftRules:
 
 
 def make_parameter_shift_rules(parameters: bytes, dynamic_bits: int) -> ShiftRules:
-    """Return the exact rules.
+    """Return exact parameter-shift rules.
 
     Args:
-        parameters: the bits of the frequencies of each parameter.
-        dynamic_bits: those of all parameters that only the run counts.
+        parameters: a byte per static-count parameter, the bits of its frequencies.
+        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
     """
     return _make_rules(parameters, dynamic_bits, _compute_exact_terms)
 
 
 def make_custom_shift_rules(parameters: bytes, shifts: Sequence[Sequence[float]]) -> ShiftRules:
-    """Return the exact rules at shifts that are given for each parameter.
+    """Return exact parameter-shift rules with the user's shifts.
+
+    Args:
+        parameters: a byte per static-count parameter, the bits of its frequencies.
+        shifts: the shifts of each parameter, one per frequency.
 
     Raises:
-        ValueError: says which shifts are not as many as the frequencies.
+        ValueError: if the number of shifts differs from the number of parameters or frequencies.
     """
     if len(shifts) != len(parameters):
-        raise ValueError(f"there are {len(parameters)} parameters, and shifts of {len(shifts)}")
+        raise ValueError(f"expected shifts for {len(parameters)} parameters, got {len(shifts)}")
     terms = []
     for number, (bits, given) in enumerate(zip(parameters, shifts, strict=True)):
         present = _list_frequencies(bits)
         if len(present) != len(given):
             raise ValueError(
-                f"parameter {number} needs a shift for each of its frequencies, {len(present)}, "
-                f"and has {len(given)}"
+                f"parameter {number} has {len(present)} frequencies, expected a shift for each, "
+                f"got {len(given)}"
             )
         terms.append(np.asarray(qml.gradients.generate_shift_rule(present, tuple(given))))
     return ShiftRules(np.arange(len(terms), dtype=np.int32), (*terms, _NO_TERMS))
 
 
 def make_difference_rules(parameters: bytes, dynamic_bits: int, terms: np.ndarray) -> ShiftRules:
-    """Return rules of finite differences, for all parameters that change the results."""
+    """Return finite-difference rules for all parameters that change the results.
+
+    Args:
+        parameters: a byte per static-count parameter, the bits of its frequencies.
+        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+        terms: ``[n_terms, 2]``, the rule, see `compute_difference_terms`.
+    """
     return _make_rules(
         parameters, dynamic_bits, lambda bits: _NO_TERMS if bits == NO_FREQUENCIES else terms
     )
 
 
 def compute_difference_terms(h: float, approx_order: int, strategy: str) -> np.ndarray:
-    """Return coefficient and shift of each term of a finite difference with step ``h``."""
+    """Compute a finite-difference rule.
+
+    Args:
+        h: the step.
+        approx_order: PennyLane's order of approximation.
+        strategy: PennyLane's ``"forward"``, ``"backward"`` or ``"center"``.
+
+    Returns:
+        ``[n_terms, 2]``, the coefficient and the shift of each term.
+    """
     coefficients, shifts = finite_diff_coeffs(1, approx_order, strategy)
     return np.stack([coefficients / h, shifts * h], axis=1)
 
 
 @functools.cache
 def _compute_exact_terms(bits: int) -> np.ndarray:
+    """Return the exact rule ``[n_terms, 2]`` for frequencies given as bits."""
     if bits == NO_FREQUENCIES:
         return _NO_TERMS
     if bits == AMPLITUDE:
@@ -176,18 +195,29 @@ def _list_frequencies(bits: int) -> tuple[float, ...]:
 def _make_rules(
     parameters: bytes, dynamic_bits: int, find_rule_terms: Callable[[int], np.ndarray]
 ) -> ShiftRules:
-    known, of_parameters = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
-    terms = (*map(find_rule_terms, map(int, known)), find_rule_terms(dynamic_bits))
-    return ShiftRules(of_parameters.astype(np.int32), terms)
+    """Return one rule for each distinct set of frequencies, and one for dynamic parameters.
+
+    Args:
+        parameters: a byte per static-count parameter, the bits of its frequencies.
+        dynamic_bits: the bits of the frequencies of all dynamic-count parameters.
+        find_rule_terms: maps the bits of frequencies to a rule ``[n_terms, 2]``.
+    """
+    distinct, rule_indices = np.unique(np.frombuffer(parameters, np.uint8), return_inverse=True)
+    terms = (*map(find_rule_terms, map(int, distinct)), find_rule_terms(dynamic_bits))
+    return ShiftRules(rule_indices.astype(np.int32), terms)
 
 
 def draw_directions(n_params: int, num_directions: int, sampler_rng: int | None) -> Any:
-    """Return rows of ones and minus ones, ``[num_directions, n_params]``.
+    """Draw random directions of ones and minus ones for SPSA.
 
     Args:
-        n_params: how many parameters there are.
-        num_directions: how many directions there are.
-        sampler_rng: a seed, of which they are those of PennyLane's.
+        n_params: the number of parameters.
+        num_directions: the number of directions.
+        sampler_rng: a seed, to draw PennyLane's directions for it during tracing; None to draw new
+            directions whenever the program runs.
+
+    Returns:
+        ``[num_directions, n_params]``.
     """
     if sampler_rng is None:
         return jax.random.rademacher(make_random_key(), (num_directions, n_params), real_type())

@@ -1,7 +1,7 @@
-"""Control flow on a tape of the user's, which becomes part of the circuit with the tape.
+"""Control flow as an operation, for tapes that become part of a circuit.
 
-A decomposition is a list of operations, and what stands in a ``QuantumTape`` in it is collected
-by that.  So a loop or conditional there is an operation until the circuit applies it.
+A decomposition is a list of operations, and a ``QuantumTape`` in it collects the operations created
+inside.  So a loop or conditional in such a tape is an operation until the circuit applies it.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from jax.extend.core import ClosedJaxpr
 
 
 class ControlFlow(qml.operation.Operation):
-    """A loop or conditional, as an operation.
+    """A loop or conditional, as an operation on PennyLane's queue or a tape.
 
     Args:
-        gates: its jaxpr.
-        operands: the inputs of that.
-        kept: what was kept of its values, which have been computed.
-        wires: those that it acts on.
+        gates: the jaxpr of the loop or conditional.
+        operands: the inputs of the jaxpr.
+        kept: saved values of the jaxpr's first evaluation, see ``EvaluatedGates.saved``.
+        wires: the wires that the jaxpr's gates act on.
     """
 
     num_params = 0
@@ -31,7 +31,7 @@ class ControlFlow(qml.operation.Operation):
 
 
 def is_control_flow(op: qml.operation.Operator) -> bool:
-    """Tell whether an operation is control flow, inverted and controlled as it may be."""
+    """Return whether an operation is a `ControlFlow` under any adjoints and controls."""
     while isinstance(op, (qml.ops.Adjoint, qml.ops.Controlled)):
         op = op.base
     return isinstance(op, ControlFlow)

@@ -1,7 +1,8 @@
-"""Controls whose values the program computes.
+"""Support traced control values, by flips around controls on one.
 
-A control that asks for zero is one that asks for one between two flips of its wire.  So a flip that
-depends on the value stands around one that asks for one: a Z, or nothing, between Hadamards.
+A control on zero is a control on one between two flips of its wire.  So a control with a traced
+value is a control on one between two conditional flips: ``H PhaseShift(pi or 0) H``, which is ``X``
+if the value is zero and the identity otherwise.
 """
 
 import functools
@@ -21,31 +22,35 @@ from bellhop.tracing.state import current_circuit
 def wrap_controlled_constructor(
     kind: Any, name: str, original: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return what makes an operation, or one between flips where its values are computed.
+    """Wrap a controlled operation's ``__new__`` to support traced control values.
+
+    With traced control values it returns a product of conditional flips and the operation with
+    static values.
 
     Args:
-        kind: its class.
-        name: of the argument that has the values.
-        original: the class's own ``__new__``.
+        kind: the class.
+        name: the name of the constructor's argument with the control values.
+        original: the original ``__new__`` of the class.
     """
     signature = inspect.signature(kind.__init__)
 
     @functools.wraps(original)
     def new(cls: Any, *args: Any, **options: Any) -> Any:
-        # A class made of it has arguments of its own.
-        is_here = cls is kind and current_circuit() is not None
-        if not is_here or not _has_dynamic((*args, *options.values())):
+        """Create the operation, or a product with conditional flips for traced values."""
+        # Subclasses may have other arguments.
+        is_supported = cls is kind and current_circuit() is not None
+        if not is_supported or not _has_dynamic((*args, *options.values())):
             return original(cls, *args, **options)
-        given = signature.bind(None, *args, **options)
-        values = given.arguments.get(name)
-        wires = qml.wires.Wires(given.arguments.get("control_wires", given.arguments.get("wires")))
+        bound = signature.bind(None, *args, **options)
+        values = bound.arguments.get(name)
+        wires = qml.wires.Wires(bound.arguments.get("control_wires", bound.arguments.get("wires")))
         if kind is qml.FlipSign and is_dynamic(values) and not values.ndim:
             values = _to_bits(values, len(wires))
-        known, flips = split_control_values(wires[: len(_to_list(values))], values)
+        static, flips = split_control_values(wires[: len(_to_list(values))], values)
         if not flips:
             return original(cls, *args, **options)
-        given.arguments[name] = known
-        return surround_with_flips(flips, cls(*given.args[1:], **given.kwargs))
+        bound.arguments[name] = static
+        return surround_with_flips(flips, cls(*bound.args[1:], **bound.kwargs))
 
     return new
 
@@ -58,24 +63,28 @@ def _has_dynamic(values: Sequence[Any]) -> bool:
 
 
 def split_control_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
-    """Return control values that Python knows, and gates that stand around the controlled part.
+    """Replace traced control values by static values and conditional flips.
 
     Args:
-        control: wires.
-        values: one for each, or one; or None.
+        control: the control wires.
+        values: control values, one per wire or a single value, or None.
+
+    Returns:
+        static control values, and the gates to apply before and again after the controlled
+        operation.
     """
     each = _to_list(values)
     if not any(map(is_dynamic, each)):
         return values, []
     wires = qml.wires.Wires(control)
-    known = [True if is_dynamic(value) else bool(value) for value in each]
+    static = [True if is_dynamic(value) else bool(value) for value in each]
     flips = [
         gate
         for wire, value in zip(wires, each, strict=True)
         if is_dynamic(value)
         for gate in _flip_unless(value, wire)
     ]
-    return known, flips
+    return static, flips
 
 
 def _to_bits(number: Any, count: int) -> list[Any]:
@@ -88,7 +97,7 @@ def _to_list(values: Any) -> list[Any]:
 
 
 def surround_with_flips(flips: Sequence[Any], op: qml.operation.Operator) -> Any:
-    """Return an operation between flips, as one."""
+    """Return the product that applies flips, an operation, and the flips again."""
     # The first factor of a product is applied last.
     return qml.prod(*reversed(flips), op, *reversed([*map(_copy_gate, flips)]))
 

@@ -1,14 +1,14 @@
-"""Operations of PennyLane's as parameters of equations: apart from what is traced in them.
+"""Split PennyLane operations into a static template, for an equation's parameters, and tracers.
 
-``qml.ctrl(qml.RX(2 * x, i), control=0)`` holds two tracers, of which one stands deep inside.  So
-``TracedOperator.partition`` goes through what an operation is made of::
+``qml.ctrl(qml.RX(2 * x, i), control=0)`` contains two tracers, one of them deep inside.
+`TracedOperator.partition` searches the attributes of an operation recursively and returns::
 
     make: values -> ctrl(RX(values[0], wires=values[1]), control=0)    operands: 2 * x, i
 
-and ``with_values`` makes it again with other values in the place of these.  No value is taken out
-of a function that an operation holds, such as the ``block`` of ``qml.TTN``.  Where one uses what is
-traced, it has to be called in the same trace: ``decompose_traced_functions`` takes the operation
-apart.
+`TracedOperator.with_values` rebuilds the operation with other values in place of the tracers.  No
+value is extracted from a function in an operation, such as the ``block`` of ``qml.TTN``.  A
+function that refers to a tracer must be called in the trace of that tracer:
+`decompose_traced_functions` decomposes the operation there.
 """
 
 import gc
@@ -29,20 +29,21 @@ from bellhop.circuits.gates.decompositions import (
     strip_modifiers,
 )
 
-# Takes the values of operands, and what was made so far, by what makes it.
+# Maps the values of operands, and a memo of objects rebuilt so far by their constructor, to an
+# object.
 _Constructor = Callable[[Sequence[Any], dict[Any, Any]], Any]
 
 
 class TracedOperator:
-    """Objects of PennyLane's without the values that are traced.
+    """A static template of PennyLane objects, with slots for their tracers.
 
     Args:
-        name: for those who read the jaxpr.
-        make: makes them.
-        is_closed: whether no function in them uses what is traced.
+        name: the name to print in a jaxpr.
+        make: rebuilds the objects from values.
+        is_closed: whether no function in the objects refers to a tracer.
 
     Attributes:
-        is_closed: the same.
+        is_closed: whether no function in the objects refers to a tracer.
     """
 
     def __init__(self, name: str, make: _Constructor, *, is_closed: bool) -> None:
@@ -54,11 +55,14 @@ class TracedOperator:
     def partition(
         cls, objects: Any, leaf_type: type = jax.core.Tracer
     ) -> tuple["TracedOperator", list[Any]]:
-        """Return objects without what is traced, and that.
+        """Split objects into a static template and the list of tracers in them.
 
         Args:
-            objects: operations, measurements or wires: one, or tuples of such.
-            leaf_type: the type of what is taken out, if that is not what is traced alone.
+            objects: an operation, a measurement process or a wire, or nested tuples and lists.
+            leaf_type: the type of the values to extract; tracers by default.
+
+        Returns:
+            the template, and the extracted values, each once.
         """
         parts = _OperandCollector(leaf_type)
         make = parts.find_constructor(objects) or (lambda *_: objects)
@@ -66,11 +70,12 @@ class TracedOperator:
         return cls(_describe(objects), make, is_closed=is_closed), parts.operands
 
     def with_values(self, values: Sequence[Any]) -> Any:
-        """Return the objects with values in the place of what was traced.
+        """Rebuild the objects with new values; components without tracers are not copied.
 
-        What had nothing traced in it is the same object.
+        Args:
+            values: a value for each extracted value, in order.
         """
-        # Wires are hashable: numbers, not arrays of NumPy's.
+        # Wires must be hashable, so NumPy arrays without axes become NumPy scalars.
         scalars = [value[()] if isinstance(value, np.ndarray) else value for value in values]
         return self._make(scalars, {})
 
@@ -84,12 +89,12 @@ hold_weakly_in_caches(TracedOperator)
 def decompose_traced_functions(
     op: qml.operation.Operator, where: str, depth: int = 0
 ) -> Iterator[Any]:
-    """Yield an operation, taken apart as long as a function in it uses what is traced.
+    """Decompose an operation until no function in the gates refers to a tracer.
 
     Args:
         op: the operation.
-        where: the QNode, for errors.
-        depth: how many decompositions it comes of.
+        where: the QNode and its line, for errors.
+        depth: how many decompositions the operation results from.
     """
     base, adjoint, controls = strip_modifiers(op, ())
     parts = None
@@ -106,7 +111,7 @@ def decompose_traced_functions(
 
 
 def _has_traced_reference(function: Any) -> bool:
-    """Tell whether a traced value is within reach of a function, but for its module's names."""
+    """Return whether a tracer is reachable from a function, not counting globals."""
     seen, rest = {id(function): function}, [function]
     while rest:
         value = rest.pop()
@@ -124,10 +129,10 @@ def _has_traced_reference(function: Any) -> bool:
     return False
 
 
-# What nothing traced stands in.
+# Types whose values contain no tracer.
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
-# Most gates are of these, and nothing in them but numbers and wires is traced.
+# Common gates, in which only parameters and wires may be traced.
 _PARAMETRIZED_GATES = frozenset((qml.RX, qml.RY, qml.RZ, qml.PhaseShift, qml.Rot))
 _FIXED_GATES = frozenset((qml.H, qml.S, qml.T, qml.SX, qml.SWAP, qml.CNOT, qml.CZ))
 
@@ -135,7 +140,7 @@ _PAULIS = frozenset((qml.X, qml.Y, qml.Z, qml.Identity))
 
 
 def _is_pauli_expression(op: qml.operation.Operator) -> bool:
-    """Tell whether an operation is made of Paulis, by sums and products, and of nothing else."""
+    """Return whether an operation has only sums and products of Pauli operators."""
     kind = type(op)
     if kind in _PAULIS:
         return True
@@ -146,9 +151,10 @@ def _is_pauli_expression(op: qml.operation.Operator) -> bool:
 
 
 def _is_surely_static(value: Any) -> bool:
-    """Tell, of most of what operations hold, that nothing traced stands in it.
+    """Return True if a value of a common type contains no tracer; False means unknown.
 
-    They have many parts, of which few are traced, and going through one costs as much as a gate.
+    This is a fast check: operations have many attributes, of which few are traced, and a full
+    search of one attribute takes as long as tracing a gate.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -167,7 +173,8 @@ def _is_surely_static(value: Any) -> bool:
         return _PLAIN.issuperset(map(type, value))
     if kind is qml.pauli.PauliSentence:
         return _PLAIN.issuperset(map(type, value.values())) and all(map(_is_surely_static, value))
-    # A traced number in a sum of Pauli words is in a coefficient; a wire may be in no word.
+    # A traced parameter of a sum of Pauli words is in a coefficient of its Pauli representation.
+    # The wires are checked separately, because a wire of an identity is in no Pauli word.
     return (
         isinstance(value, qml.operation.Operator)
         and value.pauli_rep is not None
@@ -178,31 +185,32 @@ def _is_surely_static(value: Any) -> bool:
 
 
 class _OperandCollector:
-    """Goes through objects, and takes out what is traced.
+    """Searches objects for values of a type and finds how to rebuild the objects.
 
     Args:
-        taken: the type of that.
+        leaf_type: the type of the values to extract.
 
     Attributes:
-        operands: what was, each once.
-        functions: what else can be called, in which nothing was looked for.
+        operands: the extracted values so far, each once.
+        functions: the functions in the objects, which were not searched.
     """
 
     def __init__(self, leaf_type: type) -> None:
         self._leaf_type = leaf_type
         self.operands: list[Any] = []
         self.functions: list[Any] = []
-        # By identity, with the object, lest another one gets its number.
+        # By the ``id`` of the object. The object is stored too, so that its ``id`` is not reused.
         self._constructors: dict[int, tuple[Any, _Constructor | None]] = {}
 
     def find_constructor(self, value: object) -> _Constructor | None:
-        """Return what makes an object of operands; None where nothing in it is traced."""
+        """Return a function that rebuilds a value from operands, None if it contains none."""
         key = id(value)
         if key not in self._constructors:
             self._constructors[key] = value, self._make_constructor(value)
         return self._constructors[key][1]
 
     def _make_constructor(self, value: Any) -> _Constructor | None:
+        """Search a value and its components; extract operands and collect functions."""
         if isinstance(value, list | tuple):
             return self._combine_constructors(
                 enumerate(value), lambda makes: _assemble_sequence(value, makes)
@@ -212,18 +220,18 @@ class _OperandCollector:
                 return self._combine_constructors(
                     value.items(), lambda makes: _assemble_dict(value, makes)
                 )
-            # Those of Pauli words have wires for keys, and sums of words have words.
+            # Keys may be traced too: they are wires in a Pauli word, and Pauli words in a sentence.
             pairs = list(value.items())
             return self._combine_constructors(
                 enumerate(pairs), lambda makes: _assemble_pairs(type(value), pairs, makes)
             )
         if isinstance(value, self._leaf_type):
-            place = len(self.operands)
+            index = len(self.operands)
             self.operands.append(value)
-            return lambda values, _: values[place]
+            return lambda values, _: values[index]
         kind = type(value)
-        is_ours = isinstance(value, qml.operation.Operator | qml.measurements.MeasurementProcess)
-        if is_ours or kind.__module__.startswith("pennylane."):
+        is_known = isinstance(value, qml.operation.Operator | qml.measurements.MeasurementProcess)
+        if is_known or kind.__module__.startswith("pennylane."):
             parts = getattr(value, "__dict__", {})
             if kind in _PARAMETRIZED_GATES:
                 parts = {name: parts[name] for name in ("data", "_wires")}
@@ -237,12 +245,12 @@ class _OperandCollector:
     def _combine_constructors(
         self, parts: Iterable[tuple[Any, Any]], make_assembler: Callable[..., Any]
     ) -> _Constructor | None:
-        """Return what makes an object of its parts; None where nothing in them is traced.
+        """Return a function that rebuilds an object, None if it contains no operand.
 
         Args:
-            parts: by name or place.
-            make_assembler: takes those in which something is traced, and returns what takes them
-                as made and makes the object.
+            parts: pairs of name or index, and component.
+            make_assembler: maps the constructors of the components with operands to an
+                `_Assembler` of the object.
         """
         makes = {
             name: found
@@ -261,11 +269,17 @@ class _OperandCollector:
         return make
 
 
-# From the parts of an object that are traced, as made, to the object.
+# Maps the rebuilt components of an object, by name or index, to the object.
 _Assembler = Callable[[dict[Any, Any]], Any]
 
 
 def _assemble_sequence(like: Any, makes: Any) -> _Assembler:
+    """Return an assembler of a list, tuple or named tuple.
+
+    Args:
+        like: the sequence; its components without operands are reused.
+        makes: the constructors of the components with operands, by index.
+    """
     kind = type(like)
     rest = [None if place in makes else part for place, part in enumerate(like)]
 
@@ -289,16 +303,23 @@ def _assemble_pairs(kind: type, pairs: Any, makes: Any) -> _Assembler:
 
 
 def _assemble_object(like: Any, makes: Any) -> _Assembler:
+    """Return an assembler of an object with attributes.
+
+    Args:
+        like: the object; its attributes without operands are reused.
+        makes: the constructors of the attributes with operands, by name.
+    """
     kind = type(like)
     rest = {name: part for name, part in like.__dict__.items() if name not in makes}
 
     def whole(parts: dict[str, Any]) -> Any:
-        # Not by its constructor, which would queue it and may look at values.
-        made = object.__new__(kind)
-        made.__dict__.update(rest, **parts)
-        if isinstance(made, qml.wires.Wires):
-            made._hash = None
-        return made
+        """Create a copy of the object with the rebuilt attributes."""
+        # Not by the constructor, which would queue the object and may read traced values.
+        copy = object.__new__(kind)
+        copy.__dict__.update(rest, **parts)
+        if isinstance(copy, qml.wires.Wires):
+            copy._hash = None
+        return copy
 
     return whole
 

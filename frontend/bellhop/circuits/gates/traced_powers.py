@@ -1,8 +1,8 @@
-"""Powers of gates whose exponent the program computes.
+"""Decompose powers of gates with a traced exponent.
 
-A gate without parameters has a matrix ``V diag(exp(i a)) V^-1`` that is known while tracing, and
-its power is ``V diag(exp(i z a)) V^-1``.  The diagonal is a product of rotations around words of Z,
-whose angles are linear in ``z``, so such a power has shift rules as other rotations do::
+A gate without traced parameters has a static matrix ``V diag(exp(i a)) V^-1``, and its power is
+``V diag(exp(i z a)) V^-1``.  The diagonal is a product of rotations about Pauli words of Z, whose
+angles are linear in ``z``, so the power has shift rules like other rotations::
 
     qml.pow(qml.X(0), z)    H  GlobalPhase(-pi z / 2)  RZ(pi z)  H
 """
@@ -19,14 +19,14 @@ import scipy.linalg
 
 from bellhop.circuits.ir.wires import is_dynamic
 
-# A larger gate would be that many rotations, two to the number of its wires.
+# A gate on n wires becomes up to 2**n rotations.
 _MAX_WIRES = 5
-# Below this, numbers are rounding errors.
+# Smaller factors count as rounding errors.
 _TOLERANCE = 1e-12
 
 
 def wrap_power(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``qml.pow`` that asks for the value of no traced exponent.
+    """Wrap ``qml.pow`` so that a traced exponent makes a lazy power.
 
     Args:
         uncompiled: PennyLane's ``qml.pow``.
@@ -34,23 +34,24 @@ def wrap_power(uncompiled: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(uncompiled)
     def power(base: Any, z: Any = 1, lazy: bool = True, id: str | None = None) -> Any:
-        # A lazy power has its gates when the circuit is complete.
+        # A lazy power is decomposed later, by `decompose_traced_power`.
         return uncompiled(base, z, lazy=lazy or isinstance(z, jax.core.Tracer), id=id)
 
     return power
 
 
 def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
-    """Return the gates of a power whose exponent is traced.
+    """Decompose a power with a traced exponent into rotations.
 
-    The power is the principal one, whose phases are ``z`` times angles above -pi and up to pi.
+    The result is the principal power: its eigenvalues have the phases ``z * a`` with ``a`` in
+    (-pi, pi].
 
     Args:
         op: any operation.
 
     Returns:
-        None where the base has traced parameters or wires that its matrix depends on, is not
-        unitary, or is too large.
+        the gates, or None if ``op`` is not a power with one traced exponent, or if the matrix of
+        its base is traced, not unitary, or too large.
     """
     if not isinstance(op, qml.ops.Pow) or not is_dynamic(op.z) or np.ndim(op.z):
         return None
@@ -62,7 +63,8 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
         return None
     triangle, vectors = scipy.linalg.schur(matrix, output="complex")
     angles = np.angle(np.diagonal(triangle))
-    # An eigenvalue of -1 with a rounding error below the axis has the angle pi too.
+    # An eigenvalue of -1 has the angle pi, also if a rounding error makes its imaginary part
+    # negative.
     angles[angles < -np.pi + 1e-9] += 2 * np.pi
     rotations = _make_diagonal_gates(angles, op.z, base.wires)
     if np.allclose(vectors, np.diag(np.diagonal(vectors))):
@@ -72,11 +74,11 @@ def decompose_traced_power(op: qml.operation.Operator) -> list[Any] | None:
 
 
 def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
-    """Return the matrix of a unitary gate, if nothing in it is traced and it is small."""
-    is_made_of_others = isinstance(base, qml.ops.SymbolicOp | qml.ops.CompositeOp)
+    """Return the matrix of a small static unitary gate, None for other gates."""
+    has_components = isinstance(base, qml.ops.SymbolicOp | qml.ops.CompositeOp)
     if (
         any(map(is_dynamic, base.data))
-        or (is_made_of_others and any(map(is_dynamic, base.wires)))
+        or (has_components and any(map(is_dynamic, base.wires)))
         or len(base.wires) > _MAX_WIRES
         or not base.has_matrix
     ):
@@ -89,12 +91,18 @@ def _find_static_matrix(base: qml.operation.Operator) -> np.ndarray | None:
 
 
 def _make_diagonal_gates(angles: np.ndarray, z: Any, wires: Any) -> list[Any]:
-    """Return gates of the matrix ``diag(exp(i z angles))``."""
+    """Decompose ``diag(exp(i z angles))`` into rotations about Pauli words of Z.
+
+    Args:
+        angles: ``[2**n]``, static.
+        z: a traced scalar.
+        wires: the n wires.
+    """
     n_wires = len(wires)
     gates: list[Any] = []
     bits = np.array(list(itertools.product((0, 1), repeat=n_wires)))
     for chosen in itertools.product((0, 1), repeat=n_wires):
-        # The factor of this word of Z in the logarithm.
+        # The coefficient of this Z word in the generator.
         factor = np.mean(angles * (-1) ** (bits @ np.array(chosen)))
         word = [wire for wire, is_in in zip(wires, chosen, strict=True) if is_in]
         if abs(factor) < _TOLERANCE:

@@ -1,1 +1,1 @@
-"""Interpret a jaxpr with gates, and change its operations: adjoint, control, folding, noise."""
+"""Interpreters and passes for jaxprs with gates: adjoint, control, folding, noise, transforms."""

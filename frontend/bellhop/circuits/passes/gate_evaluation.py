@@ -1,7 +1,7 @@
-"""The values of a jaxpr with gates, computed before any gate is applied: for adjoints.
+"""Compute the classical values of a jaxpr with gates without applying gates, for adjoints.
 
-Backwards, all values come first, with the calls of Python in them, and then the gates, the last one
-first::
+The inverse of a quantum function computes all its classical values first, including callbacks, and
+then applies the inverse gates in reverse order::
 
     { lambda ; x. let                                  z = mul y 2.0
         y = callback x                  backwards      circuit.apply([adjoint(RY(z))])
@@ -10,8 +10,9 @@ first::
         quantum_operations[RY] z
       in () }
 
-The values of a loop come by a loop without gates, which keeps what each iteration begins with; in
-the loop of the gates an iteration computes the rest again, but for what Python has returned.
+A loop becomes two loops.  The first has no gates and saves the carried values at the beginning of
+each iteration and the results of callbacks.  The second applies the gates, and each iteration
+recomputes its values from the saved values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,13 +42,13 @@ from bellhop.jaxprs.constant_eval import evaluate_or_bind
 
 
 class EvaluatedGates(NamedTuple):
-    """A jaxpr with gates, of which the values are computed and no gates applied.
+    """A jaxpr with gates whose values are computed; its gates are applied later.
 
     Attributes:
-        results: of the jaxpr.
-        saved: what Python has returned and where loops began, an entry for each equation.
-        actions: what applies the gates of each equation; each takes a player, and whether it goes
-            backwards.
+        results: the results of the jaxpr.
+        saved: callback results and loop states, one entry per equation that has any.
+        actions: one function ``(player, backwards)`` per equation with gates, which applies its
+            gates or, if ``backwards``, their inverses in reverse order.
     """
 
     results: Sequence[Any]
@@ -55,7 +56,7 @@ class EvaluatedGates(NamedTuple):
     actions: list[Callable[[Any, bool], None]]
 
     def apply(self, player: Any, *, backwards: bool) -> None:
-        """Apply the gates."""
+        """Apply the gates, or their inverses in reverse order if ``backwards``."""
         for act in reversed(self.actions) if backwards else self.actions:
             act(player, backwards)
 
@@ -63,13 +64,14 @@ class EvaluatedGates(NamedTuple):
 def evaluate_gates(
     closed: ClosedJaxpr, inputs: Sequence[Any], where: str, saved: Sequence[Any] | None = None
 ) -> EvaluatedGates:
-    """Compute the values of a jaxpr with gates, but apply none.
+    """Compute the values of a jaxpr with gates without applying the gates.
 
     Args:
         closed: the jaxpr.
-        inputs: its inputs.
-        where: the QNode, for errors.
-        saved: that of the time before, where this computes the same again.
+        inputs: the jaxpr's inputs.
+        where: the QNode and its line, for errors.
+        saved: `EvaluatedGates.saved` of an earlier evaluation, to recompute without calling
+            Python again; None for the first evaluation.
     """
     return _GateEvaluator(where, None if saved is None else iter(saved)).evaluate_jaxpr(
         closed, inputs
@@ -77,7 +79,7 @@ def evaluate_gates(
 
 
 class _UnsavedValue:
-    """What Python has returned in an iteration of which nothing is kept."""
+    """Marks a callback result of an iteration whose callback results were not saved."""
 
 
 _UNSAVED = _UnsavedValue()
@@ -85,7 +87,14 @@ _UNSAVED = _UnsavedValue()
 
 @dataclass
 class _GateEvaluator(GateInterpreter):
-    """``evaluate`` under way."""
+    """Interpreter that implements `evaluate_gates`.
+
+    Args:
+        where: the QNode and its line, for errors.
+        saved_before: the entries of an earlier evaluation, in order, or None for the first.
+        saved: the entries of this evaluation so far.
+        actions: the functions that apply the gates, so far.
+    """
 
     where: str
     saved_before: Iterator[Any] | None
@@ -93,16 +102,18 @@ class _GateEvaluator(GateInterpreter):
     actions: list[Callable[[Any, bool], None]] = field(default_factory=list)
 
     def evaluate_jaxpr(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> EvaluatedGates:
+        """Interpret a jaxpr; return its results, saved entries and actions."""
         return EvaluatedGates(self.interpret(closed, *inputs), self.saved, self.actions)
 
     def _interpret_classical(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
         return (self._evaluate_call if eqn.effects else self._evaluate_value)(eqn, *operands)
 
     def _save(self, make: Callable[[Any], Any]) -> Any:
-        """Return what is kept of an equation: made now, or the time before.
+        """Append and return an equation's saved entry: newly computed, or the earlier one.
 
         Args:
-            make: takes what is kept of equations in it, which is nothing or None.
+            make: computes the entry. It gets the saved entries for the equation's sub-jaxprs:
+                None in the first evaluation, or `NOTHING_SAVED` if no entry was saved.
         """
         if self.saved_before is None:
             kept = make(None)
@@ -118,6 +129,7 @@ class _GateEvaluator(GateInterpreter):
         return evaluate_or_bind(eqn, *operands)
 
     def _evaluate_call(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Call Python and save the results, or return the results saved earlier."""
         lost = [_UNSAVED] * len(eqn.outvars)
         call = lambda: list(bind_equation(eqn, *self._require_saved(operands)))
         results = call() if self.saved_before is None else next(self.saved_before)
@@ -125,13 +137,15 @@ class _GateEvaluator(GateInterpreter):
         return lost if results is None else results
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        made = eqn.params["operator"].with_values(self._require_saved(operands))
-        allocating = next(filter(Allocations.is_allocation, made), None)
+        """Add an action that applies the equation's operations or their inverses."""
+        queued = eqn.params["operator"].with_values(self._require_saved(operands))
+        allocating = next(filter(Allocations.is_allocation, queued), None)
         if allocating is not None:
             raise allocation_error(self.where, allocating)
 
         def act(player: Any, backwards: bool) -> None:
-            operations, sites = list(made), list(eqn.params["sites"])
+            """Apply the operations, or their adjoints in reverse order."""
+            operations, sites = list(queued), list(eqn.params["sites"])
             if backwards:
                 operations, sites = list(map(qml.adjoint, reversed(operations))), sites[::-1]
             for op, site in zip(operations, sites, strict=True):
@@ -145,6 +159,7 @@ class _GateEvaluator(GateInterpreter):
         raise measurement_error(self.where, eqn.params["site"])
 
     def _require_saved(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values; raise an error if a callback result was not saved."""
         if any(value is _UNSAVED for value in values):
             raise CompileError(
                 f"{self.where}: in an adjoint of a loop whose length is computed in the program, "
@@ -155,6 +170,7 @@ class _GateEvaluator(GateInterpreter):
         return values
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Evaluate an adjoint or controlled function; add an action that applies it."""
         gates, controls = get_region(eqn, self._require_saved(operands))
         inner: list[EvaluatedGates] = []
 
@@ -177,12 +193,13 @@ class _GateEvaluator(GateInterpreter):
         return []
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        """Evaluate the chosen branch; add an action that applies its gates."""
         index, *operands = self._require_saved(given)
         branches = eqn.params["branches"]
 
         def run(number: int, kept: Any) -> EvaluatedGates:
-            of_branch = None if kept is None else kept[number]
-            evaluated = evaluate_gates(branches[number], operands, self.where, of_branch)
+            kept_of_branch = None if kept is None else kept[number]
+            evaluated = evaluate_gates(branches[number], operands, self.where, kept_of_branch)
             self._require_saved(evaluated.results)
             return evaluated
 
@@ -204,6 +221,12 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Run a for loop without gates; add an action that runs the loop with gates.
+
+        With a static trip count, `jax.lax.scan` saves the carried values of each iteration. With a
+        dynamic trip count their array would have no static shape, so each iteration of the second
+        loop recomputes them from the first iteration on.
+        """
         loop = ForLoop.from_equation(eqn, self._require_saved(operands))
 
         def run(number: Any, carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
@@ -240,6 +263,7 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Count a while loop's iterations without gates; add a for loop with gates."""
         loop = WhileLoop.from_equation(eqn, self._require_saved(operands))
 
         def run(carried: Sequence[Any], kept: Any = None) -> EvaluatedGates:
@@ -260,7 +284,14 @@ class _GateEvaluator(GateInterpreter):
         return results
 
     def _make_recompute(self, run: Callable[..., EvaluatedGates]) -> Callable[..., Any]:
-        """Return what computes where an iteration of a loop of unknown length begins."""
+        """Return a function that recomputes the carried values at an iteration's start.
+
+        Args:
+            run: evaluates one iteration from its index and carried values.
+
+        Returns:
+            a function of the iteration's index and the first iteration's carried values.
+        """
 
         def recompute_carried(number: Any, first: tuple[Any, ...]) -> tuple[Any, ...]:
             if not first:
@@ -277,16 +308,20 @@ class _GateEvaluator(GateInterpreter):
         *,
         is_nest: bool = False,
     ) -> None:
-        """Add what applies the gates of a loop.
+        """Add an action that applies the gates of a loop.
 
         Args:
-            length: how many iterations there are.
-            evaluate_iteration: takes the number of an iteration, and computes its values again.
-            is_nest: whether it is a loop of loops of gates.
+            length: the trip count, an ``int`` or a tracer.
+            evaluate_iteration: maps the index of an iteration to its recomputed values and gates.
+            is_nest: whether the loop may be unrolled, see `Player.for_loop`.
         """
 
         def act(player: Any, backwards: bool) -> None:
+            """Apply the loop, or its inverse with iterations in reverse order."""
+
             def body(player: Any) -> Callable[..., tuple[()]]:
+                """Return the loop's body, whose gates are applied with ``player``."""
+
                 def run(_: tuple[()], iteration: Any) -> tuple[()]:
                     number = length - 1 - iteration if backwards else iteration
                     evaluate_iteration(number).apply(player, backwards=backwards)
@@ -300,7 +335,7 @@ class _GateEvaluator(GateInterpreter):
 
 
 def allocation_error(where: str, op: qml.operation.Operator) -> CompileError:
-    """Return the error of an allocation whose adjoint would need the same wires again."""
+    """Return the error for an allocation in an adjoint, controlled or folded function."""
     return CompileError(
         f"{where}: {op.name} of wires stands in an adjoint, ctrl or folding of a "
         "function. Move both outside of it."
@@ -308,7 +343,7 @@ def allocation_error(where: str, op: qml.operation.Operator) -> CompileError:
 
 
 def measurement_error(where: str, site: str) -> CompileError:
-    """Return the error of a measurement, which has no adjoint and no controlled form."""
+    """Return the error for a measurement in an adjoint or controlled function."""
     return CompileError(
         f"{where}: a measure ({site}) stands in an adjoint or ctrl of a function, which "
         "cannot hold measurements. Measure outside of it."
@@ -316,12 +351,19 @@ def measurement_error(where: str, site: str) -> CompileError:
 
 
 def _switch_branches(index: Any, functions: Sequence[Callable[[], EvaluatedGates]]) -> Any:
-    """Evaluate one of several branches; return its results, and what is kept of all of them."""
+    """Evaluate the branch at ``index``; return its results and saved entries.
+
+    The saved entries have one component per branch. The components of branches that do not run are
+    zeros, so that all branches return the same types.
+    """
     parts = [lambda function=function: tuple(function()[:2]) for function in functions]
     traced = [jax.make_jaxpr(part, return_shape=True)() for part in parts]
 
     def runner(number: int) -> Callable[[], Any]:
+        """Return a branch for ``jax.lax.switch``, with zeros for the other branches' entries."""
+
         def run() -> Any:
+            """Evaluate the traced branch."""
             closed, shapes = traced[number]
             leaves = eval_jaxpr(closed.jaxpr, closed.consts)
             results, kept = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
@@ -341,7 +383,10 @@ def _make_zeros(like: Any) -> Any:
 
 
 class _NothingSaved:
-    """What is kept where an array of it would have no static shape: nothing, of any equation."""
+    """Saved entries of a loop with a dynamic trip count: every entry is None.
+
+    Such a loop saves nothing, because an array of all iterations has no static shape.
+    """
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -354,13 +399,13 @@ class _NothingSaved:
 NOTHING_SAVED: Any = _NothingSaved()
 
 
-# The numbers of more iterations are no constant of the program.
+# The program computes the iteration indices of longer loops, instead of storing a constant.
 _MAX_CONSTANT_SIZE = 64
 
 
 def make_iteration_indices(n_iterations: int) -> Any:
-    """Return the numbers of iterations, for ``jax.lax.scan``.
+    """Return the indices ``[n_iterations]`` to scan over with ``jax.lax.scan``.
 
-    XLA makes a kernel that fills an array of them.  A short one is a constant instead.
+    A short array is a constant, which saves the kernel that XLA would generate to fill it.
     """
     return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)

@@ -1,7 +1,9 @@
-"""Plays the jaxpr of a quantum function on a circuit: forwards, backwards, controlled or folded.
+"""Interpret a jaxpr with gates and apply its gates to a circuit.
 
-Forwards, values and gates come as they stand.  Backwards, all values come first
-(``gate_evaluation``).  What changes all that a circuit gets, as noise models do, is a player too.
+A `Player` applies the gates forward, inverted, controlled or folded.  Forward, it interprets the
+equations in order.  For an inverse, it computes all classical values first (``gate_evaluation``)
+and then applies the inverse gates in reverse order.  Subclasses change all operations, as noise
+models do.
 """
 
 import itertools
@@ -32,45 +34,45 @@ from bellhop.jaxprs.constant_eval import evaluate_or_bind
 from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import current_circuit
 
-# Takes what plays, and returns the body of a circuit's loop.
+# Maps the player that applies the gates to the loop body that a circuit's loop expects.
 Body = Callable[["Player"], Callable[..., Any]]
 
-# Takes operations, and returns those in their place.
+# Maps operations to the operations that replace them.
 Change = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def identity(operations: Sequence[Any]) -> Sequence[Any]:
-    """Change no operations."""
+    """Return the operations unchanged."""
     return operations
 
 
 @dataclass(frozen=True)
 class Player(GateInterpreter):
-    """Applies gates to the current circuit.
+    """Interpreter of a jaxpr with gates, which applies them to the current circuit.
 
     Args:
-        change: changes the operations before.
+        change: maps operations to the operations to apply instead.
     """
 
     change: Change = identity
 
     @property
     def circuit(self) -> PlayedCircuit:
-        """The current circuit."""
+        """The current circuit, which receives the gates."""
         return cast(PlayedCircuit, current_circuit())
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations."""
+        """Apply operations: promote half precision, change them, and emit or allocate."""
         if not operations:
             return
-        # Before they are changed: a decomposition makes further parameters, of constants.
+        # Precision depends on the user's parameters only: a decomposition adds constants to them.
         self.circuit.precision.include([op.data for op in operations])
-        made = list(map(promote_half_precision, operations))
-        for op, new in zip(operations, made, strict=True):
+        promoted = list(map(promote_half_precision, operations))
+        for op, new in zip(operations, promoted, strict=True):
             if new is not op:
                 self.record_site(new, self.find_site(op))
         for are_allocations, group in itertools.groupby(
-            self.change(made), Allocations.is_allocation
+            self.change(promoted), Allocations.is_allocation
         ):
             if are_allocations:
                 for op in group:
@@ -79,19 +81,19 @@ class Player(GateInterpreter):
                 self.emit(list(group))
 
     def emit(self, operations: list[Any]) -> None:
-        """Hand operations to the circuit."""
+        """Pass the final operations, without allocations, to the circuit."""
         self.circuit.apply(operations)
 
     def record_site(self, operation: Any, site: str) -> None:
-        """Tell the circuit where the user made an operation."""
+        """Record the user's ``file:line`` of an operation in the circuit."""
         self.circuit.record_site(operation, site)
 
     def find_site(self, operation: Any) -> str:
-        """Return where the user made an operation; empty if that is not known."""
+        """Return the user's ``file:line`` of an operation, or ``""`` if unknown."""
         return self.circuit.find_site(operation)
 
     def allocate(self, op: qml.operation.Operator) -> None:
-        """Let the circuit allocate or deallocate wires."""
+        """Pass an operation that allocates or deallocates wires to the circuit."""
         self.circuit.allocate(op)
 
     def for_loop(
@@ -102,13 +104,16 @@ class Player(GateInterpreter):
         *,
         is_nest: bool = False,
     ) -> Any:
-        """Run a loop of the circuit's; return the carried values.
+        """Add a for loop to the circuit; return the carried values after it.
+
+        A nest of loops with few gates is unrolled if the circuit supports that.
 
         Args:
-            n_iterations: the number of iterations.
-            body: takes a player, and returns the body of the circuit's loop that this plays.
+            n_iterations: the trip count: an ``int``, or a tracer.
+            body: maps the player that applies the gates to the loop's body.
             carried: the carried values of the first iteration.
-            is_nest: whether it is made of loops and few gates alone, by values that vectors take.
+            is_nest: whether the body has only loops, gates and elementwise computations, so that
+                it can be unrolled.
         """
         if is_nest and self.circuit.can_flatten_nests:
             straight = _StraightPlayer(self.change)
@@ -119,42 +124,66 @@ class Player(GateInterpreter):
         return self.circuit.for_loop(n_iterations, body(self), carried)
 
     def while_loop(self, condition: Any, body: Body, carried: PyTree) -> Any:
-        """Run a loop of the circuit's; return the carried values."""
+        """Add a while loop to the circuit; return the carried values after it.
+
+        Args:
+            condition: maps the carried values to whether another iteration follows.
+            body: maps the player that applies the gates to the loop's body.
+            carried: the carried values of the first iteration.
+        """
         return self.circuit.while_loop(condition, body(self), carried)
 
     def branch(self, index: Any, branches: Sequence[Callable[["Player"], Any]]) -> Any:
-        """Run a conditional of the circuit's; return its result.
+        """Add a conditional to the circuit; return the chosen branch's result.
 
         Args:
-            index: the number of the branch that runs.
-            branches: each takes a player, and returns the branch's result.
+            index: the index of the branch that runs, an integer scalar.
+            branches: each applies its gates with a player, and returns the branch's result.
         """
         functions = [partial(branch, self) for branch in branches]
-        # Their results have been found to agree.
+        # The names of branches appear only in errors about their result types, and tracing has
+        # checked these.
         names = [""] * len(functions)
         return self.circuit.branch(Branches("cond", index, names, functions))
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire in the middle; return the outcome."""
+        """Measure a wire mid-circuit; return the outcome.
+
+        Args:
+            label: the wire.
+            reset: whether to reset the wire to zero afterwards.
+            postselect: the outcome to postselect on, or -1.
+            site: the user's ``file:line``.
+        """
         return self.circuit.mid_measure(label, reset=reset, postselect=postselect, site=site)
 
     def prepend_change(self, change: Change) -> "Player":
-        """Return what changes operations by another function first."""
+        """Return a player that applies ``change`` before this player's own change."""
         return replace(self, change=lambda operations: self.change(change(operations)))
 
     def add_controls(self, wires: Any, values: Any) -> "Player":
-        """Return what applies the same gates controlled by wires."""
+        """Return a player that adds controls to all operations.
+
+        Args:
+            wires: the control wires.
+            values: the control values, one per wire.
+        """
 
         def add_control(operations: Sequence[Any]) -> Sequence[Any]:
-            made = [qml.ctrl(op, control=wires, control_values=values) for op in operations]
-            for op, controlled in zip(operations, made, strict=True):
+            results = [qml.ctrl(op, control=wires, control_values=values) for op in operations]
+            for op, controlled in zip(operations, results, strict=True):
                 self.record_site(controlled, self.find_site(op))
-            return made
+            return results
 
         return self.prepend_change(add_control)
 
     def play_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
-        """Apply the adjoint of a function, or the function with controls."""
+        """Apply the adjoint of a function, or the controlled function.
+
+        Args:
+            gates: the function's jaxpr.
+            controls: control wires and control values, or None for the adjoint.
+        """
         if controls is not None:
             self.add_controls(*controls).interpret(gates.closed, *gates.operands)
         else:
@@ -163,7 +192,12 @@ class Player(GateInterpreter):
             )
 
     def play_operation(self, op: qml.operation.Operator, *, backwards: bool = False) -> None:
-        """Apply a ``ControlFlow``, an operation that stands for a loop or conditional."""
+        """Apply a `ControlFlow` operation, which may be inside adjoints and controls.
+
+        Args:
+            op: the operation.
+            backwards: whether to apply its inverse.
+        """
         if isinstance(op, qml.ops.Adjoint):
             self.play_operation(op.base, backwards=not backwards)
         elif isinstance(op, qml.ops.Controlled):
@@ -175,7 +209,14 @@ class Player(GateInterpreter):
             evaluated.apply(self, backwards=backwards)
 
     def fold(self, gates: GateJaxpr, n_folds: int) -> None:
-        """Undo what was applied and apply it again, so many times, but for what is prepared."""
+        """Fold a circuit: apply its inverse and the circuit again, ``n_folds`` times.
+
+        State preparations are not repeated.
+
+        Args:
+            gates: the circuit's jaxpr, which was applied once already.
+            n_folds: the number of repetitions.
+        """
         again = self.prepend_change(
             lambda operations: [op for op in operations if not _is_preparation(op)]
         )
@@ -187,6 +228,7 @@ class Player(GateInterpreter):
         return evaluate_or_bind(eqn, *operands)
 
     def _interpret_operations(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Rebuild the equation's operations from operands and apply them."""
         operations = eqn.params["operator"].with_values(operands)
         for op, site in zip(operations, eqn.params["sites"], strict=True):
             self.record_site(op, site)
@@ -203,6 +245,7 @@ class Player(GateInterpreter):
         return []
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Add the equation's for loop to the circuit."""
         loop = ForLoop.from_equation(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
@@ -213,6 +256,7 @@ class Player(GateInterpreter):
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Add the equation's while loop to the circuit."""
         loop = WhileLoop.from_equation(eqn, operands)
 
         def body(player: Player) -> Callable[..., Any]:
@@ -221,6 +265,7 @@ class Player(GateInterpreter):
         return self.while_loop(loop.condition, body, loop.carried)
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        """Add the equation's conditional to the circuit."""
         index, *operands = given
 
         def make_branch(branch: ClosedJaxpr) -> Callable[[Player], Any]:
@@ -231,7 +276,13 @@ class Player(GateInterpreter):
 
 @dataclass
 class _UnrolledOperations:
-    """The operations of a loop of loops so far, and whether they are a straight run."""
+    """The unrolled operations of nested loops so far.
+
+    Attributes:
+        operations: the operations of all iterations, in order.
+        is_straight: whether the loops can be unrolled: all trip counts are static, and the
+            operations are few, on static and valid wires, and without allocations.
+    """
 
     operations: list[Any] = field(default_factory=list)
     is_straight: bool = True
@@ -239,23 +290,29 @@ class _UnrolledOperations:
 
 @dataclass(frozen=True)
 class _StraightPlayer(Player):
-    """Takes the operations of loops whose lengths are known, as long as they are a straight run.
+    """A player that collects the unrolled operations of nested loops.
+
+    It sets ``unrolled.is_straight`` to False and stops where unrolling is not possible.
 
     Args:
-        unrolled: the operations so far.
+        unrolled: the operations so far; this player appends to them.
     """
 
     unrolled: _UnrolledOperations = field(default_factory=_UnrolledOperations)
 
     def allocate(self, op: qml.operation.Operator) -> None:
-        """Refuse: which wires are free depends on what is around the loop."""
+        """Give up unrolling: the free wires depend on the code around the loop."""
         self.unrolled.is_straight = False
 
     def emit(self, operations: list[Any]) -> None:
-        """Take operations; what is wrong with a wire that is computed, the loop's run says."""
+        """Collect operations; give up unrolling if a wire is traced or invalid.
+
+        The loop that is not unrolled reports invalid wires when the program runs.
+        """
         self.unrolled.operations.extend(operations)
         qubits = range(len(self.circuit.labels()))
         for op in operations:
+            # A wire computed from a static iteration index is a NumPy scalar.
             computed = [
                 wire for wire in op.wires if is_dynamic(wire) or isinstance(wire, np.generic)
             ]
@@ -275,7 +332,7 @@ class _StraightPlayer(Player):
         *,
         is_nest: bool = False,
     ) -> Any:
-        """Go through a loop, which carries nothing."""
+        """Unroll a loop without carried values; give up if its trip count is traced."""
         self.unrolled.is_straight &= isinstance(n_iterations, int)
         numbers = range(n_iterations) if isinstance(n_iterations, int) else ()
         for number in itertools.takewhile(lambda _: self.unrolled.is_straight, numbers):

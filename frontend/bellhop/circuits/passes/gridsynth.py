@@ -1,13 +1,12 @@
-"""Rotations as Clifford and T gates, found when the program knows their angles.
+"""Decompose rotations with traced angles into Clifford and T gates when the program runs.
 
-So are those of ``gridsynth``, ``rs_decomposition`` and ``clifford_t_decomposition``.
+This implements the pass ``gridsynth`` and the PennyLane functions ``rs_decomposition`` and
+``clifford_t_decomposition`` for traced angles, which PennyLane's own functions do not support.
 
-``clifford_t_decomposition`` of PennyLane's asks for the value of each.  Here the gates around the
-rotations are found while the circuit is traced, and those in place of a rotation when the program
-knows its angle.
-
-A callback finds the gates of an angle, by the algorithm of Ross and Selinger that PennyLane has,
-and a loop of the program applies as many as there are.
+During tracing, a circuit is decomposed into Clifford gates and Z rotations.  When the program runs,
+a callback computes the gates of each rotation from its angle, with PennyLane's implementation of
+the algorithm of Ross and Selinger (Quantum Information and Computation 16, 901, 2016), and a loop
+of the program applies them.
 """
 
 import functools
@@ -31,7 +30,7 @@ from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches, CurrentCircuit, GateRecorder
 from bellhop.tracing.state import current_circuit, is_tracing
 
-# What the algorithm gives; their places are the codes of the loop.
+# The gates that the algorithm returns. The callback encodes a gate by its index here.
 _GATES = (
     *(qml.Hadamard, qml.S, qml.T, qml.PauliX, qml.PauliY, qml.PauliZ, qml.Identity),
     *(lambda wire, gate=gate: qml.adjoint(gate(wire)) for gate in (qml.S, qml.T)),
@@ -44,12 +43,12 @@ _BASIS = {
     *("Adjoint(S)", "Adjoint(SX)", "Adjoint(T)", "GlobalPhase", "Snapshot", "WireCut"),
     *("CNOT", "CY", "CZ", "SWAP", "ISWAP", "Adjoint(ISWAP)"),
 }
-# Gates between which a rotation about Z is one about another axis.
+# The gates to apply before RZ, and their inverses after it, for a rotation about another axis.
 _TO_Z = {"RX": (qml.Hadamard,), "RY": (lambda wires: qml.adjoint(qml.S(wires)), qml.Hadamard)}
 _SIMPLIFICATIONS = (qml.transforms.commute_controlled, qml.transforms.cancel_inverses)
 _CLIFFORD_T_TRANSFORM = qml.transforms.clifford_t_decomposition.tape_transform
 
-# What a program's array of gates has room for, besides what the algorithm needs for an error.
+# The capacity of a program's array of gates beyond the expected number for a given error.
 _EXTRA_GATES = 40
 
 
@@ -57,7 +56,17 @@ _EXTRA_GATES = 40
 def rs_decomposition(
     op: qml.operation.Operator, epsilon: float, is_qjit: bool = False, **options: Any
 ) -> Any:
-    """Decompose as ``qml.ops.rs_decomposition``, by angles too that the program computes."""
+    """Decompose a rotation as ``qml.ops.rs_decomposition``, also for a traced angle.
+
+    Args:
+        op: an RZ or PhaseShift gate.
+        epsilon: the error of the decomposition.
+        is_qjit: an option of PennyLane, ignored while Bellhop traces a circuit.
+        options: further options of ``qml.ops.rs_decomposition``.
+
+    Returns:
+        the gates. For a traced angle: one operation that applies all gates, and a trivial phase.
+    """
     if not is_tracing():
         return decompose_value(op, epsilon, is_qjit, **options)
     circuit = current_circuit()
@@ -71,16 +80,16 @@ def rs_decomposition(
 def decompose_rotations(
     operations: Sequence[Any], *, epsilon: float = 1e-4, ppr_basis: bool = False, **options: Any
 ) -> Any:
-    """Return operations with RZ and PhaseShift decomposed, each up to an error of ``epsilon``.
+    """Decompose RZ and PhaseShift into Clifford and T gates; keep other operations.
 
     Args:
-        operations: of a piece of a circuit.
-        epsilon: the error.
-        ppr_basis: must be false.
-        options: of PennyLane's ``rs_decomposition``.
+        operations: the operations of a piece of a circuit.
+        epsilon: the error of each decomposition.
+        ppr_basis: must be False.
+        options: further options of ``qml.ops.rs_decomposition``.
 
     Raises:
-        CompileError: for a basis of Pauli rotations.
+        CompileError: if ``ppr_basis`` is True.
     """
     if ppr_basis:
         raise CompileError(
@@ -92,6 +101,7 @@ def decompose_rotations(
 
 
 def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, Any]) -> list[Any]:
+    """Decompose RZ, PhaseShift and their adjoints; return other operations unchanged."""
     rotation = qml.simplify(op) if isinstance(op, qml.ops.Adjoint) else op
     if not isinstance(rotation, qml.RZ | qml.PhaseShift):
         return [op]
@@ -104,16 +114,19 @@ def _decompose(op: qml.operation.Operator, epsilon: float, options: dict[str, An
 def _decompose_at_runtime(
     circuit: CurrentCircuit, rotation: Any, epsilon: float, options: dict[str, Any]
 ) -> ControlFlow:
-    """Return an operation whose gates the program finds from the angle of a rotation.
+    """Return an operation that finds and applies a rotation's gates at run time.
 
     Args:
         circuit: the current circuit.
-        rotation: RZ or PhaseShift of a traced angle.
+        rotation: an RZ or PhaseShift gate with a traced angle.
         epsilon: the error of the decomposition.
-        options: of PennyLane's ``rs_decomposition``.
+        options: further options of ``qml.ops.rs_decomposition``.
 
     Returns:
-        the operation, which applies the rotation's global phase too.
+        the operation, which also applies the rotation's global phase.
+
+    Raises:
+        CompileError: for a batch of angles.
     """
     (angle,) = rotation.data
     if angle.shape:
@@ -126,6 +139,7 @@ def _decompose_at_runtime(
     kind = type(rotation)
 
     def gridsynth(angle: Any) -> Any:
+        """Return padded gate codes, the number of gates, and the global phase for an angle."""
         with qml.QueuingManager.stop_recording():
             *gates, phase = decompose_value(kind(float(angle), wires=0), epsilon, **options)
         codes = [_NAMES.index(gate.name) for gate in gates]
@@ -135,6 +149,7 @@ def _decompose_at_runtime(
     find = pure_callback(gridsynth, (*types, jax.ShapeDtypeStruct((), real_type())))
 
     def play(recorder: GateRecorder) -> None:
+        """Call the callback, and apply its gates in a loop."""
         codes, count, phase = find(angle)
         (wire,) = rotation.wires
         branches = [lambda make=make: make(wire) and None for make in _GATES]
@@ -151,7 +166,10 @@ def _decompose_at_runtime(
 
 
 def support_traced_angles(transform: Any) -> Any:
-    """Return a transform of a QNode that takes angles that the program computes, if it can."""
+    """Replace ``clifford_t_decomposition`` by a version that supports traced angles.
+
+    Other transforms of a QNode are returned unchanged.
+    """
     if transform.tape_transform is not _CLIFFORD_T_TRANSFORM:
         return transform
     return type(transform)(_clifford_t, transform.args, transform.kwargs)
@@ -165,7 +183,14 @@ def _clifford_t(
     cache_eps_rtol: float | None = None,
     **options: Any,
 ) -> Any:
-    """Return a tape in the Clifford and T basis, as PennyLane's transform does."""
+    """Decompose a tape as ``clifford_t_decomposition``, also for traced angles.
+
+    Without traced parameters this calls PennyLane's ``clifford_t_decomposition``. The arguments are
+    the arguments of that transform.
+
+    Raises:
+        CompileError: for traced parameters with a method other than ``"gridsynth"``.
+    """
     parameters = tape.get_parameters(trainable_only=False, operations_only=True)
     if not any(map(is_dynamic, parameters)):
         return _CLIFFORD_T_TRANSFORM(tape, epsilon, method, cache_size, cache_eps_rtol, **options)
@@ -176,7 +201,8 @@ def _clifford_t(
         )
     with qml.QueuingManager.stop_recording():
         gates = [part for op in tape.operations for part in _decompose_about_z(op)]
-    # These ask every gate for its controls, which products have not.
+    # PennyLane's simplifications need gates with control wires, and products have none; so all
+    # operations are decomposed first.
     tape = tape.copy(operations=gates)
     for simplify in _SIMPLIFICATIONS:
         (tape,), _ = simplify(tape)
@@ -187,10 +213,14 @@ def _clifford_t(
 
 
 def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
-    """Return a gate as gates of the basis and rotations about Z.
+    """Decompose an operation into Clifford gates, T gates and RZ rotations.
+
+    Args:
+        op: the operation.
+        depth: how many decompositions the operation results from.
 
     Raises:
-        CompileError: for what PennyLane does not decompose so far.
+        CompileError: if PennyLane has no such decomposition.
     """
     if op.name in _BASIS or isinstance(op, qml.ops.MidMeasure):
         return [op]
@@ -201,9 +231,9 @@ def _decompose_about_z(op: qml.operation.Operator, depth: int = 0) -> list[Any]:
     if op.name == "PhaseShift":
         return [qml.RZ(op.data[0], op.wires), qml.GlobalPhase(-op.data[0] / 2)]
     if op.name in _TO_Z:
-        there = [gate(op.wires) for gate in _TO_Z[op.name]]
-        back = [qml.adjoint(gate, lazy=False) for gate in reversed(there)]
-        return [*there, qml.RZ(op.data[0], op.wires), *back]
+        before = [gate(op.wires) for gate in _TO_Z[op.name]]
+        after = [qml.adjoint(gate, lazy=False) for gate in reversed(before)]
+        return [*before, qml.RZ(op.data[0], op.wires), *after]
     if depth == MAX_DECOMPOSITION_DEPTH or not op.has_decomposition:
         raise CompileError(
             f"clifford_t_decomposition: PennyLane has no decomposition of {op.name} into "

@@ -1,11 +1,11 @@
-"""Noise models of PennyLane's, for one operation at a time.
+"""Apply PennyLane's noise models to one operation at a time.
 
-Where ``model`` puts ``DepolarizingChannel(p)`` behind each ``RX``::
+If the model adds a ``DepolarizingChannel(p)`` after each ``RX``::
 
     NoiseInserter(...).add_noise(RX(x, 0))    [RX(x, 0), DepolarizingChannel(p, 0)]
 
-So noise can be added to a circuit that is no tape: it has loops of computed length, conditionals
-and measurements in the middle.
+So noise can be added to a circuit that is not a tape: one with loops of dynamic trip count,
+conditionals and mid-circuit measurements.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,17 +25,19 @@ from bellhop.circuits.passes.operation_transforms import get_transform_name, is_
 from bellhop.errors import CompileError
 from bellhop.tracing.state import CONCRETIZATION_ERRORS, trace_state
 
-# The code of what ``partial_wires`` returns, which hands wires on and asks nothing of them.
+# The code of the functions that ``partial_wires`` returns. They pass wires on without reading
+# them, so the wires may be traced.
 _PARTIAL_WIRES_CODE = qml.noise.partial_wires(qml.PauliX).__code__
 
 
 class NoiseInserter:
-    """What ``qml.add_noise`` puts around operations, and in front of measurements.
+    """Adds the noise of ``qml.add_noise`` around operations and before measurements.
 
     Args:
         where: the QNode and its line, for errors.
-        noise_model: PennyLane's.
-        level: where ``qml.add_noise`` stands among the transforms.
+        noise_model: a ``qml.NoiseModel``.
+        level: the ``level`` argument of ``qml.add_noise``. With ``"user"``, templates are
+            decomposed before noise is added.
     """
 
     def __init__(self, where: str, noise_model: Any, level: Any = "user") -> None:
@@ -44,13 +46,12 @@ class NoiseInserter:
         self._decomposes_templates = level == "user"
 
     def add_noise(self, op: qml.operation.Operator, *, is_first: bool = False) -> list[Any]:
-        """Return an operation with the noise around it; it stands there as the same object.
-
-        Templates are taken apart where PennyLane does so.
+        """Return an operation with its noise; decompose templates as PennyLane does.
 
         Args:
-            op: the operation.
-            is_first: whether the circuit begins with it.
+            op: the operation. The result contains the same object, unless it is decomposed.
+            is_first: whether the operation is the circuit's first; an initial state preparation is
+                not decomposed.
         """
         with qml.QueuingManager.stop_recording():
             stays = not self._decomposes_templates or (is_first and isinstance(op, StatePrepBase))
@@ -58,9 +59,13 @@ class NoiseInserter:
             return [each for part in parts for each in self._add_noise_to_part(part)]
 
     def add_conditional_noise(self, op: qml.operation.Operator) -> list[Any]:
-        """Return an operation that an outcome decides, with the noise around it.
+        """Return an operation conditioned on a mid-circuit outcome, with its noise.
 
-        PennyLane's ``decompose`` takes it apart where it takes another operation of the tape apart.
+        PennyLane decomposes a conditioned template only if it also decomposes another operation of
+        the tape, which is not known here.
+
+        Raises:
+            CompileError: if noise would depend on that decomposition.
         """
         with qml.QueuingManager.stop_recording():
             conditional = qml.ops.Conditional(None, op)
@@ -70,14 +75,19 @@ class NoiseInserter:
                 inner = [self._add_noise_to_part(qml.ops.Conditional(None, part)) for part in parts]
                 if any(len(each) > 1 for each in [noisy, *inner]):
                     raise CompileError(
-                        f"{self._where}: an outcome decides {op.name}, and whether PennyLane adds "
-                        "noise to that or to its gates depends on what else the circuit has. Write "
-                        "its gates, or channels behind them instead of qml.add_noise."
+                        f"{self._where}: {op.name} depends on a mid-circuit measurement, so "
+                        "qml.add_noise cannot tell whether noise applies to it or to its "
+                        "decomposition. Write the decomposed gates, or insert the channels "
+                        "yourself instead of qml.add_noise."
                     )
             return [op if each is conditional else each for each in noisy]
 
     def find_measurement_noise(self, process: qml.measurements.MeasurementProcess) -> list[Any]:
-        """Return the noise in front of a measurement at the end of a circuit."""
+        """Return the noise before a measurement at the end of a circuit.
+
+        Raises:
+            CompileError: if the model has noise for measurements and a wire is traced.
+        """
         with qml.QueuingManager.stop_recording():
             noise: list[Any] = []
             if self._model.meas_map and any(map(is_dynamic, process.wires)):
@@ -88,6 +98,7 @@ class NoiseInserter:
             return noise
 
     def _add_noise_to_part(self, op: qml.operation.Operator) -> list[Any]:
+        """Return an operation that is not decomposed with its noise, in order."""
         if is_control_flow(op):
             return [op]
         operations = [op]
@@ -95,37 +106,47 @@ class NoiseInserter:
             if not self._matches_condition(condition, _hide_traced_wires(op, self._where)):
                 continue
             noise = self._make_noise(function, op)
-            # The function may say where the operation itself stands.
-            place = next((n for n, each in enumerate(noise) if is_same_operation(each, op)), None)
-            if place is None:
+            # A noise function that applies the operation itself sets its position in the noise.
+            index = next((n for n, each in enumerate(noise) if is_same_operation(each, op)), None)
+            if index is None:
                 operations += noise
             else:
-                operations = noise[:place] + operations + noise[place + 1 :]
+                operations = noise[:index] + operations + noise[index + 1 :]
         return operations
 
     def _matches_condition(self, condition: Callable[[Any], Any], thing: object) -> bool:
         return self._call_model(lambda: bool(condition(thing)))
 
     def _make_noise(self, function: Callable[..., Any], thing: Any) -> list[Any]:
-        # To be in no set of wires is no error for a wire that the program computes.
-        is_of_wires = getattr(function, "__code__", None) is not _PARTIAL_WIRES_CODE
-        if is_of_wires and any(map(is_dynamic, thing.wires)):
+        """Return the noise operations that a noise function queues.
+
+        Args:
+            function: a noise function of the model.
+            thing: the operation or measurement process that the noise is for.
+
+        Raises:
+            CompileError: if a wire is traced and the function may read wires.
+        """
+        # A function that compares a traced wire with a set of wires would silently add no noise.
+        may_read_wires = getattr(function, "__code__", None) is not _PARTIAL_WIRES_CODE
+        if may_read_wires and any(map(is_dynamic, thing.wires)):
             raise _traced_wires_error(self._where, thing.name)
         make = lambda: make_qscript(function)(thing, **self._model.metadata).operations
         return list(self._call_model(make))
 
     def _call_model(self, ask: Callable[[], Any]) -> Any:
+        """Call a function of the noise model; explain an error about a traced value."""
         try:
             return ask()
         except CONCRETIZATION_ERRORS as error:
             raise CompileError(
-                f"{self._where}: its noise model asks for a number that is only known when the "
-                "program runs. Make what it comes from static (static_argnums), or a constant."
+                f"{self._where}: its noise model reads a traced value, which is known only when "
+                "the program runs. Compute it from static arguments (static_argnums) or constants."
             ) from error
 
 
 def find_noise(config: CircuitConfig) -> NoiseInserter | None:
-    """Return the noise that ``qml.add_noise``, the first transform, adds piece by piece, if any."""
+    """Return the noise of ``qml.add_noise`` if it is the first transform, else None."""
     first = next(iter(config.transforms), None)
     if first is None or get_transform_name(first) != "add_noise":
         return None
@@ -133,9 +154,14 @@ def find_noise(config: CircuitConfig) -> NoiseInserter | None:
 
 
 def can_add_noise_piecewise(config: CircuitConfig, device: qml.devices.Device) -> bool:
-    """Return whether noise is added piece by piece to circuits of a device, ``default.mixed``.
+    """Return whether noise can be added to a QNode's operations one at a time.
 
-    What comes before noise decides how much there is, and a circuit is folded as a whole.
+    Noise must be the first transform, because earlier transforms change the operations that get
+    noise; circuits must not be folded, and later transforms must be piecewise.
+
+    Args:
+        config: the QNode's configuration, with its transforms.
+        device: the device; only ``default.mixed`` is supported.
     """
     transforms = list(config.transforms)
     is_noise_first = bool(transforms) and get_transform_name(transforms[0]) == "add_noise"
@@ -145,7 +171,7 @@ def can_add_noise_piecewise(config: CircuitConfig, device: qml.devices.Device) -
 
 
 def is_same_operation(one: Any, other: Any) -> bool:
-    """Tell whether two operations are known to be the same."""
+    """Return whether two operations are equal; traced values must be identical."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -161,6 +187,7 @@ def _list_components(op: qml.operation.Operator) -> list[Any]:
 
 
 def _is_known_equal(one: Any, other: Any) -> bool:
+    """Return whether two components are equal; traced values must be identical."""
     if one is other or is_dynamic(one) or is_dynamic(other):
         return one is other
     if isinstance(one, qml.operation.Operator):
@@ -169,7 +196,7 @@ def _is_known_equal(one: Any, other: Any) -> bool:
 
 
 def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
-    """Return what PennyLane adds noise to: the gates of a template or of its inverse."""
+    """Yield an operation, or the gates of a template or of an adjoint, recursively."""
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
     if is_control_flow(op) or not op.has_decomposition or not is_template:
         yield op
@@ -179,7 +206,11 @@ def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
 
 
 class _UnreadableWires:
-    """The wires of an operation, some of which the program computes: nothing can be asked."""
+    """Stands in for wires of which some are traced; every use of it raises an error.
+
+    Args:
+        error: the error to raise.
+    """
 
     def __init__(self, error: CompileError) -> None:
         self._error = error
@@ -195,7 +226,10 @@ class _UnreadableWires:
 
 
 def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
-    """Return what a condition may look at: an operation whose computed wires raise an error."""
+    """Copy an operation with traced wires so that reading its wires raises an error.
+
+    An operation without traced wires is returned unchanged.
+    """
     if not any(map(is_dynamic, op.wires)):
         return op
     seen = copy(op)
@@ -210,8 +244,9 @@ def _hide_traced_wires(op: qml.operation.Operator, where: str) -> Any:
 
 
 def _traced_wires_error(where: str, name: str) -> CompileError:
+    """Return the error for a noise model that reads traced wires."""
     return CompileError(
-        f"{where}: the noise model asks for the wires of {name}, which the program computes, or "
-        "may do so. Use conditions on types (qml.noise.op_in) with noise by "
+        f"{where}: the noise model reads, or may read, the wires of {name}, which are "
+        "traced. Use conditions on types (qml.noise.op_in) with noise by "
         "qml.noise.partial_wires, or loops whose bounds are Python numbers."
     )

@@ -1,4 +1,8 @@
-"""What changes the operations of a circuit while it is traced: PennyLane's transforms, folding."""
+"""Apply PennyLane's transforms, circuit folding and twirling to operations during tracing.
+
+A circuit with loops and conditionals is not one tape.  Its operations between two constructs are a
+*piece*, and a *piecewise* transform may see one piece at a time.
+"""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +19,8 @@ from bellhop.circuits.passes.pauli_twirling import twirl
 from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
 
-# Transforms that may see a circuit piece by piece, between its loops and conditionals: what they
-# do to some gates is right whatever comes before and after.
+# Piecewise transforms: their change of some gates is right independent of the gates before and
+# after.
 _PIECEWISE_TRANSFORMS = (
     "cancel_inverses",
     "combine_global_phases",
@@ -30,14 +34,17 @@ _PIECEWISE_TRANSFORMS = (
 )
 
 Operations = Sequence[Any]
-# Takes the operations of a piece of a circuit, and returns those in their place.
+# Maps the operations of a piece to the operations that replace them.
 Rewrite = Callable[[Operations], Operations]
 
 
 def make_rewrite(config: CircuitConfig) -> Rewrite:
-    """Return the function that changes operations as the piecewise transforms of a QNode do.
+    """Combine piecewise transforms, twirling and gate folding into one function.
 
-    Noise models are left out: circuits add noise themselves.
+    Noise models are left out, because circuits add noise themselves.
+
+    Args:
+        config: the QNode's configuration, with its transforms and passes.
     """
     has_shots = bool(config.shots.total)
     rewrites = [
@@ -56,22 +63,29 @@ def make_rewrite(config: CircuitConfig) -> Rewrite:
 
 
 def make_change_before_noise(config: CircuitConfig) -> Rewrite:
-    """Return the function that changes operations before a noise model sees them."""
+    """Return a function that twirls operations before noise is added, if configured.
+
+    Args:
+        config: the QNode's configuration, with its passes.
+    """
     if PAULI_TWIRLING in config.passes:
         return functools.partial(twirl, names_paulis=True)
     return lambda operations: operations
 
 
 def adds_noise(transforms: Sequence[BoundTransform]) -> bool:
-    """Return whether a noise model of ``qml.add_noise`` is among transforms."""
+    """Return whether ``add_noise`` or ``insert`` is among the transforms."""
     return any(get_transform_name(transform) in _NOISE_TRANSFORMS for transform in transforms)
 
 
 def find_transform_passes(transforms: Sequence[BoundTransform]) -> tuple[str, ...]:
-    """Return the names of the passes among transforms, ``qml.transform(pass_name=...)``.
+    """Return the names of Bellhop's passes among the transforms.
+
+    Args:
+        transforms: a QNode's transforms; ``qml.transform(pass_name=...)`` adds a pass.
 
     Raises:
-        ValueError: for a pass, or an option of one, that there is not.
+        ValueError: for an unknown pass, or an unknown option of a pass.
     """
     passes: list[str] = []
     for transform in filter(_is_pass, transforms):
@@ -80,12 +94,15 @@ def find_transform_passes(transforms: Sequence[BoundTransform]) -> tuple[str, ..
 
 
 def _is_pass(transform: Any) -> bool:
-    """Tell whether a transform is a pass of ours, which is known by its name alone."""
+    """Return whether a transform is a compiler pass, with a name and no tape function.
+
+    ``gridsynth`` is not one: its decomposition is done during tracing.
+    """
     return transform.tape_transform is None and transform.pass_name not in (None, "gridsynth")
 
 
 def _is_gridsynth(transform: Any) -> bool:
-    """Tell whether a transform is the pass that is done here, where angles are known."""
+    """Return whether a transform is the pass ``gridsynth``, applied during tracing."""
     return transform.tape_transform is None and transform.pass_name == "gridsynth"
 
 
@@ -96,14 +113,14 @@ def _make_gridsynth_rewrite(transform: Any) -> Rewrite:
 
 
 def get_transform_name(transform: Any) -> str:
-    """Return the name that a user knows a transform by."""
+    """Return the public name of a transform, such as ``"add_noise"``."""
     name = getattr(transform.tape_transform, "__name__", str(transform))
     return name.removeprefix("_").removesuffix("_transform")
 
 
 @contextmanager
 def add_transform_note(transforms: str) -> Iterator[None]:
-    """Add a note that names transforms to what PennyLane raises in them."""
+    """Add a transform's name as a note to exceptions raised in the ``with`` block."""
     try:
         yield
     except Exception as error:
@@ -112,13 +129,13 @@ def add_transform_note(transforms: str) -> Iterator[None]:
 
 
 def is_piecewise(transform: Any) -> bool:
-    """Tell whether a transform may see a circuit piece by piece."""
+    """Return whether a transform may see the pieces of a circuit one at a time."""
     if _is_pass(transform) or _is_gridsynth(transform):
         return True
     name = get_transform_name(transform)
-    # What qml.compile does of its own accord may; what it is told to do may be anything.
-    is_told = name == "compile" and bool(transform.args or transform.kwargs)
-    return name in _PIECEWISE_TRANSFORMS and not is_told
+    # The default pipeline of qml.compile is piecewise; a user's pipeline may hold any transform.
+    has_options = name == "compile" and bool(transform.args or transform.kwargs)
+    return name in _PIECEWISE_TRANSFORMS and not has_options
 
 
 # Transforms that replace each QubitUnitary by rotations.
@@ -126,15 +143,46 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Return what a piecewise transform does to operations, with right derivatives of matrices."""
-    apply, name = _make_tape_rewrite(transform), get_transform_name(transform)
-    if name not in _MATRIX_DECOMPOSITIONS:
+    """Return a function that applies a piecewise transform to operations.
+
+    The angles of a two-qubit matrix are computed from eigenvectors, which have no derivative where
+    eigenvalues are equal, as for a product of two gates; Euler angles have no derivative at the
+    identity.  So the rotations are computed from the matrix without its derivative, and one gate
+    after them has the derivative::
+
+        QubitUnitary(U)  ->  rotations of U0 = stop_gradient(U), QubitUnitary(U U0^-1)
+
+    The value of the last matrix is the identity.
+
+    Args:
+        transform: the transform.
+        has_shots: whether the circuit has shots; devices then support no matrices, and the last
+            gate is left out.
+    """
+    apply = _make_tape_rewrite(transform)
+    if get_transform_name(transform) not in _MATRIX_DECOMPOSITIONS or has_shots:
         return apply
-    return keep_derivatives(apply, name, has_shots=has_shots)
+
+    def apply_with_derivatives(operations: Operations) -> Operations:
+        """Apply the transform, with traced matrices decomposed one at a time."""
+        if not any(map(_has_traced_matrix, operations)):
+            return apply(operations)
+        results: list[Any] = []
+        for is_matrix, group in itertools.groupby(operations, _has_traced_matrix):
+            if not is_matrix:
+                results += apply(list(group))
+                continue
+            for op in group:
+                results += _decompose_with_derivative(op, apply)
+        return results
+
+    return apply_with_derivatives
 
 
-def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
-    """Return a transform of tapes that is differentiable where matrices are computed.
+def _has_traced_matrix(op: qml.operation.Operator) -> bool:
+    """Return whether an operation is a ``QubitUnitary`` with one traced matrix."""
+    has_traced_data = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
+    return has_traced_data and op.batch_size is None
 
     Args:
         transform: of the QNode.
@@ -144,14 +192,26 @@ def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
         return transform
     rewrite = _make_transform_rewrite(transform, has_shots)
 
-    @functools.wraps(transform.tape_transform)
-    def decompose(tape: Any, *_: Any, **__: Any) -> Any:
-        return (tape.copy(operations=rewrite(tape.operations)),), lambda results: results[0]
+def _decompose_with_derivative(op: qml.QubitUnitary, apply: Rewrite) -> Operations:
+    """Decompose a traced matrix into rotations and an identity with its derivative.
 
-    return type(transform)(decompose, transform.args, transform.kwargs)
+    Args:
+        op: the matrix.
+        apply: the transform; an operation that it keeps as a matrix is returned unchanged.
+    """
+    matrix = op.data[0]
+    known = jax.lax.stop_gradient(matrix)
+    with qml.QueuingManager.stop_recording():
+        parts = apply([qml.QubitUnitary(known, wires=op.wires)])
+        if any(isinstance(part, qml.QubitUnitary) for part in parts):
+            # The transform keeps matrices.
+            return [op]
+        rest = qml.QubitUnitary(matrix @ jnp.conj(known).T, wires=op.wires)
+    return [*parts, rest]
 
 
 def _make_tape_rewrite(transform: Any) -> Rewrite:
+    """Return a function that applies a PennyLane transform to operations as one tape."""
     function = transform.tape_transform
 
     def apply(operations: Operations) -> Operations:
@@ -165,11 +225,11 @@ def _make_tape_rewrite(transform: Any) -> Rewrite:
 
 @dataclass(frozen=True)
 class Folding:
-    """How circuits are folded: undone and done again, so many times.
+    """Options of circuit folding, which repeats inverse and original gates.
 
     Attributes:
-        n_folds: how many.
-        is_global: whether it is the circuit as a whole, or each gate.
+        n_folds: the number of times that inverse and original are appended.
+        is_global: whether to fold the circuit as a whole; otherwise each gate is folded.
     """
 
     n_folds: int
@@ -177,20 +237,24 @@ class Folding:
 
 
 def get_global_folding() -> int:
-    """Return how many times circuits that are traced now are folded as a whole."""
+    """Return the current number of global folds, 0 outside `fold_circuits`."""
     folding = trace_state().folding
     return folding.n_folds if folding is not None and folding.is_global else 0
 
 
-# Transforms that add noise behind gates: those of a folded circuit, since noise has no inverse.
+# Transforms that add noise after gates. Folding must come first, since noise has no inverse.
 _NOISE_TRANSFORMS = ("add_noise", "insert")
 
 
 def insert_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], bool]:
-    """Return transforms, with folding in front of the first that adds noise.
+    """Insert folding before the first transform that adds noise.
+
+    Args:
+        transforms: a QNode's transforms.
 
     Returns:
-        the transforms, and whether one of them folds.
+        the transforms, and whether folding was inserted: circuits are folded now and a transform
+        adds noise.
     """
     folding = trace_state().folding
     noisy = [
@@ -208,7 +272,8 @@ def insert_folding_before_noise(transforms: Sequence[Any]) -> tuple[list[Any], b
 
 
 def _fold(operations: Operations, folding: Folding) -> Operations:
-    # Inverses are gates of their own where they can be, which noise models know by name.
+    """Fold a tape's operations, as a whole or gate by gate, except state preparations."""
+    # Not lazy: noise models find gates by name, and an inverse such as RX(-x) has the gate's name.
     if not folding.is_global:
         return _fold_each(operations, folding.n_folds, is_lazy=False)
     gates = [op for op in operations if not isinstance(op, qml.operation.StatePrepBase)]
@@ -217,12 +282,25 @@ def _fold(operations: Operations, folding: Folding) -> Operations:
 
 
 def fold_circuits(scale: int, folding: str) -> AbstractContextManager[None]:
-    """Fold the circuits that are traced inside, so that there are ``scale`` times the gates."""
+    """Fold the circuits traced in the ``with`` block.
+
+    Args:
+        scale: an odd number, the factor by which folding multiplies the number of gates.
+        folding: ``"global"`` to fold circuits as a whole, otherwise each gate is folded.
+    """
     return override_trace_state(folding=Folding((scale - 1) // 2, folding == "global"))
 
 
 def _fold_each(operations: Operations, n_folds: int, *, is_lazy: bool = True) -> Operations:
-    """Return operations, each gate with its inverse and itself again after it, so many times."""
+    """Append inverse and gate ``n_folds`` times after each gate.
+
+    State preparations are not folded.
+
+    Args:
+        operations: operations in order.
+        n_folds: the number of pairs of inverse and gate after each gate.
+        is_lazy: whether inverses are symbolic, as by ``qml.adjoint(op, lazy=True)``.
+    """
     folded: list[Any] = []
     for op in operations:
         folded.append(op)

@@ -1,4 +1,4 @@
-"""Pauli twirling: random Pauli gates around each CNOT and CZ, which together do nothing.
+"""Pauli twirling: surround each CNOT and CZ with random Pauli gates that cancel.
 
 For a gate ``U``, ``CNOT`` or ``CZ``, and a random pair of Paulis ``P``, the gates ::
 
@@ -7,10 +7,10 @@ For a gate ``U``, ``CNOT`` or ``CZ``, and a random pair of Paulis ``P``, the gat
 apply ``U``. On a noisy device the mean over many draws turns coherent errors of ``U`` into
 stochastic Pauli errors (Wallman and Emerson, Physical Review A 94, 052325, 2016).
 
-The pair is drawn when the program runs: anew at each call, in each iteration of a loop and in each
-row of a `vmap`. Each Pauli is a `Rot` whose angles are looked up in a table by the drawn number,
-and one `GlobalPhase` has the phases of all four. Noise models look at the names of gates, so for
-them each Pauli is a conditional on the drawn number with the branches I, X, Y and Z.
+The program draws a new pair at each call, in each iteration of a loop and in each row of a `vmap`.
+Each Pauli is a `Rot` whose angles are looked up in a table by the drawn index, and one
+`GlobalPhase` corrects the phases of all four. Noise models look at the names of gates, so for them
+each Pauli is a conditional on the drawn index with the branches I, X, Y and Z.
 """
 
 import functools
@@ -37,11 +37,10 @@ _N_PAIRS = 16
 
 
 class _Twirls(NamedTuple):
-    """The pairs of Paulis around a gate, a row for each number that can be drawn.
+    """Table of the Paulis around a gate, with a row for each of the 16 pairs.
 
     Attributes:
-        paulis: ``[16, 4]``, the Paulis before the gate on both wires, and after it, as positions in
-            `_PAULIS`.
+        paulis: ``[16, 4]``, indices into `_PAULIS`: before the gate on both wires, then after it.
         phases: ``[16]``, the angle of the `GlobalPhase` that makes the `Rot` gates exact.
     """
 
@@ -51,7 +50,11 @@ class _Twirls(NamedTuple):
 
 @functools.cache
 def _find_twirls(name: str) -> _Twirls:
-    """Return the pairs of Paulis around a gate, by its name in PennyLane."""
+    """Compute the table of Paulis around a gate.
+
+    Args:
+        name: the gate's name in PennyLane, ``"CNOT"`` or ``"CZ"``.
+    """
     gate = qml.matrix(getattr(qml, name)([0, 1]))
     matrices = [qml.matrix(pauli(0)) for pauli in _PAULIS]
     products = [np.kron(one, other) for one in matrices for other in matrices]
@@ -68,12 +71,12 @@ def _find_twirls(name: str) -> _Twirls:
 
 
 def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
-    """Return operations with random Paulis around each CNOT and CZ.
+    """Insert random Paulis around each CNOT and CZ.
 
     Args:
         operations: the operations of a piece of a circuit, in order.
-        names_paulis: whether the Paulis are to be X, Y and Z gates in conditionals, as noise
-            models need them, and not rotations.
+        names_paulis: whether the Paulis are X, Y and Z gates in conditionals, as noise models need
+            them; otherwise they are rotations.
     """
     n_twirled = sum(op.name in _TWIRLED for op in operations)
     if not n_twirled:
@@ -89,11 +92,11 @@ def twirl(operations: Sequence[Any], *, names_paulis: bool) -> list[Any]:
 
 
 def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
-    """Return a gate between rotations that are Paulis.
+    """Surround a gate with rotations that act as the drawn Paulis.
 
     Args:
         op: the gate, on two wires.
-        drawn: the number of the pair of Paulis, an integer scalar.
+        drawn: the index of the pair of Paulis, an integer scalar.
     """
     twirls = _find_twirls(op.name)
     angles = np.concatenate(
@@ -105,11 +108,11 @@ def _with_rotations(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 
 
 def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
-    """Return a gate between conditionals whose branches are Paulis.
+    """Surround a gate with conditionals that apply the drawn Paulis.
 
     Args:
         op: the gate, on two wires.
-        drawn: the number of the pair of Paulis, an integer scalar.
+        drawn: the index of the pair of Paulis, an integer scalar.
     """
     paulis = jnp.asarray(_find_twirls(op.name).paulis)[drawn]
     parts = [_choose_pauli(paulis[k], op.wires[k % 2]) for k in range(4)]
@@ -117,7 +120,7 @@ def _with_conditionals(op: qml.operation.Operator, drawn: Operand) -> list[Any]:
 
 
 def _choose_pauli(index: Operand, wire: Wire) -> Any:
-    """Return an operation that applies the Pauli at a traced position of `_PAULIS`."""
+    """Return an operation that applies the Pauli at a traced index of `_PAULIS`."""
 
     def branch(pauli: Any) -> None:
         if pauli is not qml.Identity:

@@ -1,8 +1,6 @@
-"""Circuits that a jaxpr with gates is played on: what ``gate_replay`` asks of them, and what of it
-is the same for all.
+"""The base class of circuits that receive the operations of a jaxpr with gates.
 
-With ``a, = qml.allocate(1)`` on a device with 4 wires, of which the circuit uses 0 and 1, it
-applies ``qml.X(a)`` to wire 2 of the device.
+`Player` in ``gate_replay`` interprets the jaxpr and calls the methods defined here.
 """
 
 import weakref
@@ -31,21 +29,20 @@ from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
 class PlayedCircuit(ABC):
-    """A circuit that gets operations, loops, branches and measurements.
+    """A circuit that receives operations and control flow from a `Player`.
 
     Args:
-        wires: gives the qubit of a wire label.
+        wires: maps wire labels to qubits.
         where: the QNode and its line, for errors.
-        rows: the row of the batches of parameters.
+        rows: selects the current row of batched parameters.
 
     Attributes:
-        has_mid_circuit: whether a wire was measured in the middle so far.
-        precision: finds the precision of the results, by the numbers in the circuit.
-        method: how it is run, where it measures in the middle, see ``Circuit.choose_mcm_method``.
-        has_operation_outcomes: whether outcomes of measurements are PennyLane's own objects.
-        drops_shots: whether a run may drop shots, so that frequencies do not give counts.
-        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
-            transforms execute tapes in theirs.
+        has_mid_circuit: whether the circuit has measured a wire mid-circuit so far.
+        precision: derives the precision of the results from the parameters' dtypes.
+        method: the method for mid-circuit measurements, see ``Circuit.choose_mcm_method``.
+        has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
+        has_users_callbacks: whether callbacks called during tracing belong to the user; False
+            where PennyLane's transforms execute tapes in callbacks.
     """
 
     method: str | None = None
@@ -60,29 +57,30 @@ class PlayedCircuit(ABC):
         self.has_mid_circuit = False
         self.precision = Precision()
         self.allocations = Allocations(wires, where)
-        # By their numbers, which others get when they are gone: they may hold what is traced.
+        # Lines by ``id`` of the operation. References are weak, because operations may hold
+        # tracers; `find_site` checks them, because Python reuses an ``id``.
         self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     @property
     def is_one_shot(self) -> bool:
-        """Whether it is meant to be run for each shot."""
+        """Whether the method executes the circuit once per shot."""
         return self.method in (ONE_SHOT, SHARED)
 
     @property
     def has_run_per_shot(self) -> bool:
-        """Whether the runtime runs it for each shot."""
+        """Whether the runtime executes the circuit once per shot."""
         return False
 
     @property
     def can_flatten_nests(self) -> bool:
-        """Whether the gates of loops of loops may be given to ``apply_straight``."""
+        """Whether ``apply_straight`` may apply the gates of nested loops."""
         return False
 
     def apply_straight(self, operations: list[Any]) -> bool:
-        """Apply the gates of a loop of loops without loops, if the circuit can and they are few.
+        """Apply the unrolled gates of nested loops, if the circuit can and they are few.
 
         Args:
-            operations: all operations, in order.
+            operations: the gates of all iterations, in order.
 
         Returns:
             whether they were applied.
@@ -90,7 +88,7 @@ class PlayedCircuit(ABC):
         return False
 
     def labels(self) -> Sequence[Any]:
-        """Return the wires of the circuit, as far as they are known."""
+        """Return the wire labels of the circuit, as far as they are known."""
         return self.wires.labels
 
     @abstractmethod
@@ -98,7 +96,7 @@ class PlayedCircuit(ABC):
         """Apply operations, in order."""
 
     def allocate(self, op: Any) -> None:
-        """Allocate or deallocate wires."""
+        """Allocate or deallocate the wires of an ``Allocate`` or ``Deallocate`` operation."""
 
         def reset(wire: Any) -> None:
             self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
@@ -109,20 +107,18 @@ class PlayedCircuit(ABC):
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it.
+        """Add a for loop whose body applies gates; return the carried values after it.
 
         Args:
-            n_iterations: the number of iterations: an ``int``, or a tracer if the program computes
-                it.
-            body: takes the carried values and the number of the iteration; returns the carried
-                values of the next iteration.
+            n_iterations: the trip count: an ``int``, or a tracer.
+            body: maps the carried values and the iteration's index to the next carried values.
             carried: the carried values of the first iteration.
         """
 
     def unroll_iterations(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Go through a loop of known length; what follows from an iteration's number is known."""
+        """Unroll a loop with a static trip count; the body gets its index as a constant."""
         for number in range(n_iterations):
             with self.allocations.enter_part():
                 carried = body(carried, np.asarray(number))
@@ -132,35 +128,45 @@ class PlayedCircuit(ABC):
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates while a condition holds; return the carried values.
+        """Add a while loop whose body applies gates; return the carried values after it.
 
         Args:
-            condition: takes the carried values; returns whether another iteration follows.
-            body: takes the carried values; returns those of the next iteration.
+            condition: maps the carried values to whether another iteration follows.
+            body: maps the carried values to the next carried values.
             carried: the carried values of the first iteration.
         """
 
     @abstractmethod
     def branch(self, branches: Branches) -> Any:
-        """Run one branch of a conditional, which may apply gates; return its result."""
+        """Add a conditional whose branches may apply gates; return its result."""
 
     @abstractmethod
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire, collapse the state, and return the outcome."""
+        """Measure a wire mid-circuit, collapse the state, and return the outcome.
+
+        Args:
+            label: the wire.
+            reset: whether to reset the wire to zero afterwards.
+            postselect: the outcome to postselect on, or -1.
+            site: the user's ``file:line``.
+        """
 
     def find_site(self, operation: Any) -> str:
-        """Return the ``file:line`` of an operation; an empty text where the user made none."""
-        made, site = self._sites.get(id(operation), (None, ""))
-        return site if made is not None and made() is operation else ""
+        """Return the user's ``file:line`` that created an operation, or ``""`` if unknown."""
+        reference, site = self._sites.get(id(operation), (None, ""))
+        return site if reference is not None and reference() is operation else ""
 
     def record_site(self, operation: Any, site: str) -> None:
-        """Take note of where the user made an operation or measurement, if that is known."""
+        """Record the user's ``file:line`` that created an operation or measurement.
+
+        An empty ``site`` means that the line is unknown, and records nothing.
+        """
         if site:
             self._sites[id(operation)] = weakref.ref(operation), site
 
     @contextmanager
     def error_location(self, operation: Any) -> Iterator[None]:
-        """Name the line of an operation or measurement in errors inside of the ``with`` block."""
+        """Add the operation's line as a note to exceptions raised in the ``with`` block."""
         try:
             yield
         except Exception as error:
@@ -170,24 +176,31 @@ class PlayedCircuit(ABC):
             raise
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Let the running program check the computed wires of a measurement process."""
+        """Add a runtime check of the traced wires of a measurement process.
+
+        The check is an identity gate on the wires: the runtime checks the wires of all gates.
+
+        Args:
+            wires: the wires to check.
+            process: the measurement process, for the line in the error.
+        """
         check = Identity(wires=wires)
-        # With this text the runtime's error speaks of a measurement instead of an Identity.
+        # With this site, the runtime's error names a measurement and not an Identity.
         site = self.find_site(process) or self.find_site(process.obs)
         self.record_site(check, f"measurement at {site}")
         self.apply([check])
 
-    # What users' functions ask of the current circuit, in decompositions that are played.
+    # Methods of `CurrentCircuit`, for control flow inside decompositions applied to this circuit.
 
     def is_collecting(self) -> bool:
-        """Return false: it has no queue."""
+        """Return False, because this circuit has no queue."""
         return False
 
     def flush_queue(self, construct: str) -> NoReturn:
-        """Raise an error for a construct of the user's, whose gates are no part of the jaxpr.
+        """Raise an error for a construct, because the jaxpr has been traced already.
 
         Args:
-            construct: the function that the user called, for errors.
+            construct: the name of the function that the user called.
 
         Raises:
             CompileError: always.
@@ -195,9 +208,9 @@ class PlayedCircuit(ABC):
         raise foreign_queue_error(self.where, construct)
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return an object that puts control flow on PennyLane's queue of operations."""
+        """Return an object that appends control flow to PennyLane's active queue."""
         return ControlFlowQueue(self)
 
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-        """Return what ``as_operation`` does."""
+        """Trace control flow into one operation; see the function `as_operation`."""
         return as_operation(self, play)

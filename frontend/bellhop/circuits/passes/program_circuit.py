@@ -1,11 +1,11 @@
-"""Circuits that are traced into the program, while their quantum functions are: control flow.
+"""Circuits simulated by operations of the JAX program itself: control flow and checks.
 
-What gates change is carried by the program's own loops and conditionals.  On ``default.qubit``,
+Loops and conditionals carry the *gate state*, everything that gates change.  On ``default.qubit``,
 ``for_loop(0, n)(lambda i: qml.RX(x * i, 0))()`` becomes::
 
     (state, place, fault) = fori_loop(0, n, body=RX applied to state, (state, place, fault))
 
-and on ``null.qubit`` the same of ``fault`` alone.
+On ``null.qubit`` the gate state is ``fault`` alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,20 +32,23 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class ProgramCircuit(PlayedCircuit):
-    """A circuit whose gates are operations of the program; as it is, nothing, as on null.qubit.
+    """A circuit whose gates become operations of the JAX program.
+
+    This base class applies no gates, as ``null.qubit``; subclasses override `_gate_state`,
+    `_apply_gate` and `_measure_wire` to simulate a state.
 
     Args:
-        wires: gives the qubit of a wire label.
-        where: the QNode, for errors.
-        rows: the row of the batches of parameters.
-        faults: finds what is wrong with wires that the program computes.
+        wires: maps wire labels to qubits.
+        where: the QNode and its line, for errors.
+        rows: selects the current row of batched parameters.
+        faults: records invalid traced wires and channel parameters when the program runs.
 
     Attributes:
-        fault: the first fault of such wires so far.
-        n_outcomes: how many mid-circuit outcomes a run has at most, without those that are
-            postselected.
-        can_apply_observables: whether the matrices of observables among the gates are applied.
-        count_gates: is given the gates.
+        fault: the first fault so far, a traced value.
+        n_outcomes: the maximal number of mid-circuit outcomes of an execution, without
+            postselected outcomes.
+        can_apply_observables: whether an observable among the gates is applied as its matrix.
+        count_gates: called with the gates of each `apply`, for statistics.
     """
 
     can_apply_observables = True
@@ -62,7 +65,7 @@ class ProgramCircuit(PlayedCircuit):
 
     @property
     def _gate_state(self) -> Any:
-        """What gates change."""
+        """The values that gates change, a pytree of traced arrays."""
         return self.fault
 
     @_gate_state.setter
@@ -70,17 +73,22 @@ class ProgramCircuit(PlayedCircuit):
         self.fault = now
 
     def _resume(self, now: Any) -> None:
-        """Go on after a part of the circuit that changed this."""
+        """Continue with the gate state after a loop or a conditional."""
         self._gate_state = now
 
     def _apply_gate(self, op: Any, depth: int) -> None:
-        """Apply a gate that comes of a decomposition of some depth, or let it wait for others."""
+        """Apply a gate, or queue it to be merged with later gates.
+
+        Args:
+            op: the gate.
+            depth: how many decompositions the gate results from; 0 for a user's gate.
+        """
 
     def _flush(self) -> None:
-        """Apply the gates that wait."""
+        """Apply the queued gates."""
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations, in order."""
+        """Check the wires of operations and apply the operations in order."""
         gates = [op for op in operations if not is_control_flow(op)]
         if gates:
             self.count_gates(gates)
@@ -97,6 +105,12 @@ class ProgramCircuit(PlayedCircuit):
             self._flush()
 
     def _apply(self, op: Any, depth: int = 0) -> None:
+        """Apply control flow, or check and apply the current row of a gate.
+
+        Args:
+            op: the operation.
+            depth: how many decompositions the operation results from.
+        """
         if is_control_flow(op):
             self._flush()
             Player().play_operation(op)
@@ -107,7 +121,7 @@ class ProgramCircuit(PlayedCircuit):
                 self._apply_gate(self.rows.select_row(op), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
-        """Check the wires of a measurement process, which the program computes, when it runs."""
+        """Check traced wires of a measurement process when the program runs."""
         site = self.find_site(process) or self.find_site(process.obs)
         self._check_labels(wires, "a measurement", site)
 
@@ -119,7 +133,11 @@ class ProgramCircuit(PlayedCircuit):
     def for_loop(
         self, n_iterations: Any, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop whose body has gates; return the carried values."""
+        """Add a for loop that also carries the gate state; return its carried values.
+
+        Raises:
+            CompileError: if the loop has mid-circuit measurements and a traced trip count.
+        """
         step = lambda state, iteration: self._run_part(state[0], body, state[1:], iteration)
         now, *rest = self._run_iterations(n_iterations, step, (self._gate_state, *carried))
         self._resume(now)
@@ -132,13 +150,23 @@ class ProgramCircuit(PlayedCircuit):
     def _run_iterations(
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run iterations; the first carried value is what gates change."""
+        """Add the program's for loop; the first of the carried values is the gate state.
+
+        Args:
+            n_iterations: the trip count: an ``int``, or a tracer.
+            step: maps the carried values and the iteration's index to the next carried values.
+            carried: the carried values of the first iteration.
+        """
         return run_for_loop(n_iterations, step, carried)
 
     def while_loop(
         self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
-        """Run a loop whose body has gates while a condition on the carried values holds."""
+        """Add a while loop that also carries the gate state; return its carried values.
+
+        Raises:
+            CompileError: if the loop has mid-circuit measurements.
+        """
         goes_on = lambda state: condition(state[1:])
         step = lambda state: self._run_part(state[0], body, state[1:])
         now, *rest = run_while_loop(goes_on, step, (self._gate_state, *carried))
@@ -147,10 +175,12 @@ class ProgramCircuit(PlayedCircuit):
         return tuple(rest)
 
     def branch(self, branches: Branches) -> Any:
-        """Run one branch of a conditional, which may apply gates; return its result."""
+        """Add a conditional whose branches change the gate state; return its result."""
         before, counts = self._gate_state, []
 
         def make_branch(branch: Callable[[], Any]) -> Callable[[], Any]:
+            """Return a function that also returns the gate state after a branch."""
+
             def run() -> Any:
                 results = self._run_part(before, lambda: (branch(),))
                 counts.append(self._n_part_outcomes)
@@ -164,7 +194,17 @@ class ProgramCircuit(PlayedCircuit):
         return result
 
     def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
-        """Run a part of the circuit; return what gates changed after it, and its results."""
+        """Trace a loop's body or a branch, starting from the gate state ``before``.
+
+        Args:
+            before: the gate state at the beginning.
+            function: applies gates, and returns a tuple of results.
+            *args: the arguments of the function.
+
+        Returns:
+            the gate state at the end, and the function's results. The circuit's own gate state and
+            number of outcomes are unchanged.
+        """
         outer = self._gate_state, self.n_outcomes
         self._gate_state, self.n_outcomes = before, 0
         try:
@@ -176,11 +216,12 @@ class ProgramCircuit(PlayedCircuit):
             self._gate_state, self.n_outcomes = outer
 
     def trace_part(self, function: Callable[[], tuple[Any, ...]]) -> ClosedJaxpr:
-        """Trace a part of the circuit that is not applied."""
+        """Trace a function with gates to a jaxpr, without changing this circuit."""
         now = self._gate_state
         return jax.make_jaxpr(lambda: self._run_part(now, function))()
 
     def _reject_outcomes(self, construct: str) -> None:
+        """Raise or defer an error if the last loop body has mid-circuit measurements."""
         if self._n_part_outcomes:
             self._raise_or_defer(
                 CompileError(
@@ -191,15 +232,15 @@ class ProgramCircuit(PlayedCircuit):
             )
 
     def _raise_or_defer(self, error: CompileError) -> None:
-        """Refuse outcomes whose number is not known."""
+        """Raise an error for an unknown number of outcomes; subclasses may defer it."""
         raise error
 
     def mid_measure(self, label: Any, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire, collapse the state, and return the outcome."""
+        """Check a wire and measure it mid-circuit; return the outcome."""
         self._check_labels([label], "the mid-circuit measurement", site)
         self.has_mid_circuit = True
         return self._measure_wire(label, reset=reset, postselect=postselect)
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Return the outcome of a wire that is measured: zero, or the one that is asked for."""
+        """Return the outcome of a measurement: the postselected outcome, or zero."""
         return jnp.asarray(postselect == 1)

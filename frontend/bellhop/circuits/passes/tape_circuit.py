@@ -1,8 +1,8 @@
-"""Circuits that become tapes, which have no loops.
+"""Circuits that become PennyLane tapes, which have no loops.
 
-Python runs each iteration of a loop of known length while the quantum function is traced:
+A loop with a static trip count is unrolled while the quantum function is traced:
 ``for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()`` puts ``RX(x * 0)``, ``RX(x * 1)`` and ``RX(x * 2)``
-on the tape.  A loop whose length the program computes is refused, and so is a conditional.
+on the tape.  A loop with a dynamic trip count raises an error, and so does a conditional.
 """
 
 import itertools
@@ -20,18 +20,18 @@ from bellhop.tracing.current_circuit import Branches, GateRecorder
 
 
 class TapeCircuit(PlayedCircuit):
-    """A circuit that becomes a tape; its mid-circuit measurements are PennyLane's own.
+    """A circuit that becomes a tape, with PennyLane's mid-circuit measurements.
 
     Args:
         where: the QNode and its line, for errors.
-        rows: the row of the batches of parameters.
-        refused: takes the name of what no tape holds, and returns the error.
-        device_wires: those of the device, if it has some of its own.
-        knows_wires: whether all wires must be known, as noise models do, which know no outcomes:
-            what was traced is then played in pieces.
+        rows: selects the current row of batched parameters.
+        make_error: maps the name of a construct that a tape cannot hold to the error to raise.
+        device_wires: the wires of the device, or None if it has none.
+        knows_wires: whether to raise an error for traced wires and mid-circuit measurements, which
+            noise models do not support on tapes.
 
     Attributes:
-        steps: so far, in order: operations, or what stands for some.
+        steps: the operations so far, in order; a subclass may append other objects.
     """
 
     def __init__(
@@ -51,12 +51,17 @@ class TapeCircuit(PlayedCircuit):
         self._measurement_ids = itertools.count()
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append operations."""
+        """Check operations and append them to the steps."""
         self.check_static(operations, "gates")
         self.steps += operations
 
     def check_static(self, parts: Sequence[Any], label: str) -> None:
-        """Refuse outcomes that are parameters, and computed wires where they must be known."""
+        """Raise an error for outcomes as parameters, and for traced wires if not allowed.
+
+        Args:
+            parts: operations or measurement processes.
+            label: a plural noun for the parts, for errors.
+        """
         for part in parts:
             if any(
                 isinstance(value, qml.ops.MeasurementValue) for value in getattr(part, "data", ())
@@ -66,25 +71,29 @@ class TapeCircuit(PlayedCircuit):
             raise self._make_error(f"{label} on wires that the program computes")
 
     def allocate(self, op: Any) -> None:
-        """Allocate or deallocate wires as any operation, since devices can."""
+        """Append the operation as a step: the device allocates and deallocates wires."""
         self.apply([op])
 
     def for_loop(self, n_iterations: int | Operand, body: Any, carried: PyTree) -> Any:
-        """Go through a loop of known length, and refuse another one."""
+        """Unroll a loop; raise an error if its trip count is traced."""
         if not isinstance(n_iterations, int):
             raise self._make_error("a for_loop whose bounds are computed in the program")
         return self.unroll_iterations(n_iterations, body, carried)
 
     def while_loop(self, condition: Any, body: Any, carried: PyTree) -> Any:
-        """Refuse a loop of unknown length."""
+        """Raise an error: a tape cannot hold a while loop."""
         raise self._make_error("a while_loop")
 
     def branch(self, branches: Branches) -> Any:
-        """Refuse a conditional."""
+        """Raise an error: a tape cannot hold a conditional."""
         raise self._make_error(f"a {branches.construct}")
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Queue a measurement, and return PennyLane's value for its outcome."""
+        """Return PennyLane's ``MeasurementValue`` of a new mid-circuit measurement.
+
+        Raises:
+            CompileError: if ``knows_wires`` is set.
+        """
         del site
         if self._knows_wires:
             raise self._make_error("a measure")
@@ -98,5 +107,5 @@ class TapeCircuit(PlayedCircuit):
         return qml.ops.MeasurementValue([outcome])
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return this circuit, which refuses control flow: no operation stands for it."""
+        """Return this circuit, which unrolls control flow or raises an error."""
         return self

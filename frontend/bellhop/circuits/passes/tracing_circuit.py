@@ -1,15 +1,16 @@
-"""A circuit while a function with gates is traced: from PennyLane's queue to a jaxpr with gates.
+"""Trace a function with gates: from PennyLane's queue of operations to a jaxpr with gates.
 
-PennyLane queues operations when they are made.  The queue is flushed before anything that is no
-operation: control flow, a mid-circuit measurement, and the end of the circuit.  For ::
+PennyLane queues operations when they are created.  `TracingCircuit` turns the queue into equations
+before everything that is not an operation: control flow, mid-circuit measurements, and the end of
+the circuit.  For example, ::
 
     qml.RX(x, 0)                                          queued
     qml.RY(y, 1)                                          queued
     bellhop.for_loop(0, 3)(lambda i: qml.RZ(z, 0))()      an equation of RX and RY, then the loop's
     return qml.expval(qml.Z(0))
 
-the equations are those that it says on the right.  Nothing else has a queue: what circuits are
-played on gets operations, loops, branches and measurements from the jaxpr.
+gives the equations on the right.  Only this circuit has a queue: all other circuits receive
+operations, loops, branches and measurements from an interpreter of the jaxpr.
 """
 
 import itertools
@@ -51,10 +52,15 @@ from bellhop.tracing.state import circuit_scope
 
 
 class _OperationQueue(AnnotatedQueue):
-    """The queue of a circuit, of a loop's body or of a branch; it refuses gates of other traces.
+    """A queue of operations for a circuit, a loop's body or a branch.
 
-    A JAX transformation inside the quantum function traces its body separately.  A gate in such a
-    body would be applied once, although ``jax.lax.scan`` runs the body many times.
+    It raises an error for a gate in another JAX trace: a JAX transformation inside the quantum
+    function traces its body separately, and a gate in the body of ``jax.lax.scan`` would be applied
+    once instead of once per iteration.
+
+    Args:
+        where: the QNode and its line, for errors.
+        flushed: operations that already have an equation, by the ``id`` of the object.
     """
 
     def __init__(self, where: str, flushed: Mapping[int, Operator]) -> None:
@@ -65,7 +71,9 @@ class _OperationQueue(AnnotatedQueue):
         self.sites: dict[int, str] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
-        """Refuse a copy, which PennyLane's debugger runs on the device while gates are collected.
+        """Raise an error, because only PennyLane's debugger copies an active queue.
+
+        The debugger would run the copy on PennyLane's device while the circuit is traced.
 
         Raises:
             CompileError: always.
@@ -77,7 +85,11 @@ class _OperationQueue(AnnotatedQueue):
         )
 
     def append(self, obj: Any, **kwargs: Any) -> None:
-        """Take an operation or measurement."""
+        """Append an operation or measurement, and record the user's line.
+
+        Raises:
+            CompileError: if a JAX transformation inside the quantum function traces it.
+        """
         if get_opaque_trace_state(convention="bellhop") != self._trace:
             raise CompileError(
                 f"{self._where}: {getattr(obj, 'name', type(obj).__name__)} stands inside a JAX "
@@ -89,7 +101,11 @@ class _OperationQueue(AnnotatedQueue):
         super().append(obj, **kwargs)
 
     def remove(self, obj: Any) -> None:
-        """Take out an operation that is measured, or becomes a part of another one."""
+        """Remove an operation that is measured or becomes a component of another.
+
+        Raises:
+            CompileError: if the operation already has an equation.
+        """
         if id(obj) in self._flushed:
             raise CompileError(
                 f"{self._where}: {obj} was made before a loop or a conditional, where it is a "
@@ -99,7 +115,7 @@ class _OperationQueue(AnnotatedQueue):
         super().remove(obj)
 
     def remove_applied(self, operations: Sequence[Operator]) -> None:
-        """Take out operations that are applied."""
+        """Remove operations that now have an equation."""
         for op in operations:
             super().remove(op)
 
@@ -109,9 +125,11 @@ class TracingCircuit:
 
     Args:
         where: the QNode and its line, for errors.
-        circuit: the circuit around it, or the one that is meant; None where that is not known yet.
-        is_whole: whether the function is that of a QNode, which measures and allocates wires.
-        is_inverted: whether the function is to be inverted.
+        circuit: the enclosing circuit, or None if no circuit is current yet.
+        is_whole: whether the function is a QNode's quantum function, which may measure and allocate
+            wires.
+        is_inverted: whether the function is traced for an adjoint or for `as_operation`;
+            measurements in it need not be returned.
     """
 
     has_users_callbacks = True
@@ -132,16 +150,21 @@ class TracingCircuit:
         self._needs_measurements = not is_inverted
         self._queue: _OperationQueue | None = None
         self._sites: dict[int, str] = {}
-        # What was applied before a construct, by the number of the object; what was in a loop is
-        # gone behind it.
+        # Operations with an equation, by the ``id`` of the object. The innermost map is dropped at
+        # the end of a loop body or branch.
         self._flushed: ChainMap[int, Operator] = ChainMap()
 
     def labels(self) -> Sequence[Any]:
-        """Return the wires of the circuit, as far as they are known."""
+        """Return the wire labels of the enclosing circuit, or ``()`` if there is none yet."""
         return () if self._circuit is None else self._circuit.labels()
 
     def trace_gates(self, function: Callable[..., Any], *args: Any) -> GateJaxpr:
-        """Trace a quantum function with this as the current circuit."""
+        """Trace a function to a jaxpr with gates, with this as the current circuit.
+
+        Args:
+            function: a function that applies gates.
+            *args: its arguments, pytrees of arrays.
+        """
 
         def run(*args: Any) -> Any:
             with circuit_scope(self), self.open_queue():
@@ -151,7 +174,11 @@ class TracingCircuit:
 
     @contextmanager
     def open_queue(self) -> Iterator[None]:
-        """Queue the operations that are made inside of the ``with`` block, and apply them."""
+        """Queue the operations created inside the ``with`` block; bind them when it ends.
+
+        Raises:
+            CompileError: if a measurement in the block is not returned by the quantum function.
+        """
         outer, flushed = self._queue, self._flushed
         self._flushed = flushed.new_child()
         try:
@@ -166,25 +193,25 @@ class TracingCircuit:
             self._queue, self._flushed = outer, flushed
 
     def find_site(self, operation: Any) -> str:
-        """Return the ``file:line`` of an operation; of one that is not queued, an empty text."""
+        """Return the ``file:line`` where the user created a queued operation, or ``""``."""
         sites = self._sites if self._queue is None else self._queue.sites
         return sites.get(id(operation), "")
 
     def is_collecting(self) -> bool:
-        """Tell whether this circuit's queue gets the operations that are made now."""
+        """Return whether this circuit's queue is PennyLane's active queue."""
         return self._queue is not None and QueuingManager.active_context() is self._queue
 
     def flush_queue(self, construct: str) -> "TracingCircuit":
-        """Apply the operations that are queued so far, before a construct such as a loop.
+        """Append an equation for the queued operations, before a construct such as a loop.
 
         Args:
-            construct: the function that the user called, for errors.
+            construct: the name of the function that the user called, for errors.
 
         Returns:
             this circuit, which records the construct.
 
         Raises:
-            CompileError: if something else collects the operations that are made now.
+            CompileError: if another queue is active, as inside ``qml.adjoint`` or a tape.
         """
         if self._queue is None or not self.is_collecting():
             raise foreign_queue_error(self.where, construct)
@@ -194,7 +221,11 @@ class TracingCircuit:
         return self
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append an equation for operations."""
+        """Append an equation for operations.
+
+        Operations whose functions refer to tracers are decomposed first, while those tracers are
+        valid.
+        """
         operator, operands = TracedOperator.partition(list(operations))
         sites = tuple(map(self.find_site, operations))
         if not operator.is_closed:
@@ -204,7 +235,12 @@ class TracingCircuit:
         operations_p.bind(*operands, operator=operator, sites=sites)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
-        """Append an equation for the adjoint of a function, or for that with controls."""
+        """Append an equation for the adjoint of a function or for a controlled function.
+
+        Args:
+            gates: the function's jaxpr.
+            controls: control wires and control values, or None for the adjoint.
+        """
         operator, operands = None, list[Any]()
         if controls is not None:
             operator, operands = TracedOperator.partition(controls)
@@ -213,13 +249,11 @@ class TracingCircuit:
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
     ) -> Any:
-        """Append an equation for a loop; return the carried values after it.
+        """Append an equation for a for loop; return the carried values after it.
 
         Args:
-            n_iterations: the number of iterations: an ``int``, or a tracer if the program computes
-                it.
-            body: takes the carried values and the number of the iteration; returns the carried
-                values of the next iteration.
+            n_iterations: the trip count: an ``int``, or a tracer.
+            body: maps the carried values and the iteration's index to the next carried values.
             carried: the carried values of the first iteration.
         """
         self.flush_queue("for_loop")
@@ -242,11 +276,11 @@ class TracingCircuit:
         return jax.tree.unflatten(tree, last)
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
-        """Append an equation for a loop; return the carried values after it.
+        """Append an equation for a while loop; return the carried values after it.
 
         Args:
-            condition: takes the carried values; returns whether another iteration follows.
-            body: takes the carried values; returns those of the next iteration.
+            condition: maps the carried values to whether another iteration follows.
+            body: maps the carried values to the next carried values.
             carried: the carried values of the first iteration.
         """
         self.flush_queue("while_loop")
@@ -258,12 +292,17 @@ class TracingCircuit:
         )
 
     def branch(self, branches: Branches) -> Any:
-        """Append an equation for a conditional; return its result."""
+        """Append an equation for a conditional; return the result of the chosen branch."""
         self.flush_queue(branches.construct)
         runners, _ = trace_branches(branches.map_functions(self._make_part))
         return jax.lax.switch(branches.index, runners)[0]
 
     def _make_part(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a loop's body or a branch so that its operations have a queue of their own.
+
+        The wrapper returns ``(result, ())``, as `trace_step` and `trace_branches` expect.
+        """
+
         def run(*args: Any) -> Any:
             with self.open_queue():
                 return function(*args), ()
@@ -273,7 +312,18 @@ class TracingCircuit:
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
     ) -> Any:
-        """Append an equation for a measurement, also of several wires; return its outcome."""
+        """Append an equation for a mid-circuit measurement; return its outcome.
+
+        Args:
+            label: the wire, or a sequence of wires if ``is_joint``.
+            reset: whether to reset the wire to zero afterwards.
+            postselect: the outcome to postselect on, or -1.
+            site: the user's ``file:line``.
+            is_joint: whether several wires are measured together.
+
+        Raises:
+            CompileError: inside an adjoint or a controlled function.
+        """
         if not self._is_whole:
             raise measurement_error(self.where, site)
         if self._circuit is not None and self._circuit.has_operation_outcomes:
@@ -284,19 +334,26 @@ class TracingCircuit:
         return outcome
 
     def get_control_flow_target(self) -> GateRecorder:
-        """Return the object whose ``for_loop``, ``while_loop`` and ``branch`` are to be called.
+        """Return the object that records loops and conditionals.
 
-        That is this circuit.  While a queue of PennyLane's collects operations that this circuit
-        gets later, as for the function of a ``qml.adjoint`` in a tape, it is an object that puts
-        the control flow on that queue.
+        Returns:
+            this circuit while its queue is active. While another PennyLane queue is active, as in
+            the function of a ``qml.adjoint`` in a tape, an object that appends control flow to
+            that queue as operations.
         """
         return self if self.is_collecting() else ControlFlowQueue(self)
 
     def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
-        """Return what ``as_operation`` does."""
+        """Trace control flow into one operation; see the function `as_operation`."""
         return as_operation(self, play)
 
     def _apply_queued(self, queue: _OperationQueue) -> list[Any]:
+        """Check the queued operations, append an equation for them and return them.
+
+        Raises:
+            CompileError: for gates after a final measurement, a tape, an allocation in an adjoint
+                or controlled function, or a parameter that is not a number.
+        """
         self._check_measured_last(queue)
         operations, *_ = process_queue(queue)
         if any(isinstance(op, QuantumScript) for op in operations):
@@ -314,7 +371,7 @@ class TracingCircuit:
         return operations
 
     def _check_measured_last(self, queue: _OperationQueue) -> None:
-        """Raise an error for a measurement that gates follow."""
+        """Raise an error if a gate follows a final measurement in the queue."""
         measured = None
         for obj, info in queue.items():
             if "owner" in info:
@@ -329,17 +386,17 @@ class TracingCircuit:
                 )
 
     def _check_numbers(self, operations: Sequence[Any]) -> None:
-        """Raise an error for parameters that are not numbers."""
+        """Raise an error if a parameter of an operation is None or a string."""
         for op in operations:
             for value in op.data:
                 if value is None or isinstance(value, str):
                     raise CompileError(
-                        f"{self.where}: a parameter of {op.name} is {value}, which is no number. "
-                        "Give a number, or an array of numbers."
+                        f"{self.where}: a parameter of {op.name} is {value}, expected a number or "
+                        "an array. Pass a number, or an array of numbers."
                     )
 
     def _check_all_returned(self, queue: _OperationQueue) -> None:
-        """Raise an error for a measurement that is not returned."""
+        """Raise an error if a queued measurement is not returned."""
         for obj, info in queue.items():
             if is_measurement(obj) and "is_returned" not in info:
                 raise CompileError(
@@ -349,7 +406,7 @@ class TracingCircuit:
                 )
 
     def _evaluate_condition(self, condition: Callable[..., Any], carried: PyTree) -> Any:
-        """Return whether a ``while`` loop goes on; raise an error if its condition has gates."""
+        """Evaluate a while loop's condition; raise an error if it applies gates."""
         with AnnotatedQueue() as queue:
             holds = condition(carried)
         if queue.queue:
@@ -361,7 +418,7 @@ class TracingCircuit:
 
 
 def foreign_queue_error(where: str, construct: str) -> CompileError:
-    """Return the error of a construct that stands among operations which PennyLane collects."""
+    """Return the error for control flow while another PennyLane queue is active."""
     return CompileError(
         f"{where}: a {construct} stands where gates are collected by something else "
         "than the circuit (qml.adjoint, qml.ctrl or a tape), which is not supported yet "
@@ -372,14 +429,14 @@ def foreign_queue_error(where: str, construct: str) -> CompileError:
 def as_operation(
     circuit: CurrentCircuit, play: Callable[[TracingCircuit], Any]
 ) -> tuple[ControlFlow, Any]:
-    """Trace control flow into one operation.
+    """Trace control flow into one operation that a circuit applies later.
 
     Args:
-        circuit: the circuit that gets the operation later.
-        play: applies the control flow to a circuit, and returns its values.
+        circuit: the circuit that will apply the operation.
+        play: applies the control flow to a circuit, and returns its results.
 
     Returns:
-        the operation, and the values.
+        the `ControlFlow` operation, and the results, which are computed now.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
     gates = tracing.trace_gates(lambda: play(tracing))
@@ -392,10 +449,10 @@ def as_operation(
 class ControlFlowQueue:
     """Puts control flow on PennyLane's active queue, as a ``ControlFlow`` operation.
 
-    The caller needs its values now, and the circuit gets its gates later.
+    The control flow's results are computed immediately; the circuit applies its gates later.
 
     Args:
-        circuit: the circuit.
+        circuit: the circuit that will apply the operation.
     """
 
     def __init__(self, circuit: CurrentCircuit) -> None:
@@ -404,17 +461,17 @@ class ControlFlowQueue:
     def for_loop(
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
     ) -> Any:
-        """Defer a loop; return the carried values."""
+        """Queue a for loop as an operation; return its carried values."""
         play = lambda circuit: circuit.for_loop(n_iterations, body, carried)
         return self._defer("for_loop", play)
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
-        """Defer a loop; return the carried values."""
+        """Queue a while loop as an operation; return its carried values."""
         play = lambda circuit: circuit.while_loop(condition, body, carried)
         return self._defer("while_loop", play)
 
     def branch(self, branches: Branches) -> Any:
-        """Defer a conditional; return its result."""
+        """Queue a conditional as an operation; return its result."""
         return self._defer(branches.construct, lambda circuit: circuit.branch(branches))
 
     def _defer(self, construct: str, play: Callable[[Any], Any]) -> Any:

@@ -1,6 +1,7 @@
-"""The wires of a jaxpr with gates, found without tracing anything: for devices without their own.
+"""Find the wires that a jaxpr with gates uses, for devices without wires of their own.
 
-Of the values in it, only those are computed that constants decide.
+The interpreter evaluates constant expressions only and traces nothing.  All other values are
+unknown, which the methods here represent by None.
 """
 
 from collections.abc import Sequence
@@ -26,32 +27,32 @@ from bellhop.jaxprs.constant_eval import evaluate_constant, evaluate_or_none
 
 
 class UsedWires(GateInterpreter):
-    """The wires that operations and measurements in the middle name.
+    """Collects the wires of gates and mid-circuit measurements in a jaxpr.
 
     Args:
         closed: the jaxpr.
-        unroll_loops: whether it takes each iteration of a loop of known length by itself,
-            whose number may be a wire.
+        unroll_loops: whether to interpret each iteration of a loop with a static trip count, so
+            that wires computed from the iteration's index are found.
 
     Attributes:
-        results: of the jaxpr; something unknown where constants do not decide them.
+        results: the results of the jaxpr; an ``UnknownValue`` for each non-constant result.
     """
 
     def __init__(self, closed: ClosedJaxpr, *, unroll_loops: bool = False) -> None:
         self._unroll_loops = unroll_loops
         self._applied: list[Any] = []
-        # Of one operation after another.
+        # The wires of each operation and mid-circuit measurement, in order.
         self._named: list[list[Any]] = []
         self.results = _mark_unknown(self._collect(closed, [None] * len(closed.in_avals)))
 
     def list_wires(self, processes: Sequence[Any] = ()) -> list[Any]:
-        """Return the wires, with those of measurements at the end, in PennyLane's order.
+        """Return the wires in PennyLane's order, each once, without allocated wires.
 
         Args:
-            processes: those measurements.
+            processes: measurement processes whose wires are appended.
 
         Returns:
-            each once; of those that are not known, there is something ``UnknownValue``.
+            the wires, with an ``UnknownValue`` for each non-constant wire.
         """
         named = [wire for wires in self._named for wire in wires]
         named += [wire for process in processes for wire in process.wires]
@@ -61,10 +62,10 @@ class UsedWires(GateInterpreter):
         )
 
     def all_or(self, labels: Sequence[Any]) -> qml.wires.Wires:
-        """Return the wires, or other wires if some are not known.
+        """Return the wires, or ``labels`` if a wire is not constant.
 
         Args:
-            labels: the wires of the circuit, which are returned if an operation's wire is traced.
+            labels: the wires of the circuit.
         """
         wires = self.list_wires()
         are_known = not any(isinstance(wire, UnknownValue) for wire in wires)
@@ -72,11 +73,16 @@ class UsedWires(GateInterpreter):
 
     @property
     def n_allocated(self) -> int:
-        """How many wires are allocated beside these."""
+        """The number of additional wires that allocations need."""
         return Allocations.count_needed(self._applied)
 
     def _collect(self, closed: ClosedJaxpr, inputs: Sequence[Any]) -> list[Any]:
-        """Take note of wires; return the results, None for those that are not known."""
+        """Record the wires in a jaxpr; return its results, None for each unknown result.
+
+        Args:
+            closed: the jaxpr.
+            inputs: the jaxpr's inputs, None for each unknown input.
+        """
         plain = ClosedJaxpr(closed.jaxpr, list(map(evaluate_constant, closed.consts)))
         return self.interpret(plain, *inputs)
 
@@ -89,6 +95,7 @@ class UsedWires(GateInterpreter):
         return []
 
     def _collect_operation(self, op: qml.operation.Operator) -> None:
+        """Record the wires of an operation, which may be control flow."""
         if not is_control_flow(op):
             self._applied.append(op)
             self._named.append(list(op.wires))
@@ -111,6 +118,7 @@ class UsedWires(GateInterpreter):
         return [None]
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Record the wires of an adjoint or controlled function."""
         body, controls = eqn.params["body"], eqn.params["controls"]
         n, start = len(body.in_avals), len(self._named)
         self._collect(body, operands[:n])
@@ -119,13 +127,19 @@ class UsedWires(GateInterpreter):
         return []
 
     def _apply_modifier(self, start: int, controls: Any) -> None:
-        """Let what was named from a place on be inverted, or controlled by wires."""
+        """Reverse the operations recorded since an index, or add control wires to them.
+
+        Args:
+            start: the index of the first of these operations in `_named`.
+            controls: the control wires, or None for an adjoint.
+        """
         named = self._named[start:]
         self._named[start:] = (
             reversed(named) if controls is None else [[*controls, *wires] for wires in named]
         )
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Record the wires of a loop, of each iteration if unrolled."""
         loop = ForLoop.from_equation(eqn, operands)
         if isinstance(loop.length, int) and self._unroll_loops:
             carried: Sequence[Any] = loop.carried
@@ -137,6 +151,7 @@ class UsedWires(GateInterpreter):
         return unknown
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Record the wires of a while loop's body, with unknown carried values."""
         loop = WhileLoop.from_equation(eqn, operands)
         unknown = [None] * len(loop.carried)
         self._collect(loop.body, [*loop.constants, *unknown])
@@ -154,7 +169,7 @@ def _mark_unknown(operands: Sequence[Any]) -> list[Any]:
 
 
 def _to_static_wire(wire: Wire) -> Any:
-    """Return a wire; as Python's number, where it is one."""
+    """Convert a constant array to an ``int`` wire, and a tracer to ``UnknownValue``."""
     value = evaluate_constant(wire) if is_dynamic(wire) else wire
     if value is None:
         return UnknownValue()

@@ -156,12 +156,12 @@ ERRORS = {
     "too few shifts": (
         lambda: bellhop.jacobian(node("lightning.qubit", **shifted([(0.1,)]))),
         POINT,
-        "there are 3 parameters, and shifts of 1. Give a tuple for each",
+        "expected shifts for 3 parameters, got 1. Give a tuple for each",
     ),
     "shifts of another rule": (
         lambda: bellhop.jacobian(node("lightning.qubit", **shifted([(0.1,), (0.2,), (0.3,)]))),
         POINT,
-        "parameter 2 needs a shift for each of its frequencies, 2, and has 1",
+        "parameter 2 has 2 frequencies, expected a shift for each, got 1",
     ),
     "a generator": (
         lambda: node("lightning.qubit", **spsa(sampler_rng=np.random.default_rng(1))),

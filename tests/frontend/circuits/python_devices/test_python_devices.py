@@ -354,8 +354,8 @@ def outcome_as_angle(x):
 REFUSED = {
     loop_of_computed_length: "it has a for_loop whose bounds are computed in the program, and a",
     while_loop: "it has a while_loop, and a device that Python calls gets tapes of known length",
-    measured_computed_wire: "a wire that is measured in the middle is computed in the program",
-    computed_power: "is computed in the program, beside its parameters. Make it static",
+    measured_computed_wire: "a mid-circuit measurement is on a traced wire, which is not supported",
+    computed_power: "is traced, which is not supported on Python devices. Make it static",
     outcome_as_angle: "a parameter of RX is the outcome of a mid-circuit measurement, which the",
 }
 

@@ -120,11 +120,11 @@ COMPILE_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no number": (
         gate_in(lambda x: qml.RX(None, 0)),
-        "a parameter of RX is None, which is no number",
+        "a parameter of RX is None, expected a number or an array",
     ),
     "text for an angle": (
         gate_in(lambda x: qml.RX("x", 0)),
-        "a parameter of RX is x, which is no number. Give a number",
+        "a parameter of RX is x, expected a number or an array. Pass a number",
     ),
     "a matrix of another shape": (
         lambda x: qml.expval(qml.Hermitian(x * jnp.eye(3), 0)),

@@ -191,7 +191,7 @@ ERRORS = {
     ),
     "more than a device of Python has": (
         lambda: allocated(lambda: qml.allocate(2), name="reference.qubit"),
-        "the wires that it allocates are not to be had: Not enough available wires",
+        "the wires that it allocates are not available: Not enough available wires",
     ),
     "after the end": (lambda: allocated(after_the_end), "a wire is used that was deallocated"),
     "given back twice": (

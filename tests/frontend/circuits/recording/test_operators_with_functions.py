@@ -193,7 +193,9 @@ def test_operators_whose_functions_use_no_values_stay_whole() -> None:
 
 def test_functions_that_ask_for_numbers_name_the_operator() -> None:
     operator = lambda x: Rotated(lambda: 0.1 if x > 0 else 0.2, 0)
-    with pytest.raises(bellhop.CompileError, match=r"Rotated consists of depends on the value"):
+    with pytest.raises(
+        bellhop.CompileError, match=r"the decomposition of Rotated depends on a traced value"
+    ):
         bellhop.qjit(circuit_of(operator, "lightning.qubit"))(X)
 
 

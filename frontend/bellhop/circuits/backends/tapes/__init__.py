@@ -1,1 +1,1 @@
-"""The backend for devices that are Python objects: the program calls them with tapes."""
+"""Execute circuits on Python devices: a callback of the program passes tapes to the device."""

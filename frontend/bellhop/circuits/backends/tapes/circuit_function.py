@@ -1,4 +1,8 @@
-"""What a program calls for a circuit: tapes, executed on the device, and arrays of the results."""
+"""The Python function that a program calls for a circuit: it executes tapes on a device.
+
+A `CircuitFunction` fills a tape template with the values of operands, executes the tape, and
+returns the results as arrays, with their derivatives if it has an order of differentiation.
+"""
 
 import contextlib
 import copy
@@ -26,7 +30,7 @@ from bellhop.circuits.ir.precision import has_single_precision
 from bellhop.circuits.measure.result_types import ProcessResult
 from bellhop.errors import CompileError
 
-# Devices are Python objects that nobody made for threads, and XLA calls from several.
+# A lock per device: XLA calls from several threads, and devices are not thread-safe.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
 _locks_lock = threading.Lock()
 
@@ -37,19 +41,19 @@ _EXECUTE_OPTIONS = ("cache", "cachesize", "device_vjp", "executor_backend", "gra
 
 @dataclass(frozen=True)
 class CircuitFunction:
-    """The function of operands that a program calls: a QNode's circuit, as its device gets it.
+    """A function from operands to results that executes a circuit on its device.
 
     Attributes:
-        config: how the circuit is to be run.
+        config: the QNode's configuration.
         device: the PennyLane device that executes the tapes.
-        where: its name and line, for errors.
-        template: its tape without what the program computes.
-        operands: the types of those that stand in the template.
-        results: of a tape, one group of shots after another.
-        is_seeded: whether an operand more is a seed.
-        perturbed_operands: the operands that it is differentiated by.
-        order: of the highest derivative that it returns after the results.
-        method: PennyLane's ``diff_method``, where there is one.
+        where: the QNode and its line, for errors.
+        template: the tape without its traced values.
+        operands: the types of the operands that fill the template.
+        results: the results of a tape, one group of shots after another.
+        is_seeded: whether a seed follows the operands in a call.
+        perturbed_operands: indices of the operands to differentiate with respect to.
+        order: the highest order of the derivatives that are returned after the results.
+        method: PennyLane's ``diff_method`` for the derivatives, None if there are none.
     """
 
     config: CircuitConfig = field(compare=False)
@@ -68,41 +72,58 @@ class CircuitFunction:
         return str(self.config.function.__name__)
 
     def make_example_tape(self) -> qml.tape.QuantumScript:
-        """Return a tape of numbers that are as good as others."""
-        # No numbers are meant: amplitudes of zero have no norm.
+        """Return a tape with zeros for all operands, to query the device's capabilities."""
+        # Amplitudes of zero have no norm, which gives warnings of divisions by zero.
         with np.errstate(all="ignore"):
             return self.template.make_example_tape(
                 [np.zeros(x.shape, x.dtype) for x in self.operands]
             )
 
     def check_allocations(self) -> None:
-        """Refuse a circuit that allocates what it cannot have."""
+        """Raise an error if the device does not have the wires that the circuit allocates.
+
+        Raises:
+            CompileError: if PennyLane cannot resolve the allocated wires.
+        """
         if not any(Allocations.is_allocation(part.prototype) for part in self.template.parts):
             return
         try:
             self.make_example_tape()
         except (AllocationError, KeyError) as error:
             raise CompileError(
-                f"{self.where}: the wires that it allocates are not to be had: {error}. Give the "
+                f"{self.where}: the wires that it allocates are not available: {error}. Give the "
                 "device more wires, and use each between qml.allocate and qml.deallocate."
             ) from error
 
     def differentiate(self, operands: Sequence[int], method: Any) -> "CircuitFunction":
-        """Return the function that returns derivatives of one order more."""
+        """Return a function that also returns the derivatives of the next order.
+
+        Args:
+            operands: indices of operands to differentiate with respect to, in addition to
+                `perturbed_operands`.
+            method: PennyLane's ``diff_method``.
+        """
         every = tuple(sorted({*self.perturbed_operands, *operands}))
         return replace(self, perturbed_operands=every, order=self.order + 1, method=method)
 
     def get_leading_axes(self, operands: Sequence[Any]) -> tuple[int, ...]:
-        """Return the axes of rows that operands have in front."""
+        """Return the shape of the leading batch axes of the operands of a call."""
         if not operands:
             return ()
-        # Of a circuit without others, the seed.
-        own = len(self.operands[0].shape) if self.operands else 1
-        # Python's numbers are operands where JAX compiles nothing.
-        return np.shape(operands[0])[: np.ndim(operands[0]) - own]
+        # A circuit without operands may have a seed, which has one axis.
+        n_axes = len(self.operands[0].shape) if self.operands else 1
+        # An operand may be a Python scalar, where JAX executes eagerly.
+        return np.shape(operands[0])[: np.ndim(operands[0]) - n_axes]
 
     def __call__(self, *operands: np.ndarray) -> list[np.ndarray]:
-        """Execute the circuit, for each row where operands have leading axes."""
+        """Execute the circuit, once per row if the operands have leading batch axes.
+
+        Args:
+            *operands: arrays for the template, then the seed if the function is seeded.
+
+        Returns:
+            the results, then the derivatives of each order, all with the leading batch axes.
+        """
         leaves = list(operands)
         seed = leaves.pop() if self.is_seeded else None
         rows = self.get_leading_axes(operands)
@@ -123,7 +144,11 @@ class CircuitFunction:
         return [result.reshape((*rows, *result.shape[1:])) for result in results]
 
     def _execute_rows(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Execute a tape for each row of the operands; return the results, with rows first."""
+        """Execute a tape for each row of the operands; return the results ``[rows, ...]``.
+
+        Args:
+            operands: arrays ``[rows, ...]``.
+        """
         n_rows = len(operands[0])
         tapes = [self._make_tape([each[row] for each in operands]) for row in range(n_rows)]
         values = self._execute(tapes, interface=None, diff_method=None)
@@ -134,15 +159,26 @@ class CircuitFunction:
         ]
 
     def _execute_with_derivatives(self, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the results of a tape for each row, and derivatives of all numbers in them."""
+        """Execute a tape for each row, and differentiate all results.
+
+        Args:
+            operands: arrays ``[rows, ...]``.
+
+        Returns:
+            the results ``[rows, ...]``, then for each order k up to `order` the derivatives
+            ``[rows, m, n, ..., n]`` with k axes n, for m numbers in the results and n numbers in
+            the perturbed operands.
+        """
         n_rows = len(operands[0])
         sizes = [math.prod(self.operands[number].shape) for number in self.perturbed_operands]
         starts = np.cumsum([0, *sizes])
 
-        # PennyLane loses the second derivatives of several results: they come out zero.
+        # PennyLane returns zero for second derivatives of tapes with several measurements, so each
+        # measurement has a tape of its own.
         n_parts = len(self.template.measured) if self.order > 1 else 1
 
         def function(parameters: Any) -> Any:
+            """Map the perturbed operands ``[rows, n]`` to the results ``[rows, m]``."""
             tapes: list[Any] = []
             for row in range(n_rows):
                 values = [each[row] for each in operands]
@@ -160,7 +196,7 @@ class CircuitFunction:
                     tapes.append(tape)
                 else:
                     tapes += [tape.copy(measurements=[part]) for part in tape.measurements]
-            found = self._execute(
+            results = self._execute(
                 tapes,
                 interface="autograd",
                 diff_method=self.method,
@@ -170,9 +206,9 @@ class CircuitFunction:
             flat = [
                 [
                     qml.math.reshape(value, (-1,))
-                    for value in self._join_part_results(found[i : i + n_parts])
+                    for value in self._join_part_results(results[i : i + n_parts])
                 ]
-                for i in range(0, len(found), n_parts)
+                for i in range(0, len(results), n_parts)
             ]
             return qml.math.stack([qml.math.concatenate(row) for row in flat])
 
@@ -188,20 +224,28 @@ class CircuitFunction:
         return [*values, *(derivative.astype(real) for derivative in derivatives)]
 
     def _get_gradient_kwargs(self) -> dict[str, Any]:
-        """Return the options of the QNode's method."""
-        given = dict(self.config.gradient_kwargs)
+        """Return the QNode's ``gradient_kwargs``, with a larger default step if needed."""
+        options = dict(self.config.gradient_kwargs)
         if has_single_precision(self.device) and self.config.diff_method in DIFFERENCE_METHODS:
-            # Over PennyLane's own step there is little but rounding.
-            return {"h": finite_diff_step(np.complex64), **given}
-        return given
+            # In single precision, rounding errors dominate with PennyLane's default step.
+            return {"h": finite_diff_step(np.complex64), **options}
+        return options
 
     def _make_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Return a tape with the values of operands; its shadows have bases of their own."""
+        """Fill the template with operand values, and draw seeds for classical shadows.
+
+        Args:
+            values: a value per operand, without batch axes.
+        """
         tape = self.template.make_tape(values)
         measured = list(map(self._draw_shadow_bases, tape.measurements))
         return tape.copy(measurements=measured)
 
     def _draw_shadow_bases(self, process: qml.measurements.MeasurementProcess) -> Any:
+        """Return a classical shadow with a new seed for its bases if the user set none.
+
+        Other measurement processes are returned unchanged.
+        """
         is_shadow = isinstance(process, _SHADOWS)
         if not is_shadow or user_seed(process) is not None:
             return process
@@ -213,6 +257,7 @@ class CircuitFunction:
         return drawn
 
     def _execute(self, tapes: Sequence[Any], **options: Any) -> Any:
+        """Call ``qml.execute`` with the QNode's execution options and ``options``."""
         given = self.config.execute_kwargs
         options |= {name: given[name] for name in _EXECUTE_OPTIONS if name in given}
         return qml.execute(
@@ -224,7 +269,14 @@ class CircuitFunction:
         )
 
     def _join_part_results(self, parts: Sequence[Any]) -> list[Any]:
-        """Return the results of the tapes that stand for one, as those of the one."""
+        """Join the results of one-measurement tapes into the results of the whole tape.
+
+        Args:
+            parts: the results of each tape; a single element is the result of a whole tape.
+
+        Returns:
+            the results in the order of `results`.
+        """
         if len(parts) == 1:
             return self._flatten_results(parts[0])
         if not self.template.shots.has_partitioned_shots:
@@ -232,7 +284,7 @@ class CircuitFunction:
         return [value for group in zip(*parts, strict=True) for value in group]
 
     def _flatten_results(self, values: Any) -> list[Any]:
-        """Return the results of a tape one after another, as ``results`` has them."""
+        """Return the nested results of a tape as a list, in the order of `results`."""
         groups = values if self.template.shots.has_partitioned_shots else (values,)
         if len(self.template.measured) == 1:
             return list(groups)
@@ -249,13 +301,18 @@ def _lock_device(device: qml.devices.Device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _seed_device(device: qml.devices.Device, seed: Any) -> Iterator[None]:
-    """Let a device draw from the program's seed, where it draws from a generator of NumPy's."""
-    own = getattr(device, "_rng", None)
-    if seed is None or not isinstance(own, np.random.Generator):
+    """Seed a device's NumPy generator in the ``with`` block and restore it afterwards.
+
+    Args:
+        device: the device; one without a NumPy generator is not changed.
+        seed: the program's seed, an integer array, or None for no change.
+    """
+    generator = getattr(device, "_rng", None)
+    if seed is None or not isinstance(generator, np.random.Generator):
         yield
         return
-    # The generator itself goes on from the seed: what the device has made may hold it too.
-    bits = own.bit_generator
+    # The generator's state is set in place, because other objects of the device may share it.
+    bits = generator.bit_generator
     before, bits.state = bits.state, type(bits)(np.ravel(seed)).state
     try:
         yield
@@ -270,19 +327,26 @@ Function = Callable[[Any], Any]
 def evaluate_derivatives(
     function: Function, parameters: np.ndarray, m: int, order: int
 ) -> list[np.ndarray]:
-    """Return the results of a function, and their derivatives up to an order.
+    """Evaluate a function and its derivatives up to an order with autograd.
 
-    PennyLane differentiates what it executes through autograd.  One pass backwards is a row of the
-    Jacobian of every tape, since a tape does not depend on the parameters of another.
+    One backward pass gives a row of the Jacobians of all tapes, since a tape does not depend on the
+    parameters of another tape.
+
+    Args:
+        function: maps parameters ``[tapes, n]`` to results ``[tapes, m]``; it calls ``qml.execute``
+            with autograd's interface.
+        parameters: ``[tapes, n]``.
+        m: the number of results per tape.
+        order: the highest order.
 
     Returns:
-        arrays ``[tapes, m]``, ``[tapes, m, n]``, ``[tapes, m, n, n]``, ...
+        the results ``[tapes, m]`` and derivatives ``[tapes, m, n]``, ``[tapes, m, n, n]``, ...
     """
     n_tapes, n = parameters.shape
     sizes = [m * n**k for k in range(order + 1)]
     for size in sizes[:-1]:
         function = _append_jacobian(function, size)
-    # PennyLane leaves the boxes of lower orders around results.
+    # PennyLane's results may still be wrapped in autograd boxes of lower orders.
     flat = np.asarray(getval(function(parameters)), float)
     return [
         part.reshape(n_tapes, m, *[n] * k)
@@ -291,9 +355,18 @@ def evaluate_derivatives(
 
 
 def _append_jacobian(function: Function, size: int) -> Function:
-    """Return a function whose results are followed by the derivatives of the last ones."""
+    """Return a function that appends the Jacobian of the last ``size`` results.
+
+    Args:
+        function: maps parameters ``[tapes, n]`` to values ``[tapes, total]``.
+        size: the number of last values to differentiate.
+
+    Returns:
+        a function with values ``[tapes, total + size * n]``.
+    """
 
     def evaluate_both(parameters: Any) -> Any:
+        """Evaluate the function, and append its Jacobian row by row."""
         vjp, values = make_vjp(function, parameters)
         n_tapes, total = values.shape
         rows = []

@@ -1,12 +1,12 @@
-"""The primitive that calls a circuit, and its derivative.
+"""The JAX primitive that calls a circuit on a Python device, with its JVP rule.
 
-The function ``f`` of operands ``x`` that a program calls returns results; differentiated, it
-returns their derivative by the operands as well, and so on for each order::
+The program calls a function ``f`` of operands ``x``.  Each differentiation replaces the call by a
+call that also returns the derivatives of the next order with respect to the operands::
 
     y     = f[order=0] x              jvp:   y, J  = f[order=1] x       dy = J @ dx
     y, J  = f[order=1] x              jvp:   y, J, H = f[order=2] x     dy = J @ dx   dJ = H @ dx
 
-What is left to the linear part is algebra, which JAX transposes.
+The tangents are products of derivatives and operand tangents, which JAX can transpose.
 """
 
 import math
@@ -28,23 +28,37 @@ from bellhop.errors import DifferentiableCompileError
 
 
 class DeviceTarget(CallbackTarget):
-    """A circuit on a device, as a program sees it."""
+    """The callback target of a circuit on a Python device.
+
+    Attributes:
+        function: the circuit, which executes tapes.
+    """
 
     function: CircuitFunction
 
     @property
     def description(self) -> str:
-        """What raised, in the note that the run adds to an exception."""
+        """The QNode and its device, for the note that is added to an exception."""
         return f"{self.function.where} on {self.function.device.name}"
 
 
 class _DeviceCall(Pure):
-    """Calls of circuits: a mapped axis is one batch of tapes."""
+    """The callback kind of circuits; a mapped axis becomes a batch of tapes."""
 
     def jvp(
         self, primals: Sequence[Any], tangents: Sequence[Any], *, target: Any
     ) -> tuple[list[Any], Sequence[Any]]:
-        """Return the results and their tangents, by a call that has derivatives too."""
+        """Call the circuit with its next derivatives; return results and tangents.
+
+        Args:
+            primals: the operands.
+            tangents: the operands' tangents.
+            target: the call's `DeviceTarget`.
+
+        Raises:
+            DifferentiableCompileError: for complex operands, or if no method supports the
+                derivative.
+        """
         function: CircuitFunction = target.function
         by = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
         if not by:
@@ -52,8 +66,8 @@ class _DeviceCall(Pure):
         for number in by:
             if jnp.iscomplexobj(primals[number]):
                 raise DifferentiableCompileError(
-                    f"{function.where}: it is differentiated by complex parameters of its "
-                    "operations, which devices do not do. Use gates with angles."
+                    f"{function.where}: differentiation with respect to complex parameters of "
+                    "operations is not supported on Python devices. Use gates with angles."
                 )
         method = choose_method(function, function.order + 1, {*function.perturbed_operands, *by})
         differentiated = function.differentiate(by, method)
@@ -74,22 +88,24 @@ class _DeviceCall(Pure):
             ],
             axis=-1,
         )
-        moved = [
+        tangents_by_order = [
             _contract_direction(derivative[..., columns], direction) for derivative in derivatives
         ]
-        # What this call returns has only the columns of what it was differentiated by before.
+        # The call being differentiated returns derivatives with respect to fewer operands.
         mine = _find_columns(shapes, differentiated.perturbed_operands, function.perturbed_operands)
         lower = [
             _take_columns(derivative, mine, order)
             for order, derivative in enumerate(derivatives[: function.order], 1)
         ]
         tangents_of_lower = [
-            _take_columns(each, mine, order) for order, each in enumerate(moved[1:], 1)
+            _take_columns(each, mine, order) for order, each in enumerate(tangents_by_order[1:], 1)
         ]
         ends = np.cumsum([math.prod(result.shape) for result in function.results])[:-1]
         tangents_of_values = [
             jnp.reshape(part, value.shape).astype(value.dtype)
-            for part, value in zip(jnp.split(moved[0], ends, axis=-1), values, strict=True)
+            for part, value in zip(
+                jnp.split(tangents_by_order[0], ends, axis=-1), values, strict=True
+            )
         ]
         return [*values, *lower], [*tangents_of_values, *tangents_of_lower]
 
@@ -98,7 +114,12 @@ DEVICE_CALL = _DeviceCall("QNode", primitive="device_call", target_type=DeviceTa
 
 
 def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any]:
-    """Call a circuit; return the arrays of its results."""
+    """Bind the primitive that calls a circuit; return the arrays of its results.
+
+    Args:
+        function: the circuit.
+        operands: arrays for its template, then the seed if the function is seeded.
+    """
     avals = tuple(result.aval for result in function.results)
     results = avals, jax.tree.structure([0] * len(avals))
     return DEVICE_CALL.call(function, operands, {}, results, vmap_method="broadcast_all")
@@ -107,7 +128,13 @@ def call_circuit(function: CircuitFunction, operands: Sequence[Any]) -> list[Any
 def _make_derivative_target(
     target: CallbackTarget, function: CircuitFunction, lead: tuple[int, ...]
 ) -> CallbackTarget:
-    """Return a target like another, of a function that returns derivatives."""
+    """Return a copy of a target for a function that returns derivatives.
+
+    Args:
+        target: the target of the function that is differentiated.
+        function: the function with derivatives.
+        lead: the shape of the leading batch axes.
+    """
     values = target.result_avals[: len(function.results)]
     real = np.result_type(*(aval.dtype for aval in values))
     n = sum(math.prod(function.operands[number].shape) for number in function.perturbed_operands)
@@ -123,21 +150,32 @@ def _make_derivative_target(
 def _find_columns(
     shapes: Sequence[tuple[int, ...]], every: Sequence[int], chosen: Sequence[int]
 ) -> np.ndarray:
-    """Return where the numbers of chosen operands stand among those of all of ``every``."""
+    """Return the indices of the chosen operands' elements among all elements.
+
+    Args:
+        shapes: the shapes of all operands.
+        every: indices of the operands whose flattened elements are concatenated.
+        chosen: indices of the operands to find, a subset of ``every``.
+    """
     sizes = [math.prod(shapes[number]) for number in every]
     is_chosen = np.repeat([number in chosen for number in every], sizes)
     return np.flatnonzero(is_chosen)
 
 
 def _contract_direction(derivative: Any, direction: Any) -> Any:
-    """Return a derivative in a direction: the sum over the last axis; leading axes are shared."""
+    """Multiply a derivative by a direction and sum over the last axis.
+
+    Args:
+        derivative: ``[*lead, m, ..., n]``.
+        direction: ``[*lead, n]``.
+    """
     inner = derivative.ndim - direction.ndim
     aligned = jnp.reshape(direction, (*direction.shape[:-1], *[1] * inner, direction.shape[-1]))
     return jnp.sum(derivative * aligned, axis=-1)
 
 
 def _take_columns(derivative: Any, columns: np.ndarray, order: int) -> Any:
-    """Return a derivative by some of the columns that it has: in the last axes, one an order."""
+    """Select columns of a derivative in each of its last ``order`` axes."""
     for axis in range(derivative.ndim - order, derivative.ndim):
         derivative = jnp.take(derivative, columns, axis=axis)
     return derivative

@@ -1,4 +1,4 @@
-"""How PennyLane differentiates a circuit on a device: ``diff_method``, asked for or the best."""
+"""Choose PennyLane's ``diff_method`` for a circuit on a Python device."""
 
 from collections.abc import Collection
 from typing import Any
@@ -10,26 +10,33 @@ from pennylane.devices import ExecutionConfig
 from bellhop.circuits.backends.tapes.circuit_function import CircuitFunction
 from bellhop.errors import DifferentiableCompileError
 
-# What devices compute by themselves, and once.
+# Methods that the device implements, for first derivatives only.
 _DEVICE_METHODS = ("adjoint", "device")
-# Of no use a second time: the errors of the first one would be divided by a small number.
+# Methods for first derivatives only: a second difference would divide the errors of the first one
+# by a small number.
 _FIRST_ORDER_METHODS = ("finite-diff", "spsa")
-# PennyLane through autograd loses the third derivative: it comes out zero.
+# PennyLane returns zero for third derivatives through autograd.
 _MAX_ORDER = 2
 
 
 def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int]) -> Any:
-    """Return PennyLane's ``diff_method`` for derivatives of some order by some operands.
+    """Return PennyLane's ``diff_method`` for derivatives of a circuit.
+
+    Args:
+        circuit: the circuit.
+        order: the order of the derivative.
+        operands: indices of the operands to differentiate with respect to.
 
     Raises:
-        DifferentiableCompileError: names the QNode, where there is none.
+        DifferentiableCompileError: if no method supports the derivative, or the QNode's
+            ``diff_method`` does not.
     """
     for result in circuit.results:
         if not (result.has_shift_rule and jnp.issubdtype(result.dtype, jnp.floating)):
             raise _make_error(
                 circuit,
                 f"it returns {type(result.process).__name__} and is differentiated, which the "
-                f"device {circuit.device.name} cannot be asked for",
+                f"device {circuit.device.name} does not support",
                 "Differentiate a QNode that returns expval, var and probs alone.",
             )
     asked = circuit.config.pennylane_diff_method
@@ -70,7 +77,14 @@ def choose_method(circuit: CircuitFunction, order: int, operands: Collection[int
 
 
 def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> None:
-    """Raise for an operation that shifts differentiate by finite differences, which do so once."""
+    """Raise an error if an operation has no shift rule, so no second derivative.
+
+    PennyLane's parameter-shift method differentiates such operations by finite differences.
+
+    Args:
+        circuit: the circuit.
+        operands: indices of the operands to differentiate with respect to.
+    """
     for part in circuit.template.parts:
         if getattr(part.prototype, "grad_method", None) == "F" and not set(operands).isdisjoint(
             part.operands
@@ -85,7 +99,12 @@ def _check_shift_rules(circuit: CircuitFunction, operands: Collection[int]) -> N
 
 
 def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
-    """Raise for what PennyLane's Hadamard tests do not differentiate."""
+    """Raise an error if PennyLane's ``hadamard`` method does not support a circuit.
+
+    Args:
+        circuit: the circuit.
+        order: the order of the derivative.
+    """
     if any(isinstance(r.process, qml.measurements.VarianceMP) for r in circuit.results):
         raise _make_error(
             circuit,
@@ -103,15 +122,20 @@ def _check_hadamard(circuit: CircuitFunction, order: int) -> None:
 
 
 def _choose_device_method(circuit: CircuitFunction, requested: Any) -> Any:
-    """Return the device's own method where it is meant, and what was asked for where it is not.
+    """Resolve ``best``, ``adjoint`` and ``device`` to a method for the device.
+
+    Args:
+        circuit: the circuit.
+        requested: the QNode's ``diff_method``; other methods are returned unchanged.
 
     Raises:
-        DifferentiableCompileError: for a method that the device does not have.
+        DifferentiableCompileError: for ``adjoint`` or ``device`` if the device lacks the method.
     """
     if requested not in ("best", *_DEVICE_METHODS):
         return requested
     device, tape = circuit.device, circuit.make_example_tape()
-    # The best may be to differentiate what the device computes, which is not in the program.
+    # For "best", a device may choose "backprop", which needs a device inside the program; so
+    # "device" is tried next.
     for method in (requested, "device") if requested == "best" else (requested,):
         config = ExecutionConfig(gradient_method=method, interface="autograd")
         if device.supports_derivatives(config, tape):

@@ -1,4 +1,4 @@
-"""Calls of QNodes on a device that is a Python object: traced to a template, executed by it."""
+"""Trace a circuit to a tape template, and call the Python device that executes the tapes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,23 +22,24 @@ from bellhop.circuits.measure.result_types import find_result
 
 
 def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
-    """Trace a circuit whose device is called by the program.
+    """Trace a circuit, and add a call of its Python device to the program.
 
     Args:
         call: the circuit.
-        device: its device.
+        device: the circuit's device.
 
     Returns:
-        the measurements' values, in the structure that the quantum function returned.
+        the measurement results, in the structure that the quantum function returned.
 
     Raises:
-        CompileError: for what no tape can hold; names the QNode.
+        CompileError: if a tape cannot represent the circuit.
     """
     config, where, shots = call.config, call.where, call.shots
     if shots.total:
         offer_device_seed(device)
 
     def run_row(rows: TracedRow, row: Operand, *inputs: Operand) -> tuple[Any, list[Any], Any]:
+        """Execute one row of batched parameters; return results, leaves and their tree."""
         recorded = TemplateCircuit(where, rows, device.wires)
         leaves, tree = call.function.apply_to_circuit(recorded, inputs)
         processes = [leaf for leaf in leaves if is_measurement(leaf)]
@@ -72,6 +73,7 @@ def run_on_python_device(call: Circuit, device: qml.devices.Device) -> Any:
         values = iter(call_circuit(function, operands))
 
         def copy(group: Sequence[Any]) -> Any:
+            """Assemble the QNode's result for one entry of the shot vector."""
             finished = iter(
                 [recorded.precision.cast_result(result.finish(next(values))) for result in group]
             )

@@ -1,7 +1,7 @@
-"""Tapes without the numbers that the program computes, and with them.
+"""Tape templates: PennyLane tapes with placeholders for traced values.
 
-For ``qml.RX(x, 0)`` a template has what makes the operation of a number, and which operand that is;
-a tape of it has an operation with a number.
+For ``qml.RX(x, 0)`` a template stores how to build the operation from a value, and the index of the
+operand that has the value.  `Template.make_tape` fills in the values when the program runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,19 +22,23 @@ from bellhop.errors import CircuitError
 
 @dataclass(frozen=True)
 class WirePlaceholder:
-    """A wire that the program computes: the number of an operand."""
+    """A placeholder for a traced wire.
+
+    Attributes:
+        operand: the index of the operand that is the wire.
+    """
 
     operand: int
 
 
 @dataclass(frozen=True, eq=False)
 class TemplatePart:
-    """An operation, or a measurement process.
+    """An operation or a measurement process of a template.
 
     Attributes:
-        prototype: with zeros in the place of what the program computes.
-        operator: what makes it.
-        operands: the numbers of those that it is made of, beside wires.
+        prototype: the object with zeros in place of traced values.
+        operator: builds the object from values.
+        operands: the indices of the operands with these values, without wires.
     """
 
     prototype: Any
@@ -43,34 +47,39 @@ class TemplatePart:
 
     @classmethod
     def from_object(cls, made: Any, operand: Callable[[Any], int]) -> "TemplatePart":
-        """Return the part of a template for an operation or measurement process.
+        """Convert an operation or measurement process to a part of a template.
 
         Args:
-            made: it, with tracers for what the program computes, but for wires.
-            operand: takes an array, and returns the number of the operand that it becomes.
+            made: the object, with placeholders for traced wires.
+            operand: adds an array as an operand, and returns the operand's index.
         """
         operator, values = TracedOperator.partition(made, jax.Array)
         zeros = [np.zeros(value.shape, value.dtype) for value in values]
         return cls(operator.with_values(zeros), operator, tuple(map(operand, values)))
 
     def with_values(self, values: Sequence[Any], free: Sequence[Any] = ()) -> Any:
-        """Return it with the values of operands, on any of the wires ``free`` where there are."""
+        """Build the operation or measurement process from the values of operands.
+
+        Args:
+            values: the values of all operands of the template.
+            free: wires to use for traced wires instead of their values, empty to use the values.
+        """
         if not self.operands:
             return _map_wires(self.prototype, values, free)
-        given = self.operator.with_values([values[number] for number in self.operands])
-        made = _map_wires(given, values, free)
-        if isinstance(made, qml.ops.Conditional):
-            return ConditionalOperation(made.meas_val, made.base)
-        return made
+        filled = self.operator.with_values([values[number] for number in self.operands])
+        result = _map_wires(filled, values, free)
+        if isinstance(result, qml.ops.Conditional):
+            return ConditionalOperation(result.meas_val, result.base)
+        return result
 
 
 @dataclass(frozen=True, eq=False)
 class BranchChoice:
-    """One of several branches.
+    """A conditional of a template, from which a tape receives one branch.
 
     Attributes:
-        index: the operand that is the number of the branch.
-        branches: the steps of each.
+        index: the index of the operand that is the index of the chosen branch.
+        branches: the steps of each branch.
     """
 
     index: int
@@ -82,13 +91,13 @@ Step = TemplatePart | BranchChoice
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """A tape without the numbers that the program computes.
+    """A tape without the traced values.
 
     Attributes:
-        steps: operations and choices, in order.
-        measured: what is measured, in order.
-        shots: as PennyLane has them.
-        device_wires: those of the device, if it has some of its own.
+        steps: operations and conditionals, in order.
+        measured: the final measurement processes, in order.
+        shots: a ``qml.measurements.Shots``.
+        device_wires: the wires of the device, or None if it has none.
     """
 
     steps: tuple[Step, ...]
@@ -97,17 +106,26 @@ class Template:
     device_wires: Any = None
 
     def make_example_tape(self, values: Sequence[Any]) -> qml.tape.QuantumScript:
-        """Return a tape with values of operands, on wires that are as good as others."""
+        """Return a tape with arbitrary device wires for traced wires.
+
+        Args:
+            values: the values of all operands; their values for wires are ignored.
+        """
         return self.make_tape(values, self.device_wires or ())
 
     def make_tape(self, values: Sequence[Any], free: Sequence[Any] = ()) -> qml.tape.QuantumScript:
-        """Return a tape with the values of operands; computed wires are any of ``free``, if any."""
+        """Return a tape with the values of operands, with allocated wires resolved.
+
+        Args:
+            values: the values of all operands.
+            free: wires to use for traced wires instead of their values, empty to use the values.
+        """
         operations = _select_operations(self.steps, values, free)
         measurements = [each.with_values(values, free) for each in self.measured]
         tape = qml.tape.QuantumScript(operations, measurements, shots=self.shots)
         if not any(map(Allocations.is_allocation, tape.operations)):
             return tape
-        # Resets are the last resort, where the device has no wire left that nobody has used.
+        # PennyLane resets a wire only if no unused device wire is left.
         (resolved,), _ = device_resolve_dynamic_wires(
             tape, wires=self.device_wires, allow_resets=bool(self.device_wires)
         )
@@ -115,12 +133,12 @@ class Template:
 
     @property
     def parts(self) -> list[TemplatePart]:
-        """The operations, those of all branches."""
+        """The operations of the template, including all branches of conditionals."""
         return _flatten_parts(self.steps)
 
     @property
     def n_wires(self) -> int:
-        """How many wires there are: the device's, or those that may be used."""
+        """The number of wires: of the device, or of all parts if the device has no wires."""
         if self.device_wires:
             return len(self.device_wires)
         operations = [part.prototype for part in self.parts]
@@ -130,59 +148,70 @@ class Template:
 
 
 class ConditionalOperation(qml.ops.Conditional):
-    """An operation on a condition of outcomes, whose shift rules are those of the operation.
+    """A conditional operation that has the shift rules of its base operation.
 
-    PennyLane has none for it, and would take finite differences.  But a rule of the operation holds
-    for each outcome, none of which depends on what comes after it.
+    PennyLane's ``Conditional`` has no shift rule and is differentiated by finite differences. But
+    the base operation's rule holds for each outcome, because an earlier outcome does not depend on
+    the operation's parameters.
     """
 
     grad_method = property(lambda self: self.base.grad_method)
     parameter_frequencies = property(lambda self: self.base.parameter_frequencies)
 
 
-# PennyLane's transforms know a conditional by the name of its class.
+# PennyLane's transforms recognize a conditional by the name of its class.
 ConditionalOperation.__name__ = qml.ops.Conditional.__name__
 
 
 def _map_wires(made: Any, values: Sequence[Any], free: Sequence[Any]) -> Any:
-    """Return an operation or measurement on the wires that operands say, or on free ones."""
-    computed = [wire for wire in made.wires if isinstance(wire, WirePlaceholder)]
-    if not computed:
+    """Replace the wire placeholders of an operation or measurement process by wires.
+
+    Args:
+        made: the operation or measurement process.
+        values: the values of all operands.
+        free: wires to use instead of the values, empty to use the values.
+
+    Raises:
+        CircuitError: if the wires of an operation are not distinct.
+    """
+    placeholders = [wire for wire in made.wires if isinstance(wire, WirePlaceholder)]
+    if not placeholders:
         return made
     if free:
-        found = dict(zip(computed, (w for w in free if w not in made.wires), strict=False))
-        return made.map_wires(found)
-    found = {wire: int(values[wire.operand]) for wire in computed}
-    wires = [found.get(wire, wire) for wire in made.wires]
+        wire_map = dict(zip(placeholders, (w for w in free if w not in made.wires), strict=False))
+        return made.map_wires(wire_map)
+    wire_map = {wire: int(values[wire.operand]) for wire in placeholders}
+    wires = [wire_map.get(wire, wire) for wire in made.wires]
     if len(set(wires)) < len(wires) and not isinstance(made, qml.ops.CompositeOp):
         raise CircuitError(
             f"{getattr(made, 'name', type(made).__name__)} on wires {wires}: expected different "
             "wires, got one of them twice."
         )
-    return made.map_wires(found)
+    return made.map_wires(wire_map)
 
 
 def replace_dynamic_wires(made: Any, operand: Callable[[Any], int]) -> Any:
-    """Return an operation or measurement with placeholders for the wires that are computed.
+    """Replace the traced wires of an operation or measurement process by placeholders.
 
     Args:
-        made: it.
-        operand: takes a wire, and returns the number of the operand that it becomes.
+        made: the operation or measurement process.
+        operand: adds a wire as an operand, and returns the operand's index.
     """
-    found = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
-    if not found:
+    wire_map = {wire: WirePlaceholder(operand(wire)) for wire in made.wires if is_dynamic(wire)}
+    if not wire_map:
         return made
     with qml.QueuingManager.stop_recording():
-        return made.map_wires(found)
+        return made.map_wires(wire_map)
 
 
 def _select_operations(
     steps: Sequence[Step], values: Sequence[Any], free: Sequence[Any]
 ) -> list[Any]:
+    """Build the operations of steps, with the chosen branch of each conditional."""
     operations = []
     for step in steps:
         if isinstance(step, BranchChoice):
-            # As a conditional of JAX's does with a number out of range.
+            # An index out of range is clamped, as by ``jax.lax.switch``.
             number = min(max(int(values[step.index]), 0), len(step.branches) - 1)
             operations += _select_operations(step.branches[number], values, free)
         else:
@@ -191,6 +220,7 @@ def _select_operations(
 
 
 def _flatten_parts(steps: Sequence[Step]) -> list[TemplatePart]:
+    """Return the operations in steps, including all branches of conditionals."""
     parts = []
     for step in steps:
         if isinstance(step, BranchChoice):

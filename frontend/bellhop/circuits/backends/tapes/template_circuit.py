@@ -1,4 +1,4 @@
-"""A quantum function under way whose operations become a template, for a device of tapes."""
+"""The circuit that turns a quantum function into a tape template, for a Python device."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -28,13 +28,14 @@ from bellhop.tracing.current_circuit import Branches
 
 
 class TemplateCircuit(TapeCircuit):
-    """The steps of a template, and the operands that stand in them.
+    """A circuit that collects the steps of a `Template` and the operands that fill it.
 
-    Loops of known length are unrolled; both branches of a conditional are steps, and the device
-    gets those of one.  Mid-circuit measurements are PennyLane's own.
+    Loops with a static trip count are unrolled.  A conditional is a step with the operations of all
+    its branches, from which the device receives one branch.  Mid-circuit measurements are PennyLane
+    operations.
 
     Attributes:
-        operands: what the program computes, by number.
+        operands: the traced values that fill the template, by the operand's index.
     """
 
     def __init__(self, where: str, rows: TracedRow, device_wires: Any = None) -> None:
@@ -43,39 +44,49 @@ class TemplateCircuit(TapeCircuit):
         self._n_operands = 0
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append operations."""
+        """Append operations to the steps, with control flow resolved."""
         for op in operations:
             with self.error_location(op):
                 self._apply(op)
 
     def _apply(self, op: qml.operation.Operator) -> None:
+        """Append an operation; decompose it if PennyLane cannot handle it whole."""
         if is_control_flow(op):
             Player().play_operation(op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
-            # Nothing of PennyLane's binds others to what stands in a template, or
-            # differentiates an inverse or controlled product.
+            # PennyLane cannot bind new parameters inside such operations, and it does not
+            # differentiate inverse or controlled products.
             self.apply(decompose_with_pennylane(op))
         else:
             self.steps.append(self._make_part(self.rows.select_row(op)))
 
     def make_measurement_part(self, process: Any) -> TemplatePart:
-        """Return a measurement process at the end of the circuit."""
+        """Convert a final measurement process to a part of the template."""
         with self.error_location(process):
             return self._make_part(process)
 
     def _make_part(self, made: Any) -> TemplatePart:
+        """Convert an operation or measurement process; add its traced values as operands.
+
+        Raises:
+            CompileError: for a traced value that cannot be an operand.
+        """
         if isinstance(made, qml.ops.MidMeasure) and any(map(is_dynamic, made.wires)):
             raise CompileError(
-                f"{self.where}: a wire that is measured in the middle is computed in the program, "
-                "and a device that Python calls measures known ones. Make it a number of "
-                "Python's, by qjit(static_argnums=...), or use lightning.qubit."
+                f"{self.where}: a mid-circuit measurement is on a traced wire, which is not "
+                "supported on Python devices. Make the wire static, by "
+                "qjit(static_argnums=...), or use lightning.qubit."
             )
         made = replace_dynamic_wires(made, self._add_wire_operand)
         self._check_static(made if getattr(made, "obs", None) is None else made.obs)
         return TemplatePart.from_object(made, self._add_operand)
 
     def _add_wire_operand(self, wire: Wire) -> int:
-        """Return the number of the operand that a computed wire becomes."""
+        """Add a traced wire as an operand; return the operand's index.
+
+        Raises:
+            CompileError: if the device has no wires of its own.
+        """
         if not self.labels():
             raise CompileError(
                 f"{self.where}: its wires are computed in the program, and the device has no wires "
@@ -84,12 +95,12 @@ class TemplateCircuit(TapeCircuit):
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
     def _check_static(self, made: Any) -> None:
-        """Refuse what a tape has no parameter for."""
+        """Raise an error for traced hyperparameters, and for outcomes as parameters."""
         if any(map(is_dynamic, _list_inner_values(made))):
             raise CompileError(
-                f"{self.where}: what {_get_name(made)} is made of is computed in the program, "
-                f"beside "
-                "its parameters. Make it static: qjit(static_argnums=...); or write gates instead."
+                f"{self.where}: a hyperparameter of {_get_name(made)} is traced, which is not "
+                "supported on Python devices. Make it static: qjit(static_argnums=...); or write "
+                "gates instead."
             )
         if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
             raise CompileError(
@@ -98,16 +109,24 @@ class TemplateCircuit(TapeCircuit):
             )
 
     def _add_operand(self, value: Any) -> int:
+        """Add a traced value as an operand; return the operand's index."""
         self.operands[self._n_operands] = value
         self._n_operands += 1
         return self._n_operands - 1
 
     def branch(self, branches: Branches) -> Any:
-        """Append the gates of all branches, of which the device gets those of one."""
+        """Append a `BranchChoice` of all branches; return the chosen branch's result.
+
+        The program evaluates the chosen branch: its operands are computed, and the operands of the
+        other branches are zeros.
+        """
         steps: list[tuple[Step, ...]] = []
 
         def record_branch(branch: Callable[[], Any]) -> Callable[[], tuple[Any, Any]]:
+            """Return a function that appends a branch's steps and returns result and operands."""
+
             def run() -> tuple[Any, Any]:
+                """Trace the branch with empty steps and operands."""
                 outer = self.steps, self.operands
                 self.steps, self.operands = [], {}
                 try:
@@ -123,6 +142,8 @@ class TemplateCircuit(TapeCircuit):
         every = {number: struct for each in structs for number, struct in each.items()}
 
         def fill_operands(runner: Callable[[], tuple[Any, Any]]) -> Callable[[], tuple[Any, Any]]:
+            """Add zeros for the operands of the other branches, so that all types agree."""
+
             def run() -> tuple[Any, Any]:
                 result, mine = runner()
                 zeros = {n: jnp.zeros(struct.shape, struct.dtype) for n, struct in every.items()}
@@ -138,7 +159,7 @@ class TemplateCircuit(TapeCircuit):
         return result
 
     def get_control_flow_target(self) -> Any:
-        """Return what puts control flow on the queue of PennyLane's that collects operations."""
+        """Return an object that appends control flow to PennyLane's active queue."""
         return PlayedCircuit.get_control_flow_target(self)
 
 
@@ -150,7 +171,7 @@ def _unsupported_error(where: str, construct: str) -> CompileError:
 
 
 def _list_inner_values(op: qml.operation.Operator) -> list[Any]:
-    """Return what an operation is made of beside its parameters and other operations."""
+    """Return the hyperparameters of an operation and, recursively, of operators in it."""
     hyperparameters = getattr(op, "hyperparameters", {})
     parts = [part for part in hyperparameters.values() if isinstance(part, qml.operation.Operator)]
     values = [
@@ -169,7 +190,10 @@ def _get_name(made: Any) -> str:
 
 
 def _has_traced_product(op: qml.operation.Operator) -> bool:
-    """Tell whether an operation is an inverse or controlled product of computed parameters."""
+    """Return whether an operation is a modified product with traced parameters.
+
+    A modified product is an adjoint or controlled ``Prod``.
+    """
     if not isinstance(op, qml.ops.op_math.SymbolicOp):
         return False
     return any(map(_is_tracer, op.data)) and (
@@ -178,10 +202,10 @@ def _has_traced_product(op: qml.operation.Operator) -> bool:
 
 
 def _has_inner_parameters(op: qml.operation.Operator) -> bool:
-    """Tell whether computed parameters stand in an operation where PennyLane binds no others.
+    """Return whether PennyLane cannot bind new values to all traced parameters.
 
-    They are those of operations in a template of PennyLane's, of an evolution's generator, and of a
-    change of basis, whose factors PennyLane takes in the opposite order.
+    This is so for operations inside a PennyLane template, for the generator of an evolution, and
+    for a ``ChangeOpBasis``, whose factors PennyLane binds in the wrong order.
     """
     if isinstance(op, qml.ops.ChangeOpBasis):
         return True
