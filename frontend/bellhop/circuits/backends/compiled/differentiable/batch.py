@@ -215,9 +215,9 @@ def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> lis
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Bind a measurement whose parameters depend on the row."""
         named = MeasureOperands.from_names(eqn.params["names"], operands)
-        # Makes the parameters depend on the row, although they may be the same for all rows.
-        # Otherwise ``vmap`` would measure once.
+        # The parameters may be equal for all rows, and ``vmap`` would then measure only once.
         params = jax.lax.select(row >= 0, named.params, named.params)
         return bind_equation(eqn, *named._replace(params=params).to_dict().values())
 
@@ -245,6 +245,7 @@ def _move_rows_first(
 def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
+    """Bind gates for all rows, with rows in front; the handle is not mapped."""
     of = GateOperands(*dims)
     shared = of.handle, of.offset, of.n_iterations
     return gates_p.bind(*_move_rows_first(operands, dims, shared), **params), None

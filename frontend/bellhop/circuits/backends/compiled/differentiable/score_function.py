@@ -110,6 +110,7 @@ def forbid_unscored_derivatives(
     """
 
     def guard_statistic(statistic: Statistic) -> Statistic:
+        """Tag a statistic whose derivative must raise an error."""
         obstacle = (
             SAMPLES_ERROR if statistic.is_per_shot else _SINGLE_SHOT_ERROR if fewest == 1 else None
         )
@@ -134,6 +135,7 @@ def compute_score_means(sums: Sequence[Any], counts: Any, *, is_conditioned: boo
     half = len(sums) // 2
 
     def compute_mean(total: Any, product: Any) -> Any:
+        """Return a mean; its tangent is the mean, or covariance, with the score."""
         column = (-1, *[1] * (total.ndim - 1))
         count = jnp.reshape(counts, column)
         average = total / count

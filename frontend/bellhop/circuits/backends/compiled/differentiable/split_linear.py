@@ -127,6 +127,8 @@ class LinearizedJaxpr(NamedTuple):
         linear = self.linear
 
         def pull_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
+            """Return the cotangents of the inputs."""
+
             def push_forward(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 

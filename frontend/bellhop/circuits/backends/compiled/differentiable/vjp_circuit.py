@@ -49,6 +49,7 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     ]
 
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
+        """Return the jaxpr with moved products, and with these measurements only."""
         # Maps the handle after a measurement to the handle after its replacement.
         places = {}
         # Maps the handle after a product to the handle that the product takes in its new place.
