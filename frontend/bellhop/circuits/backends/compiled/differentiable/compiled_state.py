@@ -103,7 +103,7 @@ class CompiledState(NamedTuple):
         return CompiledState(handle)
 
     def mid_measure(self, wire: Any, *, postselect: int, reset: bool, site: str) -> list[Any]:
-        """Measure a wire in the middle of the circuit.
+        """Measure a wire mid-circuit.
 
         Args:
             wire: int32 scalar, the qubit.
@@ -191,7 +191,7 @@ class CompiledState(NamedTuple):
 
 @dataclass(frozen=True)
 class CircuitEquation:
-    """An equation of a recorded circuit, with properties that say what it does.
+    """An equation of a recorded circuit, with properties to classify it.
 
     Attributes:
         eqn: any equation; all properties are false or empty unless it belongs to a circuit.
@@ -211,7 +211,7 @@ class CircuitEquation:
 
     @property
     def is_mid_measurement(self) -> bool:
-        """Whether the equation measures a wire in the middle of the circuit."""
+        """Whether the equation is a mid-circuit measurement."""
         return is_call(self.eqn, "mid_measure")
 
     @property

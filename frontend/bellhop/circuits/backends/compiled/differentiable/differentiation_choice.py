@@ -21,13 +21,13 @@ from bellhop.circuits.ir.diff_method import (
 from bellhop.errors import DifferentiableCompileError
 
 _AMPLITUDES_WITH_SHOTS_ERROR = (
-    "the amplitudes of StatePrep are differentiated with shots, which is done by the likelihood of "
-    "samples where the runtime's engine runs the circuit: without loops of computed length and "
-    "shadow_expval, by diff_method='best'. Use such a circuit, or default.qubit."
+    "the amplitudes of StatePrep are differentiated with shots, which is supported with "
+    "diff_method='best', and without loops of dynamic trip count, shadow_expval and "
+    "engine='plugin'. Use such a circuit, or default.qubit."
 )
 _PLUGIN_AMPLITUDES_ERROR = (
-    "the amplitudes of StatePrep are differentiated by the adjoint method, which the engine alone "
-    "does, and it has engine='plugin'. Use diff_method='best' or 'parameter-shift'."
+    "the amplitudes of StatePrep are differentiated by the adjoint method, which is not supported "
+    "with engine='plugin'. Use diff_method='best' or 'parameter-shift'."
 )
 
 
@@ -269,14 +269,14 @@ class DifferentiationChoice:
         elif method == ADJOINT and is_replayed:
             obstacle = (
                 "it has shots, or mid-circuit measurements that the engine does not run, and is "
-                "differentiated; the adjoint method goes back through neither. Use "
+                "differentiated; the adjoint method supports neither. Use "
                 "diff_method='best' or 'parameter-shift'."
             )
         elif method == ADJOINT and may_change_norm:
             obstacle = (
                 "it is differentiated, and has a QubitUnitary whose matrix is not unitary or is "
-                "computed in the program; the adjoint method goes back through unitary gates "
-                "only. Use diff_method='best' or 'parameter-shift'."
+                "traced; the adjoint method supports unitary gates only. Use diff_method='best' "
+                "or 'parameter-shift'."
             )
         elif method == ADJOINT and not have_adjoint:
             obstacle = (
@@ -323,7 +323,7 @@ class DifferentiationChoice:
         if is_replayed:
             return "after mid-circuit measurements", "return expval or probs"
         return (
-            "after a QubitUnitary whose matrix is not unitary or is computed in the program",
+            "after a QubitUnitary whose matrix is not unitary or is traced",
             "return expval or probs",
         )
 

@@ -36,7 +36,9 @@ def find_engine_obstacle(
     """
     if not device.engine:
         has_choice = device.name.startswith(("lightning.", "default.qubit"))
-        return "it has engine='plugin'" if has_choice else f"{device.name} has no other"
+        return (
+            "it has engine='plugin'" if has_choice else f"the engine does not support {device.name}"
+        )
     measured = [eqn.params.get("measuring") for eqn in iterate_equations(closed.jaxpr)]
     if not all(m.in_engine for each in measured if each for m in each.measurements):
         return "it measures classical shadows, whose bases differ from shot to shot"

@@ -16,7 +16,7 @@ has the tangent ``value_dot``, where a loop has computed the perturbation's tang
     more_dot = bellhop_linear_map state steps saved [[perturbation_tangent]]
     value_dot = add value_dot more_dot
 
-There is no highest order, for three reasons:
+Derivatives of any order exist, for three reasons:
 
 * The derivative of order ``k`` is an array with ``k`` axes of length ``n``.  Its own tangent is the
   derivative of order ``k + 1``, multiplied with ``params_dot``.

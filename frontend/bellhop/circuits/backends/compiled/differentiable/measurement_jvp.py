@@ -31,9 +31,10 @@ from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
-    "it is differentiated twice by the likelihood of samples, as on default.qubit with shots, "
-    "behind outcomes that are drawn, and by the amplitudes of StatePrep; that gives the first "
-    "derivative alone. Use a circuit without shots, or angles on lightning.qubit without outcomes."
+    "it is differentiated twice by the likelihood of samples (with shots on default.qubit, after "
+    "mid-circuit measurements, or by the amplitudes of StatePrep), which gives only the first "
+    "derivative. Use a circuit without shots, or differentiate by angles on lightning.qubit, "
+    "without mid-circuit measurements."
 )
 
 
@@ -103,8 +104,8 @@ class MeasurementJvp(NamedTuple):
             )
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
-                "it is differentiated by angles and then by the amplitudes of StatePrep, and the "
-                "runtime's engine does not run it. Use diff_method='parameter-shift'."
+                "it is differentiated by angles and then by the amplitudes of StatePrep, which "
+                "only the engine supports, not a plugin. Use diff_method='parameter-shift'."
             )
         if jvp.has_tangents and differentiation.obstacle:
             raise DifferentiableCompileError(differentiation.obstacle)

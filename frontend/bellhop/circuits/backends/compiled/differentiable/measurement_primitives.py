@@ -4,7 +4,7 @@
 gates again: it is the derivative of order ``order`` of the measured values, by all of ``params``.
 Order 0 is the values in one vector, order 1 their Jacobian, order 2 their Hessians.  With the
 operand ``directions``, it is also a directional derivative along tangents of the perturbation,
-which stand for the dynamic-count parameters.
+which represents the dynamic-count parameters.
 
 In a batch, all operands but the handle may have a leading axis of rows, and all results but the
 handle have one.

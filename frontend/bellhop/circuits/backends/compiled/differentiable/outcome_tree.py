@@ -11,8 +11,8 @@ one run, ``once``, is ::
         state value = quantum_measure[Expval(Z)] state [] [] [x angle]
       in (state, value) }
 
-``run_all_outcomes(once)`` is the jaxpr of all runs, whose results are sums over the runs.  In it,
-``once`` stands for the equations of one run::
+``run_all_outcomes(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Here
+``once`` abbreviates the equations of one run::
 
     state value _ = while[
       cond={ lambda ; state value more. let in (more,) }
@@ -83,6 +83,7 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Handle, *inputs: Any) -> list[Any]:
+        """Run the circuit in a loop until all outcomes have been executed."""
         zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
         handle, sums, _ = jax.lax.while_loop(
             lambda state: state[2],
@@ -133,6 +134,7 @@ def add_jacobian(
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
+        """Run the nonlinear part, and compute the Jacobians from its residuals."""
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
@@ -149,6 +151,8 @@ def add_jacobian(
         sizes = [sum(x.size for x in side) for side in (zeros, values)]
 
         def compute_derivatives(*residuals: Any) -> list[Any]:
+            """Return the Jacobians of the linear part at the residuals."""
+
             def evaluate_parts(parts: Sequence[Any]) -> list[Any]:
                 wholes = _join_complex(parts, likes)
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))

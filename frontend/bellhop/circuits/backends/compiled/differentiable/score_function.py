@@ -50,16 +50,17 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.jaxprs.equations import iterate_equations
 
 SECOND_DERIVATIVE_ERROR = (
-    "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
+    "it draws outcomes of mid-circuit measurements with shots, and is differentiated twice; the "
     "likelihood ratio of outcomes gives only the first derivative. Use a circuit without shots."
 )
 SAMPLES_ERROR = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
-    "before them, by which only means over shots have a derivative. Return expval, var or probs."
+    "before the measurements; only averages over shots have such a derivative. Return expval, var "
+    "or probs."
 )
 _SINGLE_SHOT_ERROR = (
-    "it postselects, is differentiated, and has a group of one shot; the derivative of a mean is a "
-    "covariance, which two shots and more have. Give it more shots."
+    "it postselects, is differentiated, and has a group of one shot; the derivative of an average "
+    "is then a covariance, which needs at least two shots. Set more shots."
 )
 
 _DIFFERENTIATION = Differentiation(LIKELIHOOD_RATIO)
@@ -97,7 +98,7 @@ def has_score(circuit: ClosedJaxpr) -> bool:
 def forbid_unscored_derivatives(
     statistics: Sequence[Statistic], score: Any, fewest: int | None = None
 ) -> list[Statistic]:
-    """Raise an error on derivatives, by outcomes, of statistics that are no averages.
+    """Make statistics without a score-function derivative raise if differentiated.
 
     Args:
         statistics: the statistics of a run of one shot.

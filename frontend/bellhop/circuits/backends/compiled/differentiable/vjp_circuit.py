@@ -10,8 +10,8 @@ states that have changed since::
     _ x_bar = quantum_measure[query=VJP] state0 ... f_bar
     _ y_bar = quantum_measure[query=VJP] state2 ... g_bar
 
-Each product moves to the place of its measurement, or directly behind it if the cotangents need the
-measured value::
+``build_product_circuit`` puts each product in the place of its measurement, or directly behind it
+if the cotangents need the measured value::
 
     state1 x_bar = quantum_measure[query=VJP] state0 ... f_bar
     state2 = quantum_gates state1 ...
@@ -31,7 +31,7 @@ from bellhop.tracing.dce import eliminate_dead_code
 
 
 def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
-    """Move each product with a derivative to the place of its measurement.
+    """Reorder a jaxpr so that each derivative product is where its measurement was.
 
     Args:
         product: the jaxpr, from handle, inputs and (co)tangents to handle and results.
@@ -49,19 +49,19 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     ]
 
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
-        """Return the jaxpr with moved products, and with these measurements only."""
+        """Return the jaxpr with reordered products and these measurements only."""
         # Maps the handle after a measurement to the handle after its replacement.
         places = {}
         # Maps the handle after a product to the handle that the product takes in its new place.
-        moved = {}
+        product_handles = {}
         for eqn in measured:
             before, after = eqn.invars[0], eqn.outvars[0]
             sweep = sweeps.get(before)
             handle = after if eqn in kept else before
             if sweep is not None:
-                moved[sweep.outvars[0]] = handle
+                product_handles[sweep.outvars[0]] = handle
             places[after] = handle if sweep is None else sweep.outvars[0]
-        eqns = [_rename_variables(eqn, places, moved) for eqn in jaxpr.eqns]
+        eqns = [_rename_variables(eqn, places, product_handles) for eqn in jaxpr.eqns]
         outvars = [_resolve_variable(places, var) for var in jaxpr.outvars]
         closed = ClosedJaxpr(
             jaxpr.replace(eqns=_sort_equations(eqns), outvars=outvars), product.consts

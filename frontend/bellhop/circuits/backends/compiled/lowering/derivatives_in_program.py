@@ -52,7 +52,7 @@ def find_missing_derivative(traced: TracedCall) -> str:
     if traced.randomness.draws_for_each_shot:
         # Only the engine supports outcomes in loops with a dynamic trip count.
         is_alone = has_outcomes_in_dynamic_loops(circuit)
-        return "" if is_alone else "it has shots that are runs of their own"
+        return "" if is_alone else "it runs once for each shot"
     reasons = (_find_missing_in_equation(eqn, circuit) for eqn in iterate_equations(circuit))
     return next(filter(None, reasons), "")
 
@@ -62,7 +62,7 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
         is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_traced=True)
-        return "" if is_whole else "it has a matrix that is computed or not unitary"
+        return "" if is_whole else "it has a matrix that is traced or not unitary"
     measuring = of_circuit.measuring
     if measuring is None:
         return ""
@@ -71,9 +71,9 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
-        return "it returns a state, or what is made of one"
+        return "it returns a state, or a function of a state"
     is_computed = _find_perturbed_operands(eqn, circuit, [True] * len(circuit.invars)).matrices
-    return "it measures a matrix that is computed" if is_computed else ""
+    return "it measures a traced matrix" if is_computed else ""
 
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
@@ -82,7 +82,7 @@ def _find_missing_with_shots(eqn: JaxprEqn) -> str:
         return "it measures classical shadows"
     # The session of a circuit keeps the dynamic-count derivative of one measurement only.
     if CircuitEquation(eqn).operands.perturbation is not None:
-        return "it has shots, and a loop of gates whose length is computed"
+        return "it has shots, and gates in a loop of dynamic trip count"
     return ""
 
 

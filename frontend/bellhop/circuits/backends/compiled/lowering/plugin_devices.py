@@ -1,4 +1,4 @@
-"""Describe compiled plugins to the runtime, and check what they do not support."""
+"""Describe compiled plugins to the runtime, and reject unsupported circuits."""
 
 from __future__ import annotations
 
@@ -125,9 +125,8 @@ def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) 
     traps = find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
-            f"{where}: it measures in the middle of the circuit without shots, and {name} does not "
-            "project states as exact means over outcomes need. Set shots: qml.set_shots(circuit, "
-            "100)."
+            f"{where}: it has mid-circuit measurements without shots, and {name} does not project "
+            "states as exact averages over outcomes need. Set shots: qml.set_shots(circuit, 100)."
         )
     if n_groups > 1 and traps.samples:
         raise CompileError(

@@ -68,7 +68,7 @@ _FINITE_PRIMITIVES = frozenset((
 class _DeferredTag(ValueTag):
     """The tag of a deferred measurement's outcome.
 
-    No equation of the recorded circuit may have a tagged value: there is no outcome.
+    The tagged value is a placeholder, so no equation of the recorded circuit may use it.
     """
 
 

@@ -55,7 +55,7 @@ def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: boo
     if not until_accepted and not has_dynamic_loop(once):
         return once
 
-    # Unused inputs are no operands, so that the result does not seem to depend on them.
+    # Unused inputs are dropped, so that the result does not seem to depend on them.
     is_handle = [True, *(False for _ in once.in_avals[1:])]
     used, is_used = dce(once, [True] * len(once.out_avals), is_handle)
     # Arrays that the quantum function closes over become operands, to be differentiated.
@@ -112,6 +112,8 @@ def loop_over_shots(
     sizes = np.array(groups)
 
     def loop(handle: Handle, *inputs: Any) -> list[Any]:
+        """Execute all shots, and compute the means over groups."""
+
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
             """Execute one shot; add its means to the group's sums, and return its samples."""
             handle, sums = carried

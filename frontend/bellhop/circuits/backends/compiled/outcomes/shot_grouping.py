@@ -1,7 +1,7 @@
 """Decide whether shots with the same mid-circuit outcomes share an execution.
 
 For example, 1000 shots of a circuit with two mid-circuit measurements share at most four
-executions.  Otherwise each shot has an execution of its own.
+executions.  Without sharing, there is a separate execution for each shot.
 """
 
 import math

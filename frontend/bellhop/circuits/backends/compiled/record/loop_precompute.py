@@ -107,6 +107,7 @@ def consume_iterations(
     most = _choose_block_size(jax.eval_shape(independent, 0))
 
     def run_block(loop: Any) -> Any:
+        """Compute the results of a block of iterations at once, and use them."""
         first, state = loop
         count = jnp.minimum(most, n_iterations - first)
         # The last iteration fills the rest of the last block.  Indices past the end would compute
@@ -153,6 +154,7 @@ def consume_while_iterations(
         return count + 1, condition(carried), carried, jax.tree.map(put, stacks, results)
 
     def run_block(loop: Any) -> Any:
+        """Run the iterations of a block, stack their results, and use them."""
         more, carried, state = loop
         empty = jax.tree.map(lambda like: jnp.zeros((most, *like.shape), like.dtype), results)
         count, more, carried, stacks = jax.lax.while_loop(

@@ -107,6 +107,7 @@ class TracedLoop(NamedTuple):
             run, ends = merge_loop_ends(run, place=len(jax.tree.leaves(carried)))
 
         def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
+            """Run an iteration, and pass dynamic-count parameters on if the loop has any."""
             carried, state = now
             carried, (after, params) = run(
                 carried, state.ensure_dynamic_params(gates.dynamic_params), *others
