@@ -99,18 +99,18 @@ def merge_batch(
             for operand, dim in zip(operands, dims, strict=True)
         ]
         return Batch(size, tuple(dim is not None for dim in dims)), inputs
-    of_batch = list(zip(operands, dims, batch.is_mapped, strict=True))
+    all_operands = list(zip(operands, dims, batch.is_mapped, strict=True))
     flat = []
-    for operand, dim, is_of_rows in of_batch:
-        if dim is None and not is_of_rows:
+    for operand, dim, has_rows in all_operands:
+        if dim is None and not has_rows:
             flat.append(operand)
             continue
         outer = jnp.expand_dims(operand, 0) if dim is None else jnp.moveaxis(operand, dim, 0)
-        both = outer if is_of_rows else jnp.expand_dims(outer, 1)
-        rest = both.shape[2:]
-        both = jnp.broadcast_to(both, (size, batch.size, *rest))
-        flat.append(both.reshape(size * batch.size, *rest))
-    mapped = tuple(is_of_rows or dim is not None for _, dim, is_of_rows in of_batch)
+        rows = outer if has_rows else jnp.expand_dims(outer, 1)
+        rest = rows.shape[2:]
+        rows = jnp.broadcast_to(rows, (size, batch.size, *rest))
+        flat.append(rows.reshape(size * batch.size, *rest))
+    mapped = tuple(has_rows or dim is not None for _, dim, has_rows in all_operands)
     return Batch(size * batch.size, mapped), flat
 
 
@@ -246,8 +246,8 @@ def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
     """Bind gates for all rows, with rows in front; the handle is not mapped."""
-    of = GateOperands(*dims)
-    shared = of.handle, of.offset, of.n_iterations
+    named_dims = GateOperands(*dims)
+    shared = named_dims.handle, named_dims.offset, named_dims.n_iterations
     return gates_p.bind(*_move_rows_first(operands, dims, shared), **params), None
 
 
@@ -260,19 +260,19 @@ def _measure_batch(
     **params: Any,
 ) -> tuple[list[Any], list[int | None]]:
     """Bind ``measure_p`` or ``derivative_p`` for all rows, with rows in front."""
-    of = MeasureOperands.from_names(names, dims)
-    if of.directions is not None:
-        return _directions_batch(MeasureOperands.from_names(names, operands), of, **params)
-    shared = of.handle, of.perturbation, of.basis
+    named_dims = MeasureOperands.from_names(names, dims)
+    if named_dims.directions is not None:
+        return _directions_batch(MeasureOperands.from_names(names, operands), named_dims, **params)
+    shared = named_dims.handle, named_dims.perturbation, named_dims.basis
     measured = MeasureOperands.from_names(names, _move_rows_first(operands, dims, shared))
-    if of.coefficients is not None or of.matrices is not None:
+    if named_dims.coefficients is not None or named_dims.matrices is not None:
         # Lowering concatenates both, so if one of them is mapped, the other must be too.
         rows = measured.params.shape[0]
         coefficients, matrices = (
             value if dim is not None else jnp.broadcast_to(value, (rows, *value.shape))
             for value, dim in (
-                (measured.coefficients, of.coefficients),
-                (measured.matrices, of.matrices),
+                (measured.coefficients, named_dims.coefficients),
+                (measured.matrices, named_dims.matrices),
             )
         )
         measured = measured._replace(coefficients=coefficients, matrices=matrices)

@@ -174,8 +174,8 @@ def _batch(
     is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES) or (
         body.randomness is Randomness.TREE and not body.obstacle
     )
-    of_batch = batch.is_mapped if batch else [False] * len(dims)
-    mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
+    has_rows = batch.is_mapped if batch else [False] * len(dims)
+    mapped = [dim is not None or by_row for dim, by_row in zip(dims, has_rows, strict=True)]
     if not is_straight or has_row_dependent_effects(body.closed, mapped):
         outs, axes = call_one_by_one(circuit_p, operands, dims, body=body, batch=batch)
         _check_results_fit(outs, body)
@@ -216,15 +216,15 @@ def _lower(
         return lower_as_program(ctx, circuit_p, operands, params, f"circuit {body.name}")
     closed, device, randomness = body.closed, body.device, body.randomness
     if batch is not None:
-        together = vectorize_rows(closed, batch)
-        at_once = 1 if together is None else count_rows_per_call(closed)
-        if together is None or at_once < batch.size:
-            one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
-            parts = lambda *inputs: for_each(
-                one, inputs, batch.is_mapped, batch_size=None if size == 1 else size
+        vectorized = vectorize_rows(closed, batch)
+        rows_per_call = 1 if vectorized is None else count_rows_per_call(closed)
+        if vectorized is None or rows_per_call < batch.size:
+            bind_row, size = functools.partial(circuit_p.bind, body=body, batch=None), rows_per_call
+            loop = lambda *inputs: for_each(
+                bind_row, inputs, batch.is_mapped, batch_size=None if size == 1 else size
             )
-            return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
-        closed = together
+            return mlir.lower_fun(loop, multiple_results=True)(ctx, *operands)
+        closed = vectorized
     allow_bellhop_dialects(ctx)
     is_drawn = randomness.is_drawn
     seeds = quantum.seed([], circuit=lowering.next_random_circuit_index()) if is_drawn else []

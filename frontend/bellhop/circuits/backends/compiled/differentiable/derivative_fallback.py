@@ -108,19 +108,19 @@ def _jvp(
 ) -> tuple[list[Any], list[Any]]:
     """Bind both forms' derivative as a ``LinearMap`` of two-form functions."""
     results = two_forms_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
-    given = [type(tangent) is not ad.Zero for tangent in tangents]
-    moved = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
+    has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
+    is_inexact = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
     n = len(primals)
 
     def restrict_to_perturbed(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
         """Return the form as a function of perturbed operands alone, and these operands."""
 
-        def call_perturbed(*moving: Operand) -> list[Any]:
-            rest = iter(moving)
-            every = [next(rest) if yes else x for x, yes in zip(primals, given, strict=True)]
-            return list(itertools.compress(form(*every), moved))
+        def call_perturbed(*perturbed: Operand) -> list[Any]:
+            rest = iter(perturbed)
+            every = [next(rest) if yes else x for x, yes in zip(primals, has_tangent, strict=True)]
+            return list(itertools.compress(form(*every), is_inexact))
 
-        return call_perturbed, list(itertools.compress(primals, given))
+        return call_perturbed, list(itertools.compress(primals, has_tangent))
 
     def push(form: Form) -> Form:
         """Return the JVP of a form, as a function of primals and tangents."""
@@ -134,21 +134,21 @@ def _jvp(
         """Return the VJP of a form, as a function of primals and cotangents."""
 
         def pull_back(*operands: Operand) -> list[Any]:
-            of_moving, moving = restrict_to_perturbed(form, operands[:n])
-            return list(jax.vjp(of_moving, *moving)[1](list(operands[n:])))
+            function, perturbed = restrict_to_perturbed(form, operands[:n])
+            return list(jax.vjp(function, *perturbed)[1](list(operands[n:])))
 
         return pull_back
 
-    derived = forms.differentiate(given)
+    derived = forms.differentiate(has_tangent)
     pushes, pulls = derived.map_forms(push), derived.map_forms(pull)
     linear = LinearMap(
         lambda saved, bars: pulls(*saved, *bars),
-        lambda saved, dots: pushes(*saved, *dots),
+        lambda saved, tangents: pushes(*saved, *tangents),
         n,
-        tuple(jax.typeof(x).to_tangent_aval() for x in itertools.compress(results, moved)),
+        tuple(jax.typeof(x).to_tangent_aval() for x in itertools.compress(results, is_inexact)),
     )
-    dots = linear(primals, list(itertools.compress(tangents, given)))
-    return results, fill_zero_tangents(results, dots, moved)
+    result_tangents = linear(primals, list(itertools.compress(tangents, has_tangent)))
+    return results, fill_zero_tangents(results, result_tangents, is_inexact)
 
 
 def _batch(
@@ -163,8 +163,12 @@ def _batch(
     if all(dim is None for dim in dims):
         results = two_forms_p.bind(*operands, call_jaxpr=call_jaxpr, forms=forms)
         return results, [None] * len(results)
-    of_axis = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
-    results = forms.map_forms(lambda form: jax.vmap(form, tuple(dims), **of_axis))(*operands)
+    axis_options = {
+        "axis_size": axis.size,
+        "axis_name": axis.name,
+        "spmd_axis_name": axis.spmd_name,
+    }
+    results = forms.map_forms(lambda form: jax.vmap(form, tuple(dims), **axis_options))(*operands)
     return results, [0] * len(results)
 
 

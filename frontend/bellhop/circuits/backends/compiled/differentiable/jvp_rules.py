@@ -117,20 +117,20 @@ def _measure_jvp(
     query: Query,
 ) -> Any:
     """Differentiate a final measurement: of values, or of values with their Jacobian."""
-    of = (
+    create = (
         MeasurementJvp.from_operands
         if query is Query.VALUES
         else MeasurementJvp.from_derivative_operands
     )
-    jvp = of(names, primals, tangents, measuring.add_variance_means())
+    jvp = create(names, primals, tangents, measuring.add_variance_means())
     if query is Query.VALUES:
-        handle, results, dots = _values_jvp(jvp, measuring)
+        handle, results, result_tangents = _values_jvp(jvp, measuring)
     elif jvp.is_single_pass:
         handle, *results = jvp.bind_measurement(measuring, query)
-        dots = jvp.compute_second_tangents(measuring)
+        result_tangents = jvp.compute_second_tangents(measuring)
     else:
-        handle, results, dots = _jacobian_jvp(jvp, measuring)
-    return [handle, *results], [make_symbolic_zero(handle), *dots]
+        handle, results, result_tangents = _jacobian_jvp(jvp, measuring)
+    return [handle, *results], [make_symbolic_zero(handle), *result_tangents]
 
 
 def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, list[Any], list[Any]]:
@@ -271,18 +271,18 @@ def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -
     Returns:
         the handle, and the tangent of the Jacobian without the rows of the means.
     """
-    of_means = jvp._replace(measuring=jvp.measuring.to_variance_means())
-    handle, mean, _ = jvp.bind_derivative(handle, of_means.measuring, 0)
-    handle, slope, _ = jvp.bind_derivative(handle, of_means.measuring, 1)
-    handle, mean_dot = _compute_derivative_tangent(handle, of_means, 0, slope)
-    handle, slope_dot = _compute_derivative_tangent(handle, of_means, 1)
+    means_jvp = jvp._replace(measuring=jvp.measuring.to_variance_means())
+    handle, mean, _ = jvp.bind_derivative(handle, means_jvp.measuring, 0)
+    handle, slope, _ = jvp.bind_derivative(handle, means_jvp.measuring, 1)
+    handle, mean_dot = _compute_derivative_tangent(handle, means_jvp, 0, slope)
+    handle, slope_dot = _compute_derivative_tangent(handle, means_jvp, 1)
     slope, slope_dot = (jvp.drop_amplitudes(each, 1) for each in (slope, slope_dot))
-    of_squares = mean_dot[:, None] * slope + mean[:, None] * slope_dot
+    square_tangents = mean_dot[:, None] * slope + mean[:, None] * slope_dot
     ends = list(itertools.accumulate(jvp.measuring.list_sizes()))
     n = len(ends) - len(mean)
     for number, square in enumerate(jvp.measuring.find_variance_means()):
         if square >= 0:
-            dot = dot.at[ends[number] - 1].add(-2 * of_squares[square - n])
+            dot = dot.at[ends[number] - 1].add(-2 * square_tangents[square - n])
     return handle, dot[: ends[n - 1]]
 
 
@@ -315,15 +315,15 @@ def _compute_derivative_tangent(
             handle, extended, order, steps=steps, saved=saved
         ).reshape(dot.shape)
     if (directions_dot := jvp.tangents_by_name.get("directions")) is not None:
-        each = _insert_direction_tangents(directions, directions_dot)
-        moved = jvp.differentiate_along_directions(
-            handle, each, order, steps=steps, saved=jvp.primals.saved
+        rows_of_directions = _insert_direction_tangents(directions, directions_dot)
+        replaced = jvp.differentiate_along_directions(
+            handle, rows_of_directions, order, steps=steps, saved=jvp.primals.saved
         )
-        dot += jnp.sum(moved.reshape(-1, *dot.shape), axis=0)
+        dot += jnp.sum(replaced.reshape(-1, *dot.shape), axis=0)
     changes, terms = jvp.find_data_changes()
     if changes:
-        handle, of_terms, _ = terms.bind_derivative(handle, terms.measuring, order)
-        dot = _add_data_tangents(dot, changes, of_terms, measuring, axis=len(rows))
+        handle, terms_derivative, _ = terms.bind_derivative(handle, terms.measuring, order)
+        dot = _add_data_tangents(dot, changes, terms_derivative, measuring, axis=len(rows))
     return handle, dot
 
 
@@ -349,8 +349,8 @@ def _add_data_tangents(
         last = first + len(change.measurements)
         terms = jax.lax.slice_in_dim(of_terms, first, last, axis=axis)
         # An expectation value is one number.
-        place = (slice(None),) * axis + (ends[change.measurement_index] - 1,)
-        dot = dot.at[place].add(jnp.tensordot(change.weights, terms, axes=([0], [axis])))
+        index = (slice(None),) * axis + (ends[change.measurement_index] - 1,)
+        dot = dot.at[index].add(jnp.tensordot(change.weights, terms, axes=([0], [axis])))
         first = last
     return dot
 

@@ -138,7 +138,7 @@ def _jvp(
     if products is None:
         return _linearize_with_residuals(primals, tangents, body, batch)
     results = bind_circuit(body, primals, batch=batch)
-    given = list(itertools.compress(tangents, nonzero))
+    perturbed_tangents = list(itertools.compress(tangents, nonzero))
     linear = LinearMap(
         transpose=products.pull_back,
         evaluate=products.multiply_jacobian,
@@ -152,7 +152,7 @@ def _jvp(
     if products.jvp_body is not None:
         # The transpose with several values would need one direction for each value, so their
         # Hessians cost less.
-        likes = to_structs(map(jax.typeof, given))
+        likes = to_structs(map(jax.typeof, perturbed_tangents))
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             by_jacobian = functools.partial(products.multiply_jacobian, saved)
@@ -166,8 +166,8 @@ def _jvp(
             as_matrix=as_matrix,
             n_tangents=products.max_tangents,
         )
-    dots = linear(primals, given)
-    return results, fill_zero_tangents(results, dots, products.out_perturbed)
+    result_tangents = linear(primals, perturbed_tangents)
+    return results, fill_zero_tangents(results, result_tangents, products.out_perturbed)
 
 
 def _linearize_with_residuals(
@@ -193,14 +193,14 @@ def _linearize_with_residuals(
         body.where, is_summed=body.randomness.is_summed, is_mapped=batch is not None
     )
     n_results = len(body.result_avals)
-    given = list(itertools.compress(tangents, nonzero))
+    perturbed_tangents = list(itertools.compress(tangents, nonzero))
     outs = bind_circuit(_make_derivative_body(body, closed, again), primals, batch=batch)
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.size)
-    dots = wrap_unvarying(evaluate)(residuals, given)
-    return results, fill_zero_tangents(results, dots, linearized.out_perturbed)
+    result_tangents = wrap_unvarying(evaluate)(residuals, perturbed_tangents)
+    return results, fill_zero_tangents(results, result_tangents, linearized.out_perturbed)
 
 
 def _make_derivative_body(
@@ -265,8 +265,8 @@ class _LinearProducts:
         assert self.jvp_body is not None
         batch = self.batch
         if batch is not None:
-            of_tangents = itertools.compress(batch.is_mapped, self.in_perturbed)
-            batch = Batch(batch.size, (*batch.is_mapped, *of_tangents))
+            tangents_mapped = itertools.compress(batch.is_mapped, self.in_perturbed)
+            batch = Batch(batch.size, (*batch.is_mapped, *tangents_mapped))
         return bind_circuit(self.jvp_body, [*primals, *moving], batch=batch)
 
     def pull_back(self, primals: Sequence[Operand], cotangents: Sequence[Any]) -> list[Any]:
@@ -301,42 +301,53 @@ def _find_products(
         None if the Jacobian costs less, or if the engine does not support these products.
     """
     # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
-    closed, other = body.closed, body.make_differentiable_jaxpr
-    if other is not None and any(eqn.params.get("query") is Query.VJP for eqn in closed.jaxpr.eqns):
-        closed, other = other(), None
+    closed, differentiable = body.closed, body.make_differentiable_jaxpr
+    if differentiable is not None and any(
+        eqn.params.get("query") is Query.VJP for eqn in closed.jaxpr.eqns
+    ):
+        closed, differentiable = differentiable(), None
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    of_runs = Randomness.NONE, Randomness.SAMPLES
-    is_straight = body.randomness in of_runs and not (other or closed.effects)
+    without_outcomes = Randomness.NONE, Randomness.SAMPLES
+    is_straight = body.randomness in without_outcomes and not (differentiable or closed.effects)
     if not is_straight or not measured:
         return None
-    each = [eqn.params["measuring"] for eqn in measured]
-    is_second = any(eqn.params["query"] is Query.JACOBIAN for eqn in measured)
-    if is_second:
-        is_cheaper = len(each) == 1 and each[0].has_only_expvals
+    measurement_sets = [eqn.params["measuring"] for eqn in measured]
+    is_gradient = any(eqn.params["query"] is Query.JACOBIAN for eqn in measured)
+    if is_gradient:
+        is_cheaper = len(measurement_sets) == 1 and measurement_sets[0].has_only_expvals
     else:
-        is_cheaper = sum(sum(measuring.list_sizes()) for measuring in each) > _MAX_JACOBIAN_VALUES
-    if not (is_cheaper and all(measuring.differentiation.has_vjp for measuring in each)):
+        is_cheaper = (
+            sum(sum(measuring.list_sizes()) for measuring in measurement_sets)
+            > _MAX_JACOBIAN_VALUES
+        )
+    if not (
+        is_cheaper and all(measuring.differentiation.has_vjp for measuring in measurement_sets)
+    ):
         return None
     eqns = list(map(_use_single_pass, closed.jaxpr.eqns))
-    swept = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    linearized = _linearize(replace(body, closed=swept, make_differentiable_jaxpr=None), given, "")
+    single_pass = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+    linearized = _linearize(
+        replace(body, closed=single_pass, make_differentiable_jaxpr=None), given, ""
+    )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
-        ended = build_product_circuit(build_jaxpr(linearized))
+        product = build_product_circuit(build_jaxpr(linearized))
         again = lambda: build_jaxpr(_linearize(body, given, ""))
-        return None if ended is None else _make_derivative_body(body, ended, again)
+        return None if product is None else _make_derivative_body(body, product, again)
 
-    one_sweep = not is_second or len(each[0].measurements) == 1
-    back = (
+    one_sweep = not is_gradient or len(measurement_sets[0].measurements) == 1
+    vjp_body = (
         make_product(lambda linearized: linearized.make_vjp_jaxpr(body.where))
         if one_sweep
         else None
     )
-    along = make_product(LinearizedJaxpr.make_jvp_jaxpr) if is_second else None
-    if (back if one_sweep else along) is None:
+    jvp_body = make_product(LinearizedJaxpr.make_jvp_jaxpr) if is_gradient else None
+    if (vjp_body if one_sweep else jvp_body) is None:
         return None
-    many = MeasureOperands.from_equation(measured[0]).params.aval.shape[-1] // _HESSIAN_COST
-    return _LinearProducts(body, batch, given, linearized.out_perturbed, back, along, many)
+    max_tangents = MeasureOperands.from_equation(measured[0]).params.aval.shape[-1] // _HESSIAN_COST
+    return _LinearProducts(
+        body, batch, given, linearized.out_perturbed, vjp_body, jvp_body, max_tangents
+    )
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:

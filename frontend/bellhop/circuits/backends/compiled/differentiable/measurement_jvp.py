@@ -67,16 +67,20 @@ class MeasurementJvp(NamedTuple):
             tangents: the tangents of the operands.
             measuring: the measurements.
         """
-        of, moved = (MeasureOperands.from_names(names, each) for each in (primals, tangents))
-        n_params = of.params.shape[-1]
-        if _is_given(moved.amplitudes):
+        named, named_tangents = (
+            MeasureOperands.from_names(names, values) for values in (primals, tangents)
+        )
+        n_params = named.params.shape[-1]
+        if _is_given(named_tangents.amplitudes):
             assert measuring.differentiation.amplitude_differentiation is not None
             measuring = replace(
                 measuring, differentiation=measuring.differentiation.amplitude_differentiation
             )
-            moved = moved._replace(params=ad.instantiate_zeros(moved.params))
-            of, moved = map(_with_amplitudes_last, (of, moved))
-        return cls(of, moved, measuring, n_params)
+            named_tangents = named_tangents._replace(
+                params=ad.instantiate_zeros(named_tangents.params)
+            )
+            named, named_tangents = map(_with_amplitudes_last, (named, named_tangents))
+        return cls(named, named_tangents, measuring, n_params)
 
     @classmethod
     def from_derivative_operands(
@@ -208,14 +212,14 @@ class MeasurementJvp(NamedTuple):
             return rows[::2], rows[1::2]
 
         def evaluate(values: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
-            by, by_dot = evaluate_both(values, dots[0])
-            return [by @ dots[0], by_dot]
+            gradients, gradient_tangents = evaluate_both(values, dots[0])
+            return [gradients @ dots[0], gradient_tangents]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             value_bar, by_bar = bars
             assert len(by_bar) == 1
-            by, by_dot = evaluate_both(values, by_bar[0])
-            return [value_bar[0] * by[0] + by_dot[0]]
+            gradients, gradient_tangents = evaluate_both(values, by_bar[0])
+            return [value_bar[0] * gradients[0] + gradient_tangents[0]]
 
         linear = LinearMap(
             transpose,
@@ -248,8 +252,8 @@ class MeasurementJvp(NamedTuple):
             the handle, the derivative by ``params``, and the number of the kept derivative.
         """
         operands = self.primals._replace(**{"handle": handle, "saved": None, **others})
-        again = measuring.prepare_rerun()
-        return operands.bind(derivative_p, measuring=again, order=order, keep=keep)
+        rerun = measuring.prepare_rerun()
+        return operands.bind(derivative_p, measuring=rerun, order=order, keep=keep)
 
     def differentiate_along_directions(
         self, handle: Handle, directions: Any, order: int, *, steps: Any, saved: Any = None
@@ -331,8 +335,8 @@ def _bind_measurement(
         query: the results to return.
         others: further operands, by name.
     """
-    same = MeasureOperands.from_names(names, values)._replace(**others)
-    return same.bind(measure_p, measuring=measuring, query=query)
+    operands = MeasureOperands.from_names(names, values)._replace(**others)
+    return operands.bind(measure_p, measuring=measuring, query=query)
 
 
 def _is_given(tangent: Any) -> bool:

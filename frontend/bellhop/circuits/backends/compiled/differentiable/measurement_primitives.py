@@ -120,8 +120,8 @@ class MeasureOperands(NamedTuple):
 
     def bind(self, primitive: Primitive, **static: Any) -> list[Any]:
         """Bind ``measure_p`` or ``derivative_p`` with these operands."""
-        given = self.to_dict()
-        return primitive.bind(*given.values(), names=tuple(given), **static)
+        operands = self.to_dict()
+        return primitive.bind(*operands.values(), names=tuple(operands), **static)
 
 
 @dataclass(frozen=True)
@@ -245,14 +245,14 @@ def _derivative_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[ShapedArray]:
     """Return the types of the results, or raise if a parameter has no shift rule."""
-    of = MeasureOperands.from_names(names, avals)
-    *rows, n_params = of.params.shape
+    named = MeasureOperands.from_names(names, avals)
+    *rows, n_params = named.params.shape
     k = 0
-    if of.directions is not None:
-        *rows, k = of.directions.shape
-    if of.basis is not None:
-        n_params = of.basis.shape[0]
-    if of.saved is None:
+    if named.directions is not None:
+        *rows, k = named.directions.shape
+    if named.basis is not None:
+        n_params = named.basis.shape[0]
+    if named.saved is None:
         # Raises here, while tracing, for a parameter without a shift rule.
         measuring.differentiation.make_shift_rules(order, k, keep=keep)
     return [HANDLE, measuring.make_derivative_aval(rows, n_params, order), INTEGER]
@@ -263,15 +263,17 @@ def _measure_lower(
 ) -> Any:
     """Lower a measurement to ``quantum.measure``, or a score to ``quantum.score``."""
     allow_bellhop_dialects(ctx)
-    of, types = (
+    named, types = (
         MeasureOperands.from_names(names, operands),
         [ir_type(ctx, a) for a in ctx.avals_out[1:]],
     )
     if measuring.is_score:
-        return _score_lower(of.handle, types, has_gradient=query is Query.JACOBIAN)
-    data, code = encode_measurements(of.coefficients, of.matrices, measuring.measurements)
-    vector = [each for each in (of.cotangents, of.params_tangent) if each is not None]
-    return quantum.measure([of.handle, data, *vector], types, code=code, jacobian=query.value)
+        return _score_lower(named.handle, types, has_gradient=query is Query.JACOBIAN)
+    data, code = encode_measurements(named.coefficients, named.matrices, measuring.measurements)
+    vector = [
+        operand for operand in (named.cotangents, named.params_tangent) if operand is not None
+    ]
+    return quantum.measure([named.handle, data, *vector], types, code=code, jacobian=query.value)
 
 
 def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
@@ -289,23 +291,23 @@ def _derivative_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
     """Lower a derivative to ``quantum.derivative``, or a saved one to ``quantum.jvp``."""
-    of = MeasureOperands.from_names(names, operands)
+    named = MeasureOperands.from_names(names, operands)
     result = ir_type(ctx, ctx.avals_out[1])
-    if of.saved is not None:
-        matrix = ir.RankedTensorType(of.directions.type)
+    if named.saved is not None:
+        matrix = ir.RankedTensorType(named.directions.type)
         column = ir.RankedTensorType.get(matrix.shape[:1], matrix.element_type)
-        along = [of.handle, stablehlo.reshape(column, of.directions), of.saved]
-        return [of.handle, *quantum.jvp(along, [result]), of.saved]
-    n_params = ir.RankedTensorType(of.params.type).shape[-1]
-    basis = _default_to_constant(of.basis, np.zeros((0, n_params), real_type()))
-    directions = _default_to_constant(of.directions, np.zeros((1, 0), real_type()))
-    steps = _default_to_constant(of.steps, np.int32(_ALL_STEPS))
+        jvp_operands = [named.handle, stablehlo.reshape(column, named.directions), named.saved]
+        return [named.handle, *quantum.jvp(jvp_operands, [result]), named.saved]
+    n_params = ir.RankedTensorType(named.params.type).shape[-1]
+    basis = _default_to_constant(named.basis, np.zeros((0, n_params), real_type()))
+    directions = _default_to_constant(named.directions, np.zeros((1, 0), real_type()))
+    steps = _default_to_constant(named.steps, np.int32(_ALL_STEPS))
     k = ir.RankedTensorType(directions.type).shape[1]
     rules = measuring.differentiation.make_shift_rules(order, k, keep=keep)
     rule_indices = mlir.ir_constant(_compress_repeated(rules.rule_indices))
-    data, code = encode_measurements(of.coefficients, of.matrices, measuring.measurements)
+    data, code = encode_measurements(named.coefficients, named.matrices, measuring.measurements)
     state, saved, derivative = quantum.derivative(
-        [of.handle, data, of.params, rule_indices, basis, steps, directions],
+        [named.handle, data, named.params, rule_indices, basis, steps, directions],
         [result],
         code=code,
         sizes=measuring.list_sizes(),

@@ -99,14 +99,16 @@ def _make_second_moment_change(
         [jnp.ones((), real_type()) if at is None else coefficients[at] for _, at in observable]
     )
     ends = jnp.array([1.0, -1.0], real_type())
-    around = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
+    coefficient_rows = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
     products = [term for term, _ in observable]
-    moved = tuple(
-        Var(terms=(*products, term), first_coefficient=first + row * around.shape[1])
+    second_moments = tuple(
+        Var(terms=(*products, term), first_coefficient=first + row * coefficient_rows.shape[1])
         for row in range(2)
         for term in terms
     )
-    return ValueChange(index, moved, jnp.concatenate([weights, -weights]) / 2, around.ravel())
+    return ValueChange(
+        index, second_moments, jnp.concatenate([weights, -weights]) / 2, coefficient_rows.ravel()
+    )
 
 
 def _iterate_derivative_terms(

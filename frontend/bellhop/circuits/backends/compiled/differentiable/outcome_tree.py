@@ -201,7 +201,7 @@ def _compute_jacobian_forward(
     shapes = [x.shape for x in inputs]
     tangents = split_last_axis(jnp.eye(sum(map(math.prod, shapes))), shapes)
     columns = jax.vmap(function, out_axes=-1)(tangents)
-    return [part for of_output in columns for part in split_last_axis(of_output, shapes)]
+    return [part for column in columns for part in split_last_axis(column, shapes)]
 
 
 def _compute_jacobian_reverse(
@@ -226,9 +226,9 @@ def _compute_jacobian_reverse(
         transpose = jax.linear_transpose(function, inputs)
         (input_bars,) = jax.vmap(transpose)(cotangents)
     return [
-        of_input[start:end].reshape(*aval.shape, *of_input.shape[1:])
+        input_bar[start:end].reshape(*aval.shape, *input_bar.shape[1:])
         for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
-        for of_input in input_bars
+        for input_bar in input_bars
     ]
 
 

@@ -95,7 +95,7 @@ class LinearizedJaxpr(NamedTuple):
             tangents of perturbed values; and None, or a function that returns a jaxpr with the same
             results as the first, to be differentiated instead of the first.
         """
-        known, linear, n_residuals, moved = self
+        known, linear, n_residuals, out_perturbed = self
         if is_mapped:
             linear = rewrite(linear, {cond_p: _select_branch})
         if not linear.out_avals or not (is_summed or has_dynamic_loop(linear)):
@@ -109,10 +109,12 @@ class LinearizedJaxpr(NamedTuple):
         # Residuals of runs that are summed differ from run to run, and residuals in loops with a
         # dynamic trip count have no static shape.  So each run computes and returns its Jacobian.
         n_out, n_tangents = len(known.out_avals) - n_residuals, len(linear.in_avals) - n_residuals
-        derived = functools.partial(add_jacobian, known, linear, n_out, n_tangents, where)
-        closed = derived()
-        again = functools.partial(derived, forward=True) if has_session_reads(closed) else None
-        return closed, functools.partial(apply_jacobian, n_values=sum(moved)), again
+        make_jaxpr = functools.partial(add_jacobian, known, linear, n_out, n_tangents, where)
+        closed = make_jaxpr()
+        make_forward = (
+            functools.partial(make_jaxpr, forward=True) if has_session_reads(closed) else None
+        )
+        return closed, functools.partial(apply_jacobian, n_values=sum(out_perturbed)), make_forward
 
     def make_vjp_jaxpr(self, where: str) -> ClosedJaxpr:
         """Return the jaxpr of the VJP.
@@ -183,5 +185,5 @@ def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
 
     JAX cannot transpose the batched form of a conditional whose predicate is a residual.
     """
-    each = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
-    return [jax.lax.select_n(index, *cases) for cases in zip(*each, strict=True)]
+    branch_results = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
+    return [jax.lax.select_n(index, *cases) for cases in zip(*branch_results, strict=True)]

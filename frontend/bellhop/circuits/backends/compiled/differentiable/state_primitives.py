@@ -95,8 +95,8 @@ def _gates_lower(
     if not lowering_state().records:
         # The offset matters only for derivatives.  Without it, loops need not count parameters.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    of_loop = [] if n_iterations is None else [n_iterations]
-    return quantum.gates([state, params, offset, wires, *of_loop], **encode_gates(gates))
+    trip_count = [] if n_iterations is None else [n_iterations]
+    return quantum.gates([state, params, offset, wires, *trip_count], **encode_gates(gates))
 
 
 def call(
@@ -176,14 +176,18 @@ def _call_batch(
     Real operands and results get an axis of rows in front.  All elements share the circuit, so
     other operands are never mapped.
     """
-    both = list(zip(operands, dims, strict=True))
-    assert all(dim is None or _is_real(operand) for operand, dim in both)
-    size = next(operand.shape[dim] for operand, dim in both if dim is not None)
-    rows = [to_rows(x, dim, size) if _is_real(x) else x for x, dim in both]
-    of_all = [ShapedArray((size * each.shape[0], *each.shape[1:]), each.dtype) for each in results]
-    found = _call_p.bind(*rows, results=tuple(of_all), **static)
-    split = [x.reshape(size, *each.shape) for x, each in zip(found, results, strict=True)]
-    return split, [0] * len(split)
+    pairs = list(zip(operands, dims, strict=True))
+    assert all(dim is None or _is_real(operand) for operand, dim in pairs)
+    size = next(operand.shape[dim] for operand, dim in pairs if dim is not None)
+    rows = [to_rows(x, dim, size) if _is_real(x) else x for x, dim in pairs]
+    batched_avals = [
+        ShapedArray((size * each.shape[0], *each.shape[1:]), each.dtype) for each in results
+    ]
+    batched_results = _call_p.bind(*rows, results=tuple(batched_avals), **static)
+    unbatched = [
+        x.reshape(size, *each.shape) for x, each in zip(batched_results, results, strict=True)
+    ]
+    return unbatched, [0] * len(unbatched)
 
 
 def _is_real(value: Any) -> bool:

@@ -114,14 +114,14 @@ def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], ord
     measuring = of_circuit.measuring
     if measuring is None:
         return False
-    moving = _find_perturbed_operands(eqn, circuit, inputs)
+    perturbed = _find_perturbed_operands(eqn, circuit, inputs)
     first = last = measuring.differentiation
-    if moving.amplitudes:
+    if perturbed.amplitudes:
         last = first.amplitude_differentiation
     is_first_only = any(each.obstacle for each in measuring.measurements)
     return bool(
         last.obstacle
-        or (moving.matrices and measuring.has_large_matrices)
+        or (perturbed.matrices and measuring.has_large_matrices)
         or (order > 1 and (is_first_only or last.method != first.method))
     )
 
@@ -147,37 +147,40 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     tree: Any = None
     dtypes: list[Any] = []
 
-    def run_in_runtime(*given: Any) -> list[Any]:
+    def run_in_runtime(*operand_values: Any) -> list[Any]:
         """Run the circuit in the runtime; return the leaves of its results."""
         nonlocal tree, dtypes
-        at = lambda const: given[places[id(const)]] if id(const) in places else const
-        results = circuit.run(list(map(at, circuit.closed.consts)), given[len(constants) :])
+        at = lambda const: operand_values[places[id(const)]] if id(const) in places else const
+        results = circuit.run(
+            list(map(at, circuit.closed.consts)), operand_values[len(constants) :]
+        )
         leaves, tree = jax.tree.flatten(results)
         dtypes = [leaf.dtype for leaf in leaves]
         return leaves
 
-    def run_in_program(*given: Any) -> list[Any]:
+    def run_in_program(*operand_values: Any) -> list[Any]:
         """Run the circuit in the program; return leaves of the same dtypes."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         obstacle = "the runtime has not all of its derivatives"
-        same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
-        with played.override_constants(given[: len(constants)]):
-            results = run_on_arrays(same, device, wires)
+        program_call = replace(call, inputs=operand_values[len(constants) :], obstacle=obstacle)
+        with played.override_constants(operand_values[: len(constants)]):
+            results = run_on_arrays(program_call, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
     # JAX may call the rule after this call has ended, so the context is saved.
     context = contextvars.copy_context()
-    in_context = lambda *given: context.copy().run(run_in_program, *given)
+    in_context = lambda *operand_values: context.copy().run(run_in_program, *operand_values)
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
-    def supports_derivative(moved: Sequence[bool], order: int) -> bool:
+    def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
         """Return whether the runtime has a derivative by these operands."""
-        of_constants = [
-            id(const) in places and moved[places[id(const)]] for const in circuit.closed.consts
+        constants_perturbed = [
+            id(const) in places and is_perturbed[places[id(const)]]
+            for const in circuit.closed.consts
         ]
-        inputs = [*of_constants, False, False, *moved[len(constants) :]]
+        inputs = [*constants_perturbed, False, False, *is_perturbed[len(constants) :]]
         return _has_derivative(circuit_of_all, inputs, order)
 
     leaves = FallbackFunction(

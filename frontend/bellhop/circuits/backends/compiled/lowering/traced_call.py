@@ -149,13 +149,13 @@ def trace_for_runtime(
         differentiation: how the circuit is differentiated; None for the QNode's ``diff_method``.
     """
     config, shots, where = call.config, call.shots, call.where
-    by = differentiation or DifferentiationChoice(
+    choice = differentiation or DifferentiationChoice(
         config.diff_method, tuple(config.read_diff_options().items()), gates.has_adjoint
     )
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
-    tracer = _CircuitTracer(call, wires, gates, spec, by, Rows(where))
+    tracer = _CircuitTracer(call, wires, gates, spec, choice, Rows(where))
     with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)

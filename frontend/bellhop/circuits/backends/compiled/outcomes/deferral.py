@@ -237,12 +237,12 @@ def can_be_deferred(jaxpr: Jaxpr) -> bool:
 
     Deferral computes all branches, so branches must be free of effects and of non-finite values.
     """
-    measured = list(_iterate_outcomes(jaxpr))
+    outcomes = list(_iterate_outcomes(jaxpr))
     is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
-    return bool(measured) and (
+    return bool(outcomes) and (
         # A measurement in a loop or a branch may be executed several times, or never.
-        len(measured) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
-        and all(map(is_plain, measured))
+        len(outcomes) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
+        and all(map(is_plain, outcomes))
         and not any(map(has_other_effects, jaxpr.eqns))
         and all(
             inner.primitive.name in _FINITE_PRIMITIVES

@@ -106,7 +106,7 @@ def loop_over_shots(
             a boolean for each shot.
         has_score: whether ``closed`` returns a score.
     """
-    of_shots = [
+    is_per_shot = [
         statistic.is_per_shot for statistic in statistics for _ in jax.tree.leaves(statistic.values)
     ]
     sizes = np.array(groups)
@@ -120,8 +120,8 @@ def loop_over_shots(
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
             is_accepted = values.pop(0) if postselects else None
             scores = [values.pop(0)] if has_score else []
-            means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
-            samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
+            means = [value[0] for value, yes in zip(values, is_per_shot, strict=True) if not yes]
+            samples = [value[0] for value, yes in zip(values, is_per_shot, strict=True) if yes]
             if is_accepted is None:
                 handle, *_ = CompiledState(handle).restart()
             else:
@@ -137,7 +137,7 @@ def loop_over_shots(
         results = closed.out_avals[1 + postselects + has_score :]
         zeros = [
             jnp.zeros((len(sizes), *aval.shape[1:]), aval.dtype)
-            for aval, yes in zip(results, of_shots, strict=True)
+            for aval, yes in zip(results, is_per_shot, strict=True)
             if not yes
         ]
         zeros += [*zeros, jnp.zeros(len(sizes))] if has_score else []
@@ -151,7 +151,7 @@ def loop_over_shots(
         else:
             means = iter(sum_ / n_accepted.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
         samples = iter(stacked)
-        return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
+        return [handle, *kept, *(next(samples) if yes else next(means) for yes in is_per_shot)]
 
     return jax.make_jaxpr(loop)(CompiledState.handle_struct(), *inputs)
 
@@ -189,11 +189,13 @@ def _jvp(
     )
     n_first, n_values = 1 + until_accepted, len(linearized.out_perturbed)
     results, residuals = outs[: n_first + n_values], outs[n_first + n_values :]
-    given = [tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes]
-    dots = fill_zero_tangents(
-        results[n_first:], evaluate(residuals, given), linearized.out_perturbed
+    perturbed_tangents = [
+        tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes
+    ]
+    value_tangents = fill_zero_tangents(
+        results[n_first:], evaluate(residuals, perturbed_tangents), linearized.out_perturbed
     )
-    return results, [*map(make_symbolic_zero, results[:n_first]), *dots]
+    return results, [*map(make_symbolic_zero, results[:n_first]), *value_tangents]
 
 
 ad.primitive_jvps[_sampled_execution_p] = _jvp

@@ -104,16 +104,16 @@ def consume_iterations(
             lambda values: values[0] < n_iterations, next_iteration, first, use, state
         )
         return carried, state
-    most = _choose_block_size(jax.eval_shape(independent, 0))
+    block_size = _choose_block_size(jax.eval_shape(independent, 0))
 
     def run_block(loop: Any) -> Any:
         """Compute the results of a block of iterations at once, and use them."""
         first, state = loop
-        count = jnp.minimum(most, n_iterations - first)
+        count = jnp.minimum(block_size, n_iterations - first)
         # The last iteration fills the rest of the last block.  Indices past the end would compute
         # and differentiate iterations that the loop does not have.
-        indices = first + jnp.minimum(jnp.arange(most), count - 1)
-        return first + most, use(state, jax.vmap(independent)(indices), count)
+        indices = first + jnp.minimum(jnp.arange(block_size), count - 1)
+        return first + block_size, use(state, jax.vmap(independent)(indices), count)
 
     _, state = jax.lax.while_loop(
         lambda loop: loop[0] < n_iterations, run_block, (jnp.asarray(0), state)
@@ -145,7 +145,7 @@ def consume_while_iterations(
         the carried values and the state after the loop.
     """
     results = jax.eval_shape(lambda carried: body(carried)[1], carried)
-    most = _choose_block_size(results)
+    block_size = _choose_block_size(results)
 
     def run_iteration(block: Any) -> Any:
         count, _, carried, stacks = block
@@ -156,9 +156,9 @@ def consume_while_iterations(
     def run_block(loop: Any) -> Any:
         """Run the iterations of a block, stack their results, and use them."""
         more, carried, state = loop
-        empty = jax.tree.map(lambda like: jnp.zeros((most, *like.shape), like.dtype), results)
+        empty = jax.tree.map(lambda like: jnp.zeros((block_size, *like.shape), like.dtype), results)
         count, more, carried, stacks = jax.lax.while_loop(
-            lambda block: block[1] & (block[0] < most),
+            lambda block: block[1] & (block[0] < block_size),
             run_iteration,
             (jnp.int32(0), more, carried, empty),
         )

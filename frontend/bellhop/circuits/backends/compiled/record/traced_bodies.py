@@ -204,7 +204,7 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     gates.resume(GateState(handle, before.offset + jnp.int32(n_params), count))
     # An element of the vector is a parameter of any branch, so its frequencies are the union.
     shared = np.zeros(n_params, np.uint8)
-    for of_branch in frequencies:
-        shared[: len(of_branch)] |= of_branch
+    for branch_frequencies in frequencies:
+        shared[: len(branch_frequencies)] |= branch_frequencies
     gates.append_params(params, shared)
     return result
