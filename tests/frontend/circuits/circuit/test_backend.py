@@ -73,7 +73,7 @@ IN_THE_PROGRAM = {
     "backprop": ({"diff_method": "backprop"}, {}, {}, "its diff_method is 'backprop'"),
     "a shadow": ({}, {}, {"shots": 10, "measure": shadow_mean}, "it measures classical shadows"),
     "option": ({}, {"engine": "plugin"}, {}, "it has engine='plugin'"),
-    "state": ({}, {}, {"measure": qml.state}, "it returns a state, or what is made of one"),
+    "state": ({}, {}, {"measure": qml.state}, "it returns a state, or a function of a state"),
     "mixtures": ({}, {}, {"name": "default.mixed"}, "default.mixed has no engine"),
 }
 
@@ -105,7 +105,7 @@ def test_the_program_for_a_matrix():
         return qml.expval(qml.Z(0))
 
     drawing = str(bellhop.draw(bellhop.qjit(circuit))(0.3))
-    assert "it has a matrix that is computed or not unitary" in drawing
+    assert "it has a matrix that is traced or not unitary" in drawing
 
 
 def test_derivatives_in_the_program():

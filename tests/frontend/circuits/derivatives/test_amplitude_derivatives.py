@@ -195,7 +195,7 @@ def test_with_shots_the_circuit_alone_is_as_in_a_batch() -> None:
 @pytest.mark.parametrize(
     ("order", "options", "message"),
     [
-        (jax.grad, {"engine": "plugin"}, "differentiated with shots, which is done by the like"),
+        (jax.grad, {"engine": "plugin"}, "differentiated with shots, which is supported with"),
         (jax.hessian, {}, "it is differentiated twice by the likelihood of samples"),
         (
             lambda f: jax.jacobian(jax.grad(f), 1),
@@ -223,6 +223,6 @@ def test_angles_then_amplitudes_outside_of_the_engine_is_refused() -> None:
 
 def test_the_adjoint_method_of_the_plugin_has_none() -> None:
     circuit = on("lightning.qubit", diff_method="adjoint")
-    message = "adjoint method, which the engine alone does, and it has engine='plugin'"
+    message = "adjoint method, which is not supported with engine='plugin'"
     with pytest.raises(DifferentiableCompileError, match=message):
         bellhop.qjit(jax.grad(circuit), engine="plugin")(FEATURES, ANGLE)

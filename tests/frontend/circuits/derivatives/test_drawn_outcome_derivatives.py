@@ -268,7 +268,7 @@ def test_what_has_none(function: Any, options: Any, message: str) -> None:
     ("function", "message"),
     [
         (in_a_loop, "it is differentiated twice by the likelihood of samples"),
-        (rare, "it draws outcomes of measurements in the middle with shots"),
+        (rare, "it draws outcomes of mid-circuit measurements with shots"),
     ],
 )
 def test_second_derivative_is_refused(function: Any, message: str) -> None:

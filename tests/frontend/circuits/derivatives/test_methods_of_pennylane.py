@@ -151,7 +151,7 @@ ERRORS = {
     "in a loop": (
         lambda: bellhop.grad(node("lightning.qubit", looping, diff_method="spsa"), argnums=1),
         (3, 0.4),
-        "gates stand in a loop whose length the program computes, and their derivative",
+        "gates are in a loop with a dynamic trip count, and diff_method='spsa' and explicit",
     ),
     "too few shifts": (
         lambda: bellhop.jacobian(node("lightning.qubit", **shifted([(0.1,)]))),

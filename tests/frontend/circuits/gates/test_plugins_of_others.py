@@ -130,7 +130,7 @@ def test_exact_means_over_outcomes():
         qml.RX(x, 0)
         return qml.expval(bellhop.measure(0))
 
-    with pytest.raises(bellhop.CompileError, match="does not project states as exact means over"):
+    with pytest.raises(bellhop.CompileError, match="does not project states as exact averages"):
         bellhop.qjit(on("qrack.simulator", circuit))(0.3)
 
 

@@ -245,8 +245,8 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "state beside a computed loop": (
         lambda x: (jax.debug.print("{}", x), computed_loop(qml.state)(x))[1],
         {},
-        "the derivative of qml.state beside a loop whose length the program computes is not "
-        "supported on this device. Use default.qubit, or give the loop a known length.",
+        "the derivative of qml.state in a circuit with a loop of dynamic trip count is not "
+        "supported on this device. Use default.qubit, or give the loop a static trip count.",
     ),
     "no method": (rotated(expval), {"diff_method": None}, "its diff_method is 'None'"),
     "another method": (
@@ -263,7 +263,8 @@ NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
     "matrix of many wires": (
         lambda x: qml.expval(qml.Hermitian(x * np.eye(32), wires=range(5))),
         {"diff_method": "parameter-shift"},
-        "the matrix of a Hermitian observable on 5 wires is differentiated, which is done up to 4",
+        "the matrix of a Hermitian observable on 5 wires is differentiated, which is supported on "
+        "up to 4 wires.",
     ),
 }
 

@@ -1,7 +1,7 @@
-"""A batch: ``vmap`` of a circuit.  Its rows apply the same gates with other parameters.
+"""Batch circuits: ``vmap`` of a circuit, whose rows apply the same gates.
 
 With the QNode ``g`` of ``recorded_gates`` and three elements in ``x``, ``jax.vmap(g)(x)`` is
-traced to a circuit whose body is that of one row::
+traced to a circuit whose body is the body of one row::
 
     values = quantum_circuit[body={ lambda ; state x:f64[]. let ... } batch=Batch(3, (True,))] x
 
@@ -15,10 +15,11 @@ of the state::
         state values = quantum_measure[(Expval(Z),)] state [] [] params     f64[3]
       in (state, values) }
 
-The runtime keeps the gates until the batch is measured.  Then it runs the rows, on several threads.
+The runtime records the gates until the batch is measured.  Then it runs the rows on several
+threads.
 
-If a predicate or the length of a loop with gates depends on the row, rows apply different gates,
-and ``vmap`` would map the handle too.  Such rows run one after another.
+If a predicate or the trip count of a loop with gates depends on the row, rows apply different
+gates, and ``vmap`` would map the handle too.  Such rows run one after another.
 """
 
 import functools
@@ -54,7 +55,7 @@ from bellhop.circuits.backends.compiled.differentiable.state_primitives import (
 from bellhop.jaxprs.equations import find_dependents, inner_jaxprs, iterate_equations
 from bellhop.jaxprs.jaxpr_interpreter import interpret
 
-# The most parameters that are held at once, of all rows together: 64 MiB.
+# The largest number of parameters of all rows that run together: 64 MiB.
 _MAX_PARAMS_PER_CALL = 1 << 23
 
 
@@ -79,13 +80,13 @@ class Batch:
 def merge_batch(
     batch: Batch | None, operands: Sequence[Operand], dims: Sequence[int | None]
 ) -> tuple[Batch, list[Any]]:
-    """Return the batch, and its inputs, that ``vmap`` makes of a circuit (for its batching rule).
+    """Return the batch and its inputs, for the batching rule of a circuit.
 
-    If the circuit is a batch already, the two axes become one: first come the rows of the first
-    element of the mapped axis, then those of the second, and so on.
+    If the circuit is batched already, the two axes become one: first come the rows of the first
+    element of the mapped axis, then the rows of the second, and so on.
 
     Args:
-        batch: the rows of the circuit; None if it is no batch yet.
+        batch: the rows of the circuit; None if it is not batched yet.
         operands: the inputs.
         dims: the mapped axis of each input, or None.
     """
@@ -98,25 +99,26 @@ def merge_batch(
             for operand, dim in zip(operands, dims, strict=True)
         ]
         return Batch(size, tuple(dim is not None for dim in dims)), inputs
-    of_batch = list(zip(operands, dims, batch.is_mapped, strict=True))
+    all_operands = list(zip(operands, dims, batch.is_mapped, strict=True))
     flat = []
-    for operand, dim, is_of_rows in of_batch:
-        if dim is None and not is_of_rows:
+    for operand, dim, has_rows in all_operands:
+        if dim is None and not has_rows:
             flat.append(operand)
             continue
         outer = jnp.expand_dims(operand, 0) if dim is None else jnp.moveaxis(operand, dim, 0)
-        both = outer if is_of_rows else jnp.expand_dims(outer, 1)
-        rest = both.shape[2:]
-        both = jnp.broadcast_to(both, (size, batch.size, *rest))
-        flat.append(both.reshape(size * batch.size, *rest))
-    mapped = tuple(is_of_rows or dim is not None for _, dim, is_of_rows in of_batch)
+        rows = outer if has_rows else jnp.expand_dims(outer, 1)
+        rest = rows.shape[2:]
+        rows = jnp.broadcast_to(rows, (size, batch.size, *rest))
+        flat.append(rows.reshape(size * batch.size, *rest))
+    mapped = tuple(has_rows or dim is not None for _, dim, has_rows in all_operands)
     return Batch(size * batch.size, mapped), flat
 
 
 def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bool:
-    """Tell whether an equation with effects may depend on the row; such rows run one by one.
+    """Return whether an equation with effects may depend on the row.
 
-    An equation with effects that does not depend on the row runs once for the batch.
+    If so, the rows run one by one.  An equation with effects that does not depend on the row runs
+    once for the batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
@@ -127,25 +129,29 @@ def has_row_dependent_effects(closed: ClosedJaxpr, mapped: Sequence[bool]) -> bo
 
 
 def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
-    """Tell whether the row decides which gates are applied, or how often, or what is measured.
+    """Return whether rows may differ in the gates and measurements that they execute.
 
-    The outcome of a measurement in the middle is that of all rows, see ``tree``.
+    In a batch, all rows have the same mid-circuit outcomes; see ``outcome_tree``.
+
+    Args:
+        closed: the jaxpr of a row, from handle and inputs to handle and results.
+        batch: the rows.
     """
     on_state = [
         eqn
         for eqn in iterate_equations(closed.jaxpr)
         if eqn.primitive in (gates_p, measure_p, derivative_p) or is_call(eqn)
     ]
-    # Of gates by other parameters, the handle is that of all rows.
+    # Gates whose parameters depend on the row still return one handle for all rows.
     handles = {var for eqn in on_state for var in eqn.outvars if is_handle(var.aval)}
     inputs = [False, *batch.is_mapped]
     _, equations = find_dependents(closed.jaxpr, inputs, lambda var: var not in handles)
     if any(is_call(eqn, "mid_measure") for eqn in equations):
         return True
-    decided = (eqn for eqn in equations if eqn.primitive in (cond_p, while_p))
+    row_dependent = (eqn for eqn in equations if eqn.primitive in (cond_p, while_p))
     inside = {
         id(inner)
-        for eqn in decided
+        for eqn in row_dependent
         for part in inner_jaxprs(eqn)
         for inner in iterate_equations(part)
     }
@@ -153,13 +159,16 @@ def _has_diverging_rows(closed: ClosedJaxpr, batch: Batch) -> bool:
 
 
 def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
-    """Return the jaxpr of all rows of a batch; None if the rows cannot run together.
+    """Map the jaxpr of a row over all rows of a batch.
 
     Args:
         closed: the jaxpr of a row, from handle and inputs to handle and results.
         batch: the rows.
+
+    Returns:
+        the jaxpr of the batch, with one handle for all rows; None if rows cannot run together.
     """
-    # A circuit that reads derivatives from its session needs one of its own for each row.
+    # A circuit that reads derivatives from its session needs a separate session for each row.
     if has_session_reads(closed) or _has_diverging_rows(closed, batch):
         return None
     row = functools.partial(_run_row, closed)
@@ -178,7 +187,11 @@ def vectorize_rows(closed: ClosedJaxpr, batch: Batch) -> ClosedJaxpr | None:
 
 
 def count_rows_per_call(closed: ClosedJaxpr) -> int:
-    """Return how many rows may run together, so that their parameters fit into memory."""
+    """Return how many rows may run together, so that their parameters fit into memory.
+
+    Args:
+        closed: the jaxpr of a row.
+    """
     numbers = max(
         (
             measured.params.aval.size + measured.amplitudes.aval.size
@@ -192,19 +205,19 @@ def count_rows_per_call(closed: ClosedJaxpr) -> int:
 
 
 def _run_row(closed: ClosedJaxpr, handle: Handle, row: Any, *inputs: Any) -> list[Any]:
-    """Evaluate the jaxpr of a row under ``vmap``, so that the results are mapped in any case.
+    """Evaluate the jaxpr of a row under ``vmap``, so that all results are mapped.
 
     Args:
         closed: the jaxpr.
         handle: the handle of the state, which is not mapped.
-        row: the number of the row, which is mapped.
+        row: the index of the row, which is mapped.
         inputs: the inputs of the row.
     """
 
     def bind_measurement(eqn: JaxprEqn, *operands: Any) -> Sequence[Any]:
+        """Bind a measurement whose parameters depend on the row."""
         named = MeasureOperands.from_names(eqn.params["names"], operands)
-        # Makes the parameters depend on the row, although they may be the same for all rows.
-        # Otherwise ``vmap`` would measure once.
+        # The parameters may be equal for all rows, and ``vmap`` would then measure only once.
         params = jax.lax.select(row >= 0, named.params, named.params)
         return bind_equation(eqn, *named._replace(params=params).to_dict().values())
 
@@ -219,8 +232,8 @@ def _move_rows_first(
 
     Args:
         operands: the operands of a primitive.
-        dims: the mapped axis of each, or None.
-        shared: those of the operands that all rows share, such as the handle.
+        dims: the mapped axis of each operand, or None.
+        shared: the mapped axes of operands that all rows share, such as the handle: None for each.
     """
     assert all(dim is None for dim in shared)
     return [
@@ -232,8 +245,9 @@ def _move_rows_first(
 def _gates_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], **params: Any
 ) -> tuple[Any, None]:
-    of = GateOperands(*dims)
-    shared = of.handle, of.offset, of.n_iterations
+    """Bind gates for all rows, with rows in front; the handle is not mapped."""
+    named_dims = GateOperands(*dims)
+    shared = named_dims.handle, named_dims.offset, named_dims.n_iterations
     return gates_p.bind(*_move_rows_first(operands, dims, shared), **params), None
 
 
@@ -245,31 +259,32 @@ def _measure_batch(
     names: Sequence[str],
     **params: Any,
 ) -> tuple[list[Any], list[int | None]]:
-    of = MeasureOperands.from_names(names, dims)
-    if of.directions is not None:
-        return _directions_batch(MeasureOperands.from_names(names, operands), of, **params)
-    shared = of.handle, of.perturbation, of.basis
+    """Bind ``measure_p`` or ``derivative_p`` for all rows, with rows in front."""
+    named_dims = MeasureOperands.from_names(names, dims)
+    if named_dims.directions is not None:
+        return _directions_batch(MeasureOperands.from_names(names, operands), named_dims, **params)
+    shared = named_dims.handle, named_dims.perturbation, named_dims.basis
     measured = MeasureOperands.from_names(names, _move_rows_first(operands, dims, shared))
-    if of.coefficients is not None or of.matrices is not None:
-        # Lowering makes one vector of both, so if one of them is mapped, the other must be too.
+    if named_dims.coefficients is not None or named_dims.matrices is not None:
+        # Lowering concatenates both, so if one of them is mapped, the other must be too.
         rows = measured.params.shape[0]
         coefficients, matrices = (
             value if dim is not None else jnp.broadcast_to(value, (rows, *value.shape))
             for value, dim in (
-                (measured.coefficients, of.coefficients),
-                (measured.matrices, of.matrices),
+                (measured.coefficients, named_dims.coefficients),
+                (measured.matrices, named_dims.matrices),
             )
         )
         measured = measured._replace(coefficients=coefficients, matrices=matrices)
     results = measured.bind(primitive, **params)
-    # A result without axes is the number of a derivative, which is the same for all rows.
+    # A result without axes is the number of a saved derivative, which is the same for all rows.
     return results, [None] + [0 if value.ndim else None for value in results[1:]]
 
 
 def _directions_batch(
     operands: MeasureOperands, of: MeasureOperands, **params: Any
 ) -> tuple[list[Any], list[int | None]]:
-    """Map a derivative over the directions that it has beside its parameters: more rows of them."""
+    """Map a derivative over its directions, by adding rows of directions."""
     assert list(of.to_dict()) == ["directions"]
     size = operands.directions.shape[of.directions]
     directions = to_rows(operands.directions, of.directions, size)
@@ -285,7 +300,7 @@ for _primitive in (measure_p, derivative_p):
 
 
 def add_row_axis(aval: Any, batch: Batch | None) -> ShapedArray:
-    """Return the type of a result of the circuit; in a batch, the axis of rows comes first."""
+    """Return the abstract value of a circuit's result, with rows in front in a batch."""
     if batch is None:
         return aval
     return ShapedArray((batch.size, *aval.shape), np.dtype(aval.dtype))

@@ -1,4 +1,4 @@
-"""The primitive to which a call of a QNode is traced: one circuit, from allocation to release.
+"""Define the primitive of a circuit, from allocation to release of its state.
 
 A call ``g(x)`` of the QNode in ``recorded_gates`` is traced to ::
 
@@ -7,8 +7,8 @@ A call ``g(x)`` of the QNode in ``recorded_gates`` is traced to ::
       batch=None
     ] x
 
-``jax.grad(g)(x)`` is traced to a circuit that also returns its Jacobian.  The classical equations
-after it are what JAX made of the linear part, by its own transposition::
+``jax.grad(g)(x)`` is traced to a circuit that also returns its Jacobian.  JAX derives the classical
+equations after the circuit by transposing the linear part::
 
     _ jacobian = quantum_circuit[
       body={ lambda ; state x. let
@@ -20,10 +20,10 @@ after it are what JAX made of the linear part, by its own transposition::
     angle_bar = dot_general [1.0] jacobian
     x_bar = mul 2.0 angle_bar
 
-The body is a parameter of the primitive, not part of the program around it, for two reasons.
-Derivatives must leave all quantum operations between the beginning and the end of the circuit.  And
-``vmap`` must not map them: it only notes a ``Batch`` beside the body, which is mapped when the
-circuit is lowered.
+The body is a parameter of the primitive and not inlined into the program, for two reasons.
+Derivatives must keep all quantum operations between the beginning and the end of the circuit.  And
+``vmap`` must not map the body: the batching rule only records a ``Batch`` next to the body, and the
+body is mapped when the circuit is lowered.
 """
 
 import functools
@@ -77,20 +77,21 @@ circuit_p.multiple_results = True
 
 @dataclass(frozen=True, eq=False)
 class CircuitBody:
-    """The jaxpr of a circuit, from handle and inputs to handle and results, and who runs it how.
+    """The jaxpr of a circuit, with the device and the options that run it.
 
     Attributes:
-        closed: the jaxpr; of a tree, that of one run.
+        closed: the jaxpr, from handle and inputs to handle and results.  With
+            ``Randomness.TREE``, the jaxpr of one run, which executes one combination of outcomes.
         name: the QNode's name.
-        where: that and its line, for errors.
+        where: the QNode's name and line, for errors.
         site: ``file:line`` of the call.
-        device: the device that runs it.
-        randomness: what it does about random outcomes.
-        derivative_order: how often it was differentiated.  If it was, the runtime records its
-            gates.
-        make_differentiable_jaxpr: None, or a function that returns a jaxpr with the same results.
-            That one is
-            differentiated instead of ``closed``, since its derivatives are in forward mode.
+        device: the device that runs the circuit.
+        randomness: how random outcomes are handled.
+        derivative_order: how many times the circuit has been differentiated.  If it is positive,
+            the runtime records the gates.
+        make_differentiable_jaxpr: None, or a function that returns a jaxpr with the same results
+            as ``closed``.  The circuit's derivative is then the derivative of the returned jaxpr,
+            which is written in forward mode and so can be differentiated again.
     """
 
     closed: ClosedJaxpr
@@ -104,18 +105,18 @@ class CircuitBody:
 
     @functools.cached_property
     def obstacle(self) -> str:
-        """Why the engine does not run it, and the plugin does; empty where the engine does."""
+        """Why the plugin runs the circuit and not the engine; empty if the engine runs it."""
         return find_engine_obstacle(
             self.closed, self.device, self.derivative_order, self.randomness
         )
 
     @property
     def result_avals(self) -> list[Any]:
-        """The types of its results."""
+        """The abstract values of the results, without the handle."""
         return self.closed.out_avals[1:]
 
     def replace_jaxpr(self, closed: ClosedJaxpr) -> "CircuitBody":
-        """Return the same circuit with another jaxpr of the same types."""
+        """Return a copy of this body with another jaxpr of the same types."""
         return replace(self, closed=closed)
 
     def __repr__(self) -> str:
@@ -128,6 +129,7 @@ register_droppable(circuit_p)
 
 @circuit_p.def_effectful_abstract_eval
 def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tuple[list[Any], Any]:
+    """Return the types of the results, with a row axis in a batch, and the effects."""
     # The effects of the quantum function, such as a print, are effects of the circuit.
     effects = body.closed.effects
     if body.randomness.is_drawn:
@@ -139,8 +141,9 @@ def _abstract_eval(*avals: Aval, body: CircuitBody, batch: Batch | None) -> tupl
 
 @circuit_p.def_impl
 def _run_eagerly(*inputs: Any, **params: Any) -> Any:
-    # Under ``jax.disable_jit`` too, a circuit is compiled as a whole, and ``jax.debug_nans`` would
-    # have the function of a ``jax.jit`` called again: that is this one.
+    """Compile and run the circuit as a whole when it is called outside of a trace."""
+    # A circuit is compiled as a whole under ``jax.disable_jit`` too.  The debugging flags are off
+    # because ``jax.debug_nans`` would call this function again without ``jax.jit``.
     with jax.disable_jit(False), jax.debug_nans(False), jax.debug_infs(False):
         results = jax.jit(lambda *args: circuit_p.bind(*args, **params))(*inputs)
     check_debug_flags(params["body"].where, results)
@@ -154,18 +157,27 @@ def _batch(
     body: CircuitBody,
     batch: Batch | None,
 ) -> tuple[list[Any], list[int]]:
-    """Make a batch of the circuits of all elements of a mapped axis.
+    """Turn the circuits of all elements of a mapped axis into one batched circuit.
 
-    Two kinds of circuits run one after another instead: those that draw outcomes of mid-circuit
-    measurements, which differ from element to element, and those with effects that depend on the
-    element, which must keep their order.  In a tree all go through the same outcomes, where the
-    engine runs them.
+    Two kinds of circuits run one element after another instead: circuits that draw outcomes of
+    mid-circuit measurements, since outcomes differ from element to element, and circuits with
+    effects that depend on the element, since effects must keep their order.  Circuits that run
+    once for each combination of outcomes are batched only if the engine runs them.
+
+    Args:
+        operands: the inputs of the circuit.
+        dims: the mapped axis of each input, or None.
+        body: the circuit.
+        batch: the rows of the circuit; None if it is not batched yet.
+
+    Returns:
+        the results and their mapped axes.
     """
     is_straight = body.randomness in (Randomness.NONE, Randomness.SAMPLES) or (
         body.randomness is Randomness.TREE and not body.obstacle
     )
-    of_batch = batch.is_mapped if batch else [False] * len(dims)
-    mapped = [dim is not None or by_row for dim, by_row in zip(dims, of_batch, strict=True)]
+    has_rows = batch.is_mapped if batch else [False] * len(dims)
+    mapped = [dim is not None or by_row for dim, by_row in zip(dims, has_rows, strict=True)]
     if not is_straight or has_row_dependent_effects(body.closed, mapped):
         outs, axes = sequential_batch(circuit_p, operands, dims, body=body, batch=batch)
         _check_results_fit(outs, body)
@@ -183,6 +195,7 @@ def _batch(
 
 
 def _check_results_fit(results: Sequence[Any], body: CircuitBody) -> None:
+    """Raise an error if the results of a batch, with rows in front, are too large."""
     for result in results:
         rows, *shape = result.shape
         check_result_fits(tuple(shape), result.dtype, body.device.qubits, body.where, rows=rows)
@@ -194,21 +207,26 @@ batching.primitive_batchers[circuit_p] = _batch
 def _lower(
     ctx: mlir.LoweringRuleContext, *operands: Any, body: CircuitBody, batch: Batch | None
 ) -> Any:
+    """Lower a circuit to ``quantum.begin``, a call of its body and ``quantum.end``.
+
+    A batch is lowered with its body mapped over the rows, or as a loop over (groups of) rows if the
+    rows cannot run together or need too much memory.
+    """
     lowering = current_lowering()
     if lowering is None:
         params = {"body": body, "batch": batch}
         return lower_as_program(ctx, circuit_p, operands, params, f"circuit {body.name}")
     closed, device, randomness = body.closed, body.device, body.randomness
     if batch is not None:
-        together = vectorize_rows(closed, batch)
-        at_once = 1 if together is None else count_rows_per_call(closed)
-        if together is None or at_once < batch.size:
-            one, size = functools.partial(circuit_p.bind, body=body, batch=None), at_once
-            parts = lambda *inputs: map_sequentially(
-                one, inputs, batch.is_mapped, batch_size=None if size == 1 else size
+        vectorized = vectorize_rows(closed, batch)
+        rows_per_call = 1 if vectorized is None else count_rows_per_call(closed)
+        if vectorized is None or rows_per_call < batch.size:
+            bind_row, size = functools.partial(circuit_p.bind, body=body, batch=None), rows_per_call
+            loop = lambda *inputs: for_each(
+                bind_row, inputs, batch.is_mapped, batch_size=None if size == 1 else size
             )
-            return mlir.lower_fun(parts, multiple_results=True)(ctx, *operands)
-        closed = together
+            return mlir.lower_fun(loop, multiple_results=True)(ctx, *operands)
+        closed = vectorized
     allow_bellhop_dialects(ctx)
     is_drawn = randomness.is_drawn
     seeds = quantum.seed([], circuit=lowering.next_random_circuit_index()) if is_drawn else []

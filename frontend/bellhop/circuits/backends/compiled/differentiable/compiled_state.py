@@ -1,7 +1,7 @@
-"""A state that the runtime keeps, and the equations that apply gates to it and measure it.
+"""Represent a circuit's state in the runtime, and the equations that act on it.
 
 Code that records circuits calls the methods of ``CompiledState``, and code that reads recorded
-circuits asks a ``CircuitEquation``.  Neither sees the primitives.  ::
+circuits uses ``CircuitEquation``.  The primitives are hidden from both.  ::
 
     state = CompiledState(handle)
     state = state.apply_gates(gates, params, offset, wires)
@@ -51,9 +51,10 @@ from bellhop_mlir.dialects.gate import Gate
 
 
 class CompiledState(NamedTuple):
-    """A state that the runtime keeps.
+    """A circuit's state, held by the runtime and identified by a handle.
 
-    What changes the state returns another handle, so that data dependence is the order.
+    Each operation that changes the state returns a new handle, so data dependences between handles
+    order the operations.
 
     Attributes:
         handle: array ``uint32[2]``, by which the runtime finds the state.
@@ -63,7 +64,7 @@ class CompiledState(NamedTuple):
 
     @staticmethod
     def handle_struct() -> jax.ShapeDtypeStruct:
-        """Return the type of a handle, as ``jax.make_jaxpr`` takes it."""
+        """Return the shape and dtype of a handle, for ``jax.make_jaxpr``."""
         return HANDLE_STRUCT
 
     def apply_gates(
@@ -77,15 +78,15 @@ class CompiledState(NamedTuple):
         obstacle: str = "",
         is_preparation: bool = False,
     ) -> "CompiledState":
-        """Apply gates, and return the state after them.
+        """Apply gates, and return the state after the gates.
 
         Args:
             gates: the gates, with their static parameters and wires.
             params: array ``[n]`` of the traced parameters; ``[n_iterations * n]`` for a loop.
             offset: integer scalar, the index of ``params[0]`` among the parameters by which the
-                circuit is differentiated; None for parameters that are not.
+                circuit is differentiated; None for parameters without a derivative.
             wires: integer array of the traced wires.
-            n_iterations: how often the gates are repeated; None for gates that are no loop.
+            n_iterations: how often the gates are repeated; None if the gates are not in a loop.
             obstacle: why the gates have no derivative by ``params``; empty if they have one.
             is_preparation: whether the only gate prepares the state from ``params``.
         """
@@ -102,12 +103,12 @@ class CompiledState(NamedTuple):
         return CompiledState(handle)
 
     def mid_measure(self, wire: Any, *, postselect: int, reset: bool, site: str) -> list[Any]:
-        """Measure a wire in the middle of the circuit.
+        """Measure a wire mid-circuit.
 
         Args:
             wire: int32 scalar, the qubit.
-            postselect: the outcome that is kept; -1 if both are.
-            reset: whether the wire is brought to zero afterwards.
+            postselect: the postselected outcome; -1 for no postselection.
+            reset: whether the wire is reset to zero afterwards.
             site: ``file:line`` of the user's call, for errors.
 
         Returns:
@@ -127,7 +128,7 @@ class CompiledState(NamedTuple):
         amplitudes: Any,
         perturbation: Any = None,
     ) -> list[Any]:
-        """Measure the state.
+        """Measure the state at the end of the circuit.
 
         Args:
             measurements: the measurements.
@@ -149,7 +150,7 @@ class CompiledState(NamedTuple):
         return operands.bind(measure_p, measuring=measuring, query=Query.VALUES)
 
     def measure_shots(self, device: DeviceSpec) -> list[Any]:
-        """Find out which shots the present execution represents, where shots share executions.
+        """Return which shots the current execution represents, if shots share executions.
 
         Args:
             device: the device that runs the circuit.
@@ -167,6 +168,9 @@ class CompiledState(NamedTuple):
     ) -> list[Any]:
         """Return the handle of the state afterwards, and the score of all outcomes so far.
 
+        The value of the score is zero.  Its tangent is the tangent of the logarithm of the
+        outcomes' probability.
+
         Args:
             params: array ``[p]``, the parameters of all gates.
             amplitudes: array ``[a]``, from which the state is prepared.
@@ -176,7 +180,7 @@ class CompiledState(NamedTuple):
         return bind_score(self.handle, params, amplitudes, perturbation, device)
 
     def restart(self) -> list[Any]:
-        """End an execution.
+        """End an execution and start the next one.
 
         Returns:
             the handle of the next execution's state, whether there is to be a next execution, and
@@ -187,45 +191,45 @@ class CompiledState(NamedTuple):
 
 @dataclass(frozen=True)
 class CircuitEquation:
-    """An equation of a recorded circuit, whose meaning it tells.
+    """An equation of a recorded circuit, with properties to classify it.
 
     Attributes:
-        eqn: any equation; all properties are false or empty for one that is none of a circuit's.
+        eqn: any equation; all properties are false or empty unless it belongs to a circuit.
     """
 
     eqn: JaxprEqn
 
     @property
     def is_gates(self) -> bool:
-        """Whether it applies gates, once or in a loop."""
+        """Whether the equation applies gates, once or in a loop."""
         return self.eqn.primitive is gates_p
 
     @property
     def is_gates_once(self) -> bool:
-        """Whether it applies gates that are no loop."""
+        """Whether the equation applies gates outside of a loop."""
         return self.is_gates and GateOperands(*self.eqn.invars).n_iterations is None
 
     @property
     def is_mid_measurement(self) -> bool:
-        """Whether it measures a wire in the middle of the circuit."""
+        """Whether the equation is a mid-circuit measurement."""
         return is_call(self.eqn, "mid_measure")
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it multiplies with a derivative of measured values."""
+        """Whether the equation is a product with a derivative of the measured values."""
         return is_derivative_product(self.eqn)
 
     @property
     def measuring(self) -> MeasurementSet | None:
-        """What is measured at the end, and how that is differentiated; None if nothing is."""
+        """The final measurements and their differentiation; None for other equations."""
         return self.eqn.params["measuring"] if self.eqn.primitive is measure_p else None
 
     @property
     def measurements(self) -> Sequence[Measurement]:
-        """What is measured at the end."""
+        """The final measurements; empty for other equations."""
         return () if self.measuring is None else self.measuring.measurements
 
     @property
     def operands(self) -> MeasureOperands:
-        """The variables that a measurement takes, by name."""
+        """The variables that a final measurement takes as operands, by name."""
         return MeasureOperands.from_equation(self.eqn)

@@ -1,17 +1,19 @@
-"""Functions in two forms: one runs, and the other is differentiated where the first cannot be.
+"""Give a function a fallback, which is differentiated if the function cannot be.
 
-Here ``runs`` is a circuit of the runtime's, and ``differentiated`` the same in the program::
+A function has two forms.  Here ``primary`` is a circuit in the runtime, and ``fallback`` the same
+circuit as a part of the program::
 
     y = quantum_two_forms[call_jaxpr={ lambda ; x. let y = quantum_circuit x in (y,) } forms=...] x
 
-Its derivative has two forms as well, those of each::
+The derivative has two forms as well, the derivatives of each form::
 
     y = quantum_two_forms[...] x
     y_dot = bellhop_linear_map x x_dot
 
-whose transpose is ``quantum_two_forms[...] x y_bar`` of both VJPs, and so on; where the first form
-has no derivative of the order that is asked for, the second one's is all there is, which is JAX's.
-A ``jax.custom_jvp`` would do but for reverse mode, which drops its rule with the first derivative.
+Its transpose is ``quantum_two_forms[...] x y_bar`` of both VJPs, and so on.  If ``primary`` has no
+derivative of the requested order, the derivative is JAX's derivative of ``fallback`` alone.
+A ``jax.custom_jvp`` would suffice but for reverse mode, which drops the custom rule after the first
+derivative.
 """
 
 import itertools
@@ -37,16 +39,16 @@ Form = Callable[..., list[Any]]
 
 @dataclass(frozen=True, eq=False)
 class FallbackFunction:
-    """A function of arrays that returns a list of arrays, in two forms.
+    """A function of arrays in two forms; each returns a list of arrays.
 
     Attributes:
         primary: the form that is evaluated.
-        fallback: has the same results, and derivatives of any order.
-        supports_derivative: tells whether the first has a derivative, given which of the operands
-            move and the order.
-        is_perturbed: which of the operands did so far; those that come with derivatives are not
-            counted.
-        order: how often these forms are differentiated.
+        fallback: a form with the same results, and with derivatives of any order.
+        supports_derivative: ``(is_perturbed, order) -> bool``, whether ``primary`` has this
+            derivative.
+        is_perturbed: for each original operand, whether the function has been differentiated by
+            it.  Operands that derivatives add, such as tangents, are not included.
+        order: how many times the function has been differentiated.
     """
 
     primary: Form
@@ -56,21 +58,24 @@ class FallbackFunction:
     order: int = 0
 
     def __call__(self, *operands: Operand) -> list[Any]:
-        """Return the results, of what may be differentiated."""
+        """Return the results of ``primary``, or of ``fallback`` if that is needed."""
         if not self.supports_derivative(self.is_perturbed, self.order):
             return self.fallback(*operands)
         closed = jax.make_jaxpr(self.primary)(*operands)
-        # In reverse mode the values are a circuit that nobody reads.
+        # In reverse mode the values are unused, so dead code elimination removes a circuit.
         closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(operands))
         return two_forms_p.bind(*operands, call_jaxpr=closed, forms=self)
 
     def map_forms(self, change: Callable[[Form], Form]) -> "FallbackFunction":
-        """Return what is made of both."""
+        """Return a function of the same order whose forms are both changed by ``change``."""
         changed = change(self.primary), change(self.fallback)
         return FallbackFunction(*changed, self.supports_derivative, self.is_perturbed, self.order)
 
     def differentiate(self, has_tangent: Sequence[bool]) -> "FallbackFunction":
-        """Return the same, whose operands with tangents move."""
+        """Return a copy of one order more, perturbed by the operands with tangents.
+
+        Tangents of operands that derivatives have added do not count.
+        """
         own = has_tangent[: len(self.is_perturbed)]
         moved = list(map(operator.or_, self.is_perturbed, own))
         return replace(self, is_perturbed=moved, order=self.order + any(own))
@@ -101,44 +106,49 @@ def _jvp(
     call_jaxpr: ClosedJaxpr,
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[Any]]:
+    """Bind both forms' derivative as a ``LinearMap`` of two-form functions."""
     results = two_forms_p.bind(*primals, call_jaxpr=call_jaxpr, forms=forms)
-    given = [type(tangent) is not ad.Zero for tangent in tangents]
-    moved = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
+    has_tangent = [type(tangent) is not ad.Zero for tangent in tangents]
+    is_inexact = [jnp.issubdtype(result.dtype, jnp.inexact) for result in results]
     n = len(primals)
 
     def restrict_to_perturbed(form: Form, primals: Sequence[Operand]) -> tuple[Form, list[Operand]]:
-        """Return what depends on the moving inputs alone, and these."""
+        """Return the form as a function of perturbed operands alone, and these operands."""
 
-        def call_perturbed(*moving: Operand) -> list[Any]:
-            rest = iter(moving)
-            every = [next(rest) if yes else x for x, yes in zip(primals, given, strict=True)]
-            return list(itertools.compress(form(*every), moved))
+        def call_perturbed(*perturbed: Operand) -> list[Any]:
+            rest = iter(perturbed)
+            every = [next(rest) if yes else x for x, yes in zip(primals, has_tangent, strict=True)]
+            return list(itertools.compress(form(*every), is_inexact))
 
-        return call_perturbed, list(itertools.compress(primals, given))
+        return call_perturbed, list(itertools.compress(primals, has_tangent))
 
     def push(form: Form) -> Form:
+        """Return the JVP of a form, as a function of primals and tangents."""
+
         def push_forward(*operands: Operand) -> list[Any]:
             return jax.jvp(*restrict_to_perturbed(form, operands[:n]), list(operands[n:]))[1]
 
         return push_forward
 
     def pull(form: Form) -> Form:
+        """Return the VJP of a form, as a function of primals and cotangents."""
+
         def pull_back(*operands: Operand) -> list[Any]:
-            of_moving, moving = restrict_to_perturbed(form, operands[:n])
-            return list(jax.vjp(of_moving, *moving)[1](list(operands[n:])))
+            function, perturbed = restrict_to_perturbed(form, operands[:n])
+            return list(jax.vjp(function, *perturbed)[1](list(operands[n:])))
 
         return pull_back
 
-    derived = forms.differentiate(given)
+    derived = forms.differentiate(has_tangent)
     pushes, pulls = derived.map_forms(push), derived.map_forms(pull)
     linear = LinearMap(
         lambda saved, bars: pulls(*saved, *bars),
-        lambda saved, dots: pushes(*saved, *dots),
+        lambda saved, tangents: pushes(*saved, *tangents),
         n,
-        tuple(jax.typeof(x).to_tangent_aval() for x in itertools.compress(results, moved)),
+        tuple(jax.typeof(x).to_tangent_aval() for x in itertools.compress(results, is_inexact)),
     )
-    dots = linear(primals, list(itertools.compress(tangents, given)))
-    return results, fill_zero_tangents(results, dots, moved)
+    result_tangents = linear(primals, list(itertools.compress(tangents, has_tangent)))
+    return results, fill_zero_tangents(results, result_tangents, is_inexact)
 
 
 def _batch(
@@ -149,11 +159,16 @@ def _batch(
     call_jaxpr: ClosedJaxpr,
     forms: FallbackFunction,
 ) -> tuple[list[Any], list[int | None]]:
+    """Map both forms over the axis."""
     if all(dim is None for dim in dims):
         results = two_forms_p.bind(*operands, call_jaxpr=call_jaxpr, forms=forms)
         return results, [None] * len(results)
-    of_axis = {"axis_size": axis.size, "axis_name": axis.name, "spmd_axis_name": axis.spmd_name}
-    results = forms.map_forms(lambda form: jax.vmap(form, tuple(dims), **of_axis))(*operands)
+    axis_options = {
+        "axis_size": axis.size,
+        "axis_name": axis.name,
+        "spmd_axis_name": axis.spmd_name,
+    }
+    results = forms.map_forms(lambda form: jax.vmap(form, tuple(dims), **axis_options))(*operands)
     return results, [0] * len(results)
 
 

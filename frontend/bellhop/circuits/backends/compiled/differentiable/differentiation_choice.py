@@ -1,4 +1,4 @@
-"""What a QNode's ``diff_method`` and ``gradient_kwargs`` mean for a compiled circuit."""
+"""Choose how a compiled circuit is differentiated, from ``diff_method``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,13 +21,13 @@ from bellhop.circuits.ir.diff_method import (
 from bellhop.errors import DifferentiableCompileError
 
 _AMPLITUDES_WITH_SHOTS_ERROR = (
-    "the amplitudes of StatePrep are differentiated with shots, which is done by the likelihood of "
-    "samples where the runtime's engine runs the circuit: without loops of computed length and "
-    "shadow_expval, by diff_method='best'. Use such a circuit, or default.qubit."
+    "the amplitudes of StatePrep are differentiated with shots, which is supported with "
+    "diff_method='best', and without loops of dynamic trip count, shadow_expval and "
+    "engine='plugin'. Use such a circuit, or default.qubit."
 )
 _PLUGIN_AMPLITUDES_ERROR = (
-    "the amplitudes of StatePrep are differentiated by the adjoint method, which the engine alone "
-    "does, and it has engine='plugin'. Use diff_method='best' or 'parameter-shift'."
+    "the amplitudes of StatePrep are differentiated by the adjoint method, which is not supported "
+    "with engine='plugin'. Use diff_method='best' or 'parameter-shift'."
 )
 
 
@@ -36,15 +36,17 @@ class Differentiation:
     """How the measurements of a circuit are differentiated.
 
     Attributes:
-        method: by the parameters of gates, one of the names above.
-        frequencies: the bits of the frequencies of each parameter, for shift rules.
-        dynamic_frequencies: those of all parameters that only the run counts.
-        options: of the method.
-        obstacle: why there is no derivative; nothing where there is one.
-        amplitude_differentiation: the same where the amplitudes that the state is prepared from
-            are the last of the parameters; None without such.
-        has_vjp: whether the engine has the VJP of all values, whatever the method of a Jacobian.
-        single_pass: whether its linear part, or that of its Jacobian, is a ``LinearMap``.
+        method: the method by gate parameters, a name of ``ir/diff_method.py``.
+        frequencies: one byte for each static-count parameter: the bit set of its frequencies, for
+            shift rules.
+        dynamic_frequencies: the bit set of frequencies that all dynamic-count parameters share.
+        options: the ``gradient_kwargs`` of the method.
+        obstacle: why there is no derivative; empty if there is one.
+        amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
+            appended to the parameters; None for circuits without amplitudes.
+        has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
+        single_pass: whether the derivative, or the derivative of the Jacobian, is a ``LinearMap``
+            of one adjoint sweep.
     """
 
     method: str = ADJOINT
@@ -59,12 +61,13 @@ class Differentiation:
     def add_amplitudes(
         self, amplitudes: bytes, method: str, obstacle: str = ""
     ) -> "Differentiation":
-        """Return the same, for a circuit whose state is prepared from amplitudes, if there are any.
+        """Return a copy that also differentiates by the amplitudes that prepare the state.
 
         Args:
-            amplitudes: the bits of their frequencies.
-            method: by amplitudes and parameters.
-            obstacle: why there is no derivative by amplitudes, where there is one by parameters.
+            amplitudes: one byte for each amplitude: the bit set of its frequencies.  If it is
+                empty, there are no amplitudes, and the result has no change.
+            method: the method by parameters and amplitudes together.
+            obstacle: why there is no derivative by amplitudes; empty if there is one.
         """
         if not amplitudes:
             return self
@@ -77,12 +80,16 @@ class Differentiation:
         return replace(self, amplitude_differentiation=by_amplitudes)
 
     def select_rerun_method(self, measurements: Sequence[Measurement]) -> "Differentiation":
-        """Return how the derivatives of runs at other parameters are made.
+        """Return a copy for derivatives that run the circuit with other parameters.
 
-        Those of variances are made of their second moments, which no adjoint method gives.
+        Such a derivative of a variance needs its second moment, which the adjoint method does not
+        differentiate.  So the parameter-shift method replaces the adjoint method.
+
+        Args:
+            measurements: the measurements to differentiate.
 
         Raises:
-            DifferentiableCompileError: for a state, of which no other method has a derivative.
+            DifferentiableCompileError: for a state, which only the adjoint method differentiates.
         """
         if not self.is_adjoint or all(measurement.has_adjoint for measurement in measurements):
             return self
@@ -96,14 +103,18 @@ class Differentiation:
 
     @property
     def is_adjoint(self) -> bool:
-        """Whether the last derivative is the device's."""
+        """Whether the last order of differentiation is the device's adjoint method."""
         return self.method in (ADJOINT, LIKELIHOOD_RATIO)
 
     def make_basis(self, n_params: int) -> Any:
-        """Return the directions in which a derivative is taken, in place of all parameters.
+        """Draw the random directions of SPSA.
 
-        They are rows of ones and minus ones, drawn here; None without such. What has no derivative,
-        as bits, is zero there.
+        Args:
+            n_params: the number of static-count parameters.
+
+        Returns:
+            array ``[num_directions, n_params]`` of ones and minus ones, with zeros for parameters
+            without a derivative; None for other methods than SPSA.
         """
         if self.method != SPSA:
             return None
@@ -115,16 +126,16 @@ class Differentiation:
     def make_shift_rules(
         self, static_order: int, dynamic_order: int, *, keep: bool
     ) -> shift_rules.ShiftRules:
-        """Return the rules that differentiate by shifted parameters; what is not shifted has none.
+        """Build the parameter-shift or finite-difference rules of a derivative.
 
         Args:
-            static_order: how often by the parameters that are counted, or in the directions of a
-                basis.
-            dynamic_order: how often by those that only the run counts.
-            keep: whether the first derivative by the latter is made as well.
+            static_order: the order in static-count parameters, or along the directions of a basis.
+            dynamic_order: the order in dynamic-count parameters.
+            keep: whether the session also computes and keeps the first derivative in dynamic-count
+                parameters.
 
         Raises:
-            DifferentiableCompileError: where a parameter has no rule.
+            DifferentiableCompileError: if a parameter has no rule.
         """
         options = dict(self.options)
         by_dynamic = dynamic_order > 0 or keep
@@ -133,9 +144,9 @@ class Differentiation:
             raise DifferentiableCompileError(SECOND_DIFFERENCE_ERROR)
         if by_dynamic and (self.method == SPSA or given is not None):
             raise DifferentiableCompileError(
-                "gates stand in a loop whose length the program computes, and their derivative is "
-                "by diff_method='spsa' or by shifts that are given, which need as many parameters "
-                "as are known. Use diff_method='best', or bounds that are Python numbers."
+                "gates are in a loop with a dynamic trip count, and diff_method='spsa' and "
+                "explicit shifts need a static number of parameters. Use diff_method='best', or "
+                "bounds that are Python numbers."
             )
         if self.is_adjoint:
             static_order, dynamic_order = (
@@ -162,11 +173,15 @@ class Differentiation:
         except ValueError as error:
             raise DifferentiableCompileError(
                 f"the shifts of its gradient_kwargs do not fit: {error}. Give a tuple for each "
-                "parameter of a gate that the program computes, with a shift for each frequency."
+                "traced parameter of a gate, with a shift for each frequency."
             ) from None
 
     def compute_difference_terms(self) -> np.ndarray:
-        """Return coefficient and shift of each term of a difference, by a method of these."""
+        """Return the coefficient and the shift of each term of a finite difference.
+
+        Returns:
+            array ``[terms, 2]``, for ``diff_method='finite-diff'`` and ``'spsa'``.
+        """
         options = dict(self.options)
         return shift_rules.compute_difference_terms(
             options["h"], options["approx_order"], options["strategy"]
@@ -175,14 +190,13 @@ class Differentiation:
 
 @dataclass(frozen=True)
 class DifferentiationChoice:
-    """A QNode's choice, before it is known what the circuit measures.
+    """A QNode's ``diff_method``, before the circuit's measurements are known.
 
     Attributes:
-        method: ``BEST`` or one of these methods; what else was asked for, if it is
-            none of them.
-        options: of the method.
-        has_adjoint: whether the device has the adjoint method.
-        by_likelihood: whether, with shots, by the likelihood of samples.
+        method: ``BEST``, the name of a supported method, or the user's unsupported name.
+        options: the ``gradient_kwargs`` of the method.
+        has_adjoint: whether the device supports the adjoint method.
+        by_likelihood: whether derivatives with shots use the likelihood ratio of samples.
     """
 
     method: str
@@ -204,21 +218,24 @@ class DifferentiationChoice:
         has_shots: bool = False,
         may_change_norm: bool = False,
     ) -> Differentiation:
-        """Return how these measurements are differentiated.
+        """Choose how the measurements of one device call are differentiated.
 
         Args:
-            measurements: of one device call.
-            frequencies: the bits of those of each parameter.
-            dynamic_frequencies: those of all parameters that only the run counts.
-            is_replayed: whether only running the gates again differentiates: with shots, or
-                with mid-circuit measurements.
-            n_values: how many real values they have.
-            is_counted: whether all parameters are counted before the run.
-            amplitudes: the bits of those that the state is prepared from.
-            in_engine: whether the runtime's engine runs the circuit.
-            has_shots: whether they are made of samples.
-            may_change_norm: whether a gate has a matrix that need not be unitary, so that there
-                is no way back through it.
+            measurements: the measurements.
+            frequencies: one byte for each static-count parameter: the bit set of its frequencies.
+            dynamic_frequencies: the bit set of frequencies that dynamic-count parameters share.
+            is_replayed: whether derivatives have to run the gates again: with shots, or with
+                mid-circuit measurements that the engine does not run.
+            n_values: the number of real values that are measured.
+            is_counted: whether all parameters are static-count parameters.
+            amplitudes: one byte for each amplitude that prepares the state, as ``frequencies``.
+            in_engine: whether the engine runs the circuit.
+            has_shots: whether the measurements are computed from samples.
+            may_change_norm: whether a gate's matrix may not be unitary, so that the adjoint method
+                cannot undo the gate.
+
+        Returns:
+            the differentiation; its ``obstacle`` says why there is no derivative, if there is none.
         """
         if has_shots and self.by_likelihood:
             return _make_likelihood_differentiation(
@@ -229,7 +246,7 @@ class DifferentiationChoice:
         have_adjoint = is_cheaper = all(measurement.has_adjoint for measurement in measurements)
         if in_engine and is_counted and not is_replayed:
             have_adjoint = all(measurement.engine_has_adjoint for measurement in measurements)
-            # A sweep back for each value costs more than two runs for each parameter.
+            # An adjoint sweep for each value may cost more than two runs for each parameter.
             is_cheaper |= n_values <= 2 * len(frequencies + amplitudes) or bool(obstacle_of_others)
         has_adjoint = self.has_adjoint and have_adjoint and not (is_replayed or may_change_norm)
         method = self.method
@@ -252,14 +269,14 @@ class DifferentiationChoice:
         elif method == ADJOINT and is_replayed:
             obstacle = (
                 "it has shots, or mid-circuit measurements that the engine does not run, and is "
-                "differentiated; the adjoint method goes back through neither. Use "
+                "differentiated; the adjoint method supports neither. Use "
                 "diff_method='best' or 'parameter-shift'."
             )
         elif method == ADJOINT and may_change_norm:
             obstacle = (
                 "it is differentiated, and has a QubitUnitary whose matrix is not unitary or is "
-                "computed in the program; the adjoint method goes back through unitary gates "
-                "only. Use diff_method='best' or 'parameter-shift'."
+                "traced; the adjoint method supports unitary gates only. Use diff_method='best' "
+                "or 'parameter-shift'."
             )
         elif method == ADJOINT and not have_adjoint:
             obstacle = (
@@ -267,7 +284,7 @@ class DifferentiationChoice:
                 "differentiates expectation values only. Use diff_method='best' or "
                 "'parameter-shift'."
             )
-        found = Differentiation(
+        resolved = Differentiation(
             method,
             frequencies,
             dynamic_frequencies,
@@ -276,31 +293,37 @@ class DifferentiationChoice:
             has_vjp=has_adjoint and in_engine and is_counted and self.method in (BEST, ADJOINT),
         )
         if has_shots:
-            # A shift leaves a state of another norm, of which no samples are drawn.
+            # Shifted amplitudes have another norm, and samples need a normalized state.
             is_chosen = self.method in (BEST, PARAMETER_SHIFT)
             why_not = "" if in_engine and is_counted and is_chosen else _AMPLITUDES_WITH_SHOTS_ERROR
-            return found.add_amplitudes(amplitudes, LIKELIHOOD_RATIO, why_not)
+            return resolved.add_amplitudes(amplitudes, LIKELIHOOD_RATIO, why_not)
         if method == ADJOINT and not in_engine:
-            # A plugin's tape begins with the state.
+            # A plugin's adjoint method starts from the prepared state, and ends there.
             if self.method == BEST:
-                return found.add_amplitudes(amplitudes, PARAMETER_SHIFT)
-            return found.add_amplitudes(amplitudes, ADJOINT, _PLUGIN_AMPLITUDES_ERROR)
-        return found.add_amplitudes(amplitudes, method)
+                return resolved.add_amplitudes(amplitudes, PARAMETER_SHIFT)
+            return resolved.add_amplitudes(amplitudes, ADJOINT, _PLUGIN_AMPLITUDES_ERROR)
+        return resolved.add_amplitudes(amplitudes, method)
 
     def _explain_engine_limit(
         self, in_engine: bool, is_counted: bool, is_replayed: bool
     ) -> tuple[str, str]:
-        """Return where the engine's adjoint method is not taken, and what to do instead."""
+        """Return where the engine's adjoint method is not available, and a remedy.
+
+        Both strings are parts of the error message of ``_find_obstacle``.
+        """
         if self.method not in (BEST, ADJOINT):
             return f"by diff_method='{self.method}'", "use diff_method='best'"
         if not in_engine:
             return "with engine='plugin', or without the engine,", "return expval or probs"
         if not is_counted:
-            return "beside a loop whose length the program computes", "give the loop a known length"
+            return (
+                "in a circuit with a loop of dynamic trip count",
+                "give the loop a static trip count",
+            )
         if is_replayed:
             return "after mid-circuit measurements", "return expval or probs"
         return (
-            "after a QubitUnitary whose matrix is not unitary or is computed in the program",
+            "after a QubitUnitary whose matrix is not unitary or is traced",
             "return expval or probs",
         )
 
@@ -311,19 +334,28 @@ def _make_likelihood_differentiation(
     dynamic_frequencies: int,
     amplitudes: bytes,
 ) -> Differentiation:
+    """Return the differentiation by the likelihood ratio of samples."""
     obstacle = next((each.obstacle for each in measurements if each.obstacle), "")
-    found = Differentiation(
+    by_likelihood = Differentiation(
         LIKELIHOOD_RATIO, frequencies, dynamic_frequencies, obstacle=obstacle, has_vjp=True
     )
-    return found.add_amplitudes(amplitudes, LIKELIHOOD_RATIO)
+    return by_likelihood.add_amplitudes(amplitudes, LIKELIHOOD_RATIO)
 
 
-# The same of a derivative of the engine's.
+# The result of ``_explain_engine_limit`` for the derivative of a derivative.
 _SECOND_REVERSE = "twice, where the first is in reverse mode,", "return expval or probs"
 
 
 def _find_obstacle(measurements: Sequence[Measurement], not_by_engine: tuple[str, str]) -> str:
-    """Return why measurements have no derivative but by the engine's adjoint method; or nothing."""
+    """Return why measurements have no derivative without the engine's adjoint method.
+
+    Args:
+        measurements: the measurements.
+        not_by_engine: where the engine's adjoint method is not available, and a remedy.
+
+    Returns:
+        the message of an error; empty if other methods differentiate all measurements.
+    """
     where, instead = not_by_engine
     for measurement in measurements:
         if measurement.obstacle and measurement.engine_has_adjoint:

@@ -1,6 +1,6 @@
-"""Dynamic-count parameters: parameters of gates in loops whose length the program computes.
+"""Differentiate by parameters of gates in loops with a dynamic trip count.
 
-A circuit with such a loop, ::
+Such parameters are *dynamic-count parameters*.  A circuit with such a loop, ::
 
     for_loop(0, n)(lambda i: qml.RX(x * i, 0))()
     return qml.expval(qml.Z(0))
@@ -23,22 +23,23 @@ The parameters of gates outside such loops are the vector ``params``, and their 
 cotangents are vectors of the program.  A vector of the dynamic-count parameters would have no
 static shape.  So the runtime holds their tangents and cotangents, in the session of the circuit.
 The program has the perturbation instead, which goes from the gates to the measurement as ``params``
-does.  Its value is always 0.0.  Its tangent and cotangent are numbers that name vectors:
+does.  Its value is always 0.0.  Its tangent and cotangent are numbers that identify vectors:
 
     tangent of the perturbation      the vector, in the session, of these parameters' tangents
     cotangent of the perturbation    the vector, in the session, of these parameters' cotangents
 
-What is linear about ``quantum_marked`` is a ``LinearMap``.  In forward mode, each iteration adds
-the tangents of its parameters to that vector (``direction``).  Then ``derivative_p``
+The linear part of ``quantum_marked`` is a ``LinearMap``.  In forward mode, each iteration adds
+the tangents of its parameters to the vector of tangents (``direction``).  Then ``derivative_p``
 differentiates the measurement along the vector.
 
 In reverse mode, ``vjp`` multiplies the cotangents of the measured values with a Jacobian that the
 session keeps.  Then each iteration reads the cotangents of its own parameters, by their number
 (``cotangents``).  Measurements in several bases have a Jacobian and a VJP each, and JAX adds up the
-cotangents of the perturbation.  Therefore these are powers of two: their sum names the sum of the
-VJPs.
+cotangents of the perturbation.  Therefore these are powers of two: their sum identifies the sum of
+the VJPs.
 
-All of this must happen before the circuit ends and its session with it; ``after`` sees to that.
+All reads must happen before the circuit ends and its session with it; the call ``after`` orders
+them.
 
 Reverse mode also computes the loop a second time, for the residuals of its iterations.  It cannot
 measure a second time, so it reads the outcomes of mid-circuit measurements from the session
@@ -78,10 +79,14 @@ FIRST_DYNAMIC_COUNT = 1 << 30
 
 @dataclass(frozen=True)
 class DynamicParamsTag(ValueTag):
-    """The mark of a perturbation, beside parameters f64[n], the session and the first's number."""
+    """The tag of a perturbation after more parameters.
+
+    The tagged value is the old perturbation.  The tag's other operands are the parameters f64[n], a
+    handle that identifies the session, and the number of the first parameter.
+    """
 
     def compute_tangent(self, operands: Sequence[Operand], tangents: Sequence[Any]) -> Any:
-        """Return the tangent of the perturbation after the parameters."""
+        """Return the tangent of the new perturbation."""
         *dots, _, _ = tangents
         if all(type(dot) is ad.Zero for dot in dots):
             return make_symbolic_zero(operands[0])
@@ -93,23 +98,26 @@ class DynamicParamsTag(ValueTag):
         return linear([session, number], list(map(ad.instantiate_zeros, dots)))[0]
 
     def batch(self, operands: Sequence[Operand], dims: Sequence[int | None]) -> Operand:
-        """Return the perturbation alone: its value is zero for each element."""
+        """Return the old perturbation, not batched: its value is zero for each element."""
         return operands[0]
 
 
 class SavedOutcomeTag(ValueTag):
-    """The mark of an outcome that the session keeps, beside the session and its number."""
+    """The tag of an outcome that the session keeps.
+
+    The tag's other operands are a handle that identifies the session, and the outcome's number.
+    """
 
 
 _SAVED_OUTCOME = SavedOutcomeTag()
 
 
 class DynamicParams(NamedTuple):
-    """The dynamic-count parameters so far, in a circuit that is traced.
+    """The dynamic-count parameters so far, of a circuit that is being traced.
 
     Attributes:
-        next_index: the number of the next one.
-        perturbation: the perturbation for the vector of all so far.
+        next_index: i32[], the number of the next parameter.
+        perturbation: f64[], the perturbation for the vector of all parameters so far.
     """
 
     next_index: Any
@@ -117,17 +125,17 @@ class DynamicParams(NamedTuple):
 
     @classmethod
     def make_empty(cls) -> "DynamicParams":
-        """Return the object for a circuit that has none yet."""
+        """Return the object for a circuit without dynamic-count parameters so far."""
         return cls(np.int32(FIRST_DYNAMIC_COUNT), np.zeros((), real_type()))
 
     def add_params(self, session: Handle, params: Any, count: Any) -> "DynamicParams":
-        """Return the object after some more parameters, in the order of execution.
+        """Return the object after more parameters, in the order of execution.
 
         Args:
             session: any handle of the circuit, which identifies its session.
             params: a vector of parameters.
-            count: how many of them are used.  The rest is padding, whose numbers belong to the
-                parameters of later gates; it is set to zero, so that it has no derivative.
+            count: the number of parameters that are used.  The rest is padding, which is set to
+                zero, so that it has no derivative; its numbers belong to later parameters.
         """
         if not isinstance(count, int):
             params = jnp.where(jnp.arange(params.size) < count, params, 0.0)
@@ -139,10 +147,15 @@ class DynamicParams(NamedTuple):
     def save_outcome(
         self, handle: Handle, session: Any, outcome: Any
     ) -> tuple["DynamicParams", Any, Any]:
-        """Keep a mid-circuit outcome in the session, where reverse mode finds it again.
+        """Store a mid-circuit outcome in the session, for the reverse pass to read.
+
+        Args:
+            handle: the handle of the state after the measurement.
+            session: any handle of the circuit, which identifies its session.
+            outcome: the outcome, a boolean scalar.
 
         Returns:
-            the object after it, since the outcome takes a number; the handle; and the outcome.
+            the object afterwards, since the outcome uses up a number; the handle; and the outcome.
         """
         (handle,) = call("remember", [handle, outcome, self.next_index], HANDLE)
         outcome = tag_value(outcome, session, self.next_index, mark=_SAVED_OUTCOME)
@@ -150,7 +163,7 @@ class DynamicParams(NamedTuple):
 
 
 def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that reads outcomes from the session, where ``closed`` measures them."""
+    """Return a jaxpr that reads stored outcomes from the session instead of measuring."""
 
     def recall(eqn: JaxprEqn, value: Any, *others: Any) -> Any:
         if has_tag(eqn, SavedOutcomeTag):
@@ -163,31 +176,39 @@ def read_saved_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def has_session_reads(circuit: ClosedJaxpr) -> bool:
-    """Tell whether a circuit reads derivatives by dynamic-count parameters from the session."""
+    """Return whether a circuit reads dynamic-count derivatives from its session."""
     return any(is_call(eqn, "after") for eqn in iterate_equations(circuit.jaxpr))
 
 
 def compute_perturbation_cotangent(handle: Handle, saved: Any, values_bar: Any) -> Any:
-    """Return cotangents of the perturbation f64[rows].
+    """Return the cotangents of the perturbation, f64[rows].
 
     Args:
         handle: the handle of the state.
         saved: the number of the Jacobian that the session keeps.
-        values_bar: cotangents of values f64[rows, values].
+        values_bar: cotangents of values, f64[rows, values].
     """
     result = ShapedArray(values_bar.shape[:1], real_type())
     return call("vjp", [handle, values_bar, saved], result, bits=_count_exact_bits())[0]
 
 
 def _count_exact_bits() -> int:
-    """Return up to which power of two all whole numbers are numbers of the program."""
+    """Return the largest n so that the real dtype holds all integers up to 2**n."""
     return int(jnp.finfo(real_type()).nmant) + 1
 
 
 def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-    """Return the tangent of the perturbation after some parameters."""
+    """Append parameters' tangents to the direction vector in the session.
+
+    Args:
+        cursor: a handle that identifies the session, and the number of the first parameter.
+        tangents: the tangents of the old perturbation and of the parameters.
+
+    Returns:
+        the tangent of the new perturbation.
+    """
     session, number = cursor
-    # An index would be traced for longer than all else here.
+    # Reshaping is faster to trace than indexing.
     operands = [session, *(dot.reshape(1, *dot.shape) for dot in tangents), number]
     (after,) = call("direction", operands, ShapedArray((1,), real_type()), bits=_count_exact_bits())
     return [after.reshape(())]
@@ -196,7 +217,13 @@ def _append_to_direction(cursor: Sequence[Any], tangents: Sequence[Any]) -> list
 def _direction_transpose(
     result: ShapedArray, cursor: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Return the cotangents of the perturbation before some parameters, and of these."""
+    """Return the cotangents of the old perturbation and of the parameters.
+
+    Args:
+        result: the type of the parameters' cotangents, with an axis of length one in front.
+        cursor: a handle that identifies the session, and the number of the first parameter.
+        cotangents: the cotangent of the new perturbation.
+    """
     session, number = cursor
     (bar,) = cotangents
     (of_params,) = call("cotangents", [session, bar.reshape(1), number], result)

@@ -1,12 +1,13 @@
-"""Who runs a circuit: the runtime's engine, or the plugin of its device.
+"""Choose what runs a circuit: the runtime's engine, or the plugin of its device.
 
-It is decided here, when the circuit is lowered, and stands in the module::
+The choice is made when the circuit is lowered, and is written to the module::
 
     %0 = "quantum.begin"(%x) {engine = 1 : i64, backend = "engine", ...}
     %0 = "quantum.begin"(%x) {engine = 0 : i64, backend = "plugin: it has engine='plugin'", ...}
 
-The runtime keeps to it.  What only a run knows comes on top: a loop that has called for gates too
-often goes on with the plugin, and so does what is wrong, whose error is the plugin's.
+The runtime follows the choice, with two exceptions that are known only at run time: a circuit
+continues on the plugin after a loop has applied too many gates, and invalid operations run on the
+plugin, which reports the error.
 """
 
 from jax.extend.core import ClosedJaxpr
@@ -25,17 +26,19 @@ from bellhop_runtime import most_qubits_in_engine
 def find_engine_obstacle(
     closed: ClosedJaxpr, device: DeviceSpec, derivative_order: int, randomness: Randomness
 ) -> str:
-    """Return why the plugin runs a circuit, and not the engine; empty where the engine does.
+    """Return why the engine cannot run a circuit; empty if it can.
 
     Args:
         closed: the jaxpr of a run.
-        device: that of the circuit.
-        derivative_order: how often it was differentiated.
-        randomness: what it does about random outcomes.
+        device: the device of the circuit.
+        derivative_order: how many times the circuit has been differentiated.
+        randomness: how random outcomes are handled.
     """
     if not device.engine:
-        could = device.name.startswith(("lightning.", "default.qubit"))
-        return "it has engine='plugin'" if could else f"{device.name} has no other"
+        has_choice = device.name.startswith(("lightning.", "default.qubit"))
+        return (
+            "it has engine='plugin'" if has_choice else f"the engine does not support {device.name}"
+        )
     measured = [eqn.params.get("measuring") for eqn in iterate_equations(closed.jaxpr)]
     if not all(m.in_engine for each in measured if each for m in each.measurements):
         return "it measures classical shadows, whose bases differ from shot to shot"
@@ -46,13 +49,21 @@ def find_engine_obstacle(
 
 
 def _requires_engine(closed: ClosedJaxpr, derivative_order: int, randomness: Randomness) -> bool:
-    """Tell whether only the engine has the derivative: through outcomes, amplitudes and scores."""
+    """Return whether only the engine computes the circuit's derivative.
+
+    The derivatives are by amplitudes, of scores, and through mid-circuit outcomes.
+    """
     record = choose_record_mode(closed) if derivative_order else 0
     return record == 3 or (record == 2 and randomness is Randomness.TREE)
 
 
 def choose_record_mode(closed: ClosedJaxpr) -> int:
-    """Return the runtime's ``record`` attribute of a circuit that is differentiated."""
+    """Return the runtime's ``record`` attribute of a circuit that is differentiated.
+
+    Returns:
+        1 to record gates for derivatives that run the gates again; 2 for the adjoint method of
+        engine or plugin; 3 for the adjoint method of the engine alone.
+    """
     equations = list(iterate_equations(closed.jaxpr))
     adjoint = list(filter(is_adjoint_equation, equations))
     if not adjoint:

@@ -1,13 +1,13 @@
-"""The JVP rules of the primitives in a circuit, for derivatives of any order.
+"""Define the JVP rules of the primitives in a circuit, to any order.
 
-Tangents do not go through gates.  They go from the vector ``params`` of all gate parameters, and
-from the ``perturbation`` of those in loops of dynamic length (``dynamic_count``), directly to the
-measurement.  Its JVP rule differentiates by both, and by the coefficients and matrices of
-observables::
+Gate equations pass no tangents on.  Tangents go from the vector ``params`` of all gate parameters,
+and from the ``perturbation`` of parameters in loops with a dynamic trip count (``dynamic_count``),
+directly to the measurement.  The JVP rule of the measurement differentiates by both, and by the
+coefficients and matrices of observables::
 
     state value = quantum_measure[Expval(Z)] state [] [] params perturbation
 
-has the tangent ``value_dot``, where a loop has made that of the perturbation, computed by ::
+has the tangent ``value_dot``, where a loop has computed the perturbation's tangent::
 
     state jacobian saved = quantum_derivative[Expval(Z) order=1] state [] [] params perturbation
     state steps = quantum_call[operation=steps] state
@@ -16,7 +16,7 @@ has the tangent ``value_dot``, where a loop has made that of the perturbation, c
     more_dot = bellhop_linear_map state steps saved [[perturbation_tangent]]
     value_dot = add value_dot more_dot
 
-There is no highest order, for three reasons:
+Derivatives of any order exist, for three reasons:
 
 * The derivative of order ``k`` is an array with ``k`` axes of length ``n``.  Its own tangent is the
   derivative of order ``k + 1``, multiplied with ``params_dot``.
@@ -24,17 +24,18 @@ There is no highest order, for three reasons:
   derivatives: one with an additional direction, and for each direction one with that direction's
   tangent in its place.
 * Expectation values are linear in the coefficients of observables, and second moments quadratic.
-  The tangent by a coefficient is made of values again (``observable_derivatives``), multiplied
-  with the coefficient's tangent.
+  The tangent by a coefficient is computed from measured values again (``observable_derivatives``),
+  multiplied with the coefficient's tangent.
 
 A variance is not linear in the state, but the second moment is.  So ``quantum_derivative``
 of a variance gives the derivative of ``E[A**2]``, and ``_compute_value_tangents`` applies the
 chain rule.
 
-With the adjoint method the measurement has the Jacobian too, and the circuit does not run again.
+With the adjoint method the measurement returns the Jacobian too, and the circuit does not run
+again.
 
-A derivative along directions is that of the circuit as far as ``steps``.  One of order one that the
-session keeps is a ``LinearMap``, whose transpose gives a VJP for reverse mode.
+A derivative along directions is the derivative of the circuit up to ``steps``.  A first derivative
+that the session keeps is a ``LinearMap``, whose transpose gives a VJP for reverse mode.
 """
 
 import itertools
@@ -71,12 +72,12 @@ from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 from bellhop.tracing.state import override_trace_state, trace_state
 
-# The number under which the session keeps the derivative that the adjoint method gives.
+# The number under which the session keeps the derivative that the adjoint method computes.
 _SAVED_BY_ADJOINT = np.int32(0)
 
 
 def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
-    """Make derivatives by gate parameters an error inside of the ``with`` block.
+    """Raise an error on derivatives by gate parameters inside of the ``with`` block.
 
     Args:
         obstacle: the message of the error; empty for no error.
@@ -87,6 +88,11 @@ def forbid_gate_derivatives(obstacle: str) -> AbstractContextManager[None]:
 def _gates_jvp(
     primals: Sequence[Operand], tangents: Sequence[Any], *, obstacle: str, **static: Any
 ) -> Any:
+    """Apply gates; mark amplitudes that have a tangent, and return a zero tangent.
+
+    Raises:
+        DifferentiableCompileError: if the gates' parameters have a tangent but no derivative.
+    """
     if type(GateOperands(*tangents).params) is not ad.Zero:
         reason = trace_state().obstacle or obstacle
         if reason:
@@ -110,25 +116,30 @@ def _measure_jvp(
     measuring: MeasurementSet,
     query: Query,
 ) -> Any:
-    """Differentiate the measurements at the end of a circuit, and their Jacobian where asked."""
-    of = (
+    """Differentiate a final measurement: of values, or of values with their Jacobian."""
+    create = (
         MeasurementJvp.from_operands
         if query is Query.VALUES
         else MeasurementJvp.from_derivative_operands
     )
-    jvp = of(names, primals, tangents, measuring.add_variance_means())
+    jvp = create(names, primals, tangents, measuring.add_variance_means())
     if query is Query.VALUES:
-        handle, results, dots = _values_jvp(jvp, measuring)
+        handle, results, result_tangents = _values_jvp(jvp, measuring)
     elif jvp.is_single_pass:
         handle, *results = jvp.bind_measurement(measuring, query)
-        dots = jvp.compute_second_tangents(measuring)
+        result_tangents = jvp.compute_second_tangents(measuring)
     else:
-        handle, results, dots = _jacobian_jvp(jvp, measuring)
-    return [handle, *results], [make_symbolic_zero(handle), *dots]
+        handle, results, result_tangents = _jacobian_jvp(jvp, measuring)
+    return [handle, *results], [make_symbolic_zero(handle), *result_tangents]
 
 
 def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, list[Any], list[Any]]:
-    """Return the handle, the values of measurements, and the tangents of these."""
+    """Return the handle, the measured values, and their tangents.
+
+    Args:
+        jvp: operands and tangents, with the mean of each variance among the measurements.
+        measuring: the measurements without these means.
+    """
     differentiation = jvp.measuring.differentiation
     if jvp.has_tangents and differentiation.obstacle:
         raise DifferentiableCompileError(differentiation.obstacle)
@@ -149,7 +160,14 @@ def _values_jvp(jvp: MeasurementJvp, measuring: MeasurementSet) -> tuple[Any, li
 def _jacobian_jvp(
     jvp: MeasurementJvp, measuring: MeasurementSet
 ) -> tuple[Any, list[Any], list[Any]]:
-    """Return the same of values and their Jacobian, each of which the device gave."""
+    """Return the handle, the values and their Jacobian, and the tangents.
+
+    The adjoint method computes the Jacobian.
+
+    Args:
+        jvp: operands and tangents, with the mean of each variance among the measurements.
+        measuring: the measurements without these means.
+    """
     handle, *values, jacobian = jvp.bind_measurement(measuring, Query.JACOBIAN)
     handle, dots = _compute_tangents_by_adjoint(handle, jvp, values, jacobian)
     handle, dot = _compute_derivative_tangent(handle, jvp, 1)
@@ -162,7 +180,7 @@ def _jacobian_jvp(
 def _compute_tangents_by_rerun(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the tangents of values, by a derivative that runs the gates again."""
+    """Return the handle and the values' tangents, computed by running the gates again."""
     if not jvp.has_gate_tangents:
         return _compute_value_tangents(handle, jvp, values, None)
     measuring, keep = jvp.measuring, jvp.perturbation_tangent is not None
@@ -176,8 +194,9 @@ def _compute_tangents_by_rerun(
 def _compute_tangents_by_adjoint(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the tangents of values, of which the device gave the Jacobian."""
-    # The Jacobian of a variance by the adjoint method is its own, not that of its moment.
+    """Return the handle and the values' tangents, from the adjoint method's Jacobian."""
+    # The adjoint method differentiates the variance itself and not its second moment, so the
+    # tangents by gates need no means of variances.
     own = jvp.measuring.replace_measurements(jvp.measuring.measurements[: len(values)])
     by_data = jvp.keep_tangents("coefficients", "matrices")
     by_gates = jvp.keep_tangents("params", "amplitudes", "perturbation")._replace(measuring=own)
@@ -191,13 +210,14 @@ def _compute_tangents_by_adjoint(
 def _compute_value_tangents(
     handle: Handle, jvp: MeasurementJvp, values: Sequence[Any], jacobian: Any, saved: Any = None
 ) -> tuple[Any, list[Any]]:
-    """Return the handle and the tangents of values.
+    """Return the handle and the values' tangents, with the chain rule of variances.
 
     Args:
         handle: the handle of the state.
-        jvp: what is measured, with the mean of each variance at the end.
+        jvp: the measurements, with the mean of each variance at the end, and the tangents.
         values: the measured values, without these means.
-        jacobian: by the parameters, if they have a tangent; that of a variance is of its moment.
+        jacobian: the Jacobian by the parameters, if they have a tangent; its rows of variances
+            are derivatives of second moments.
         saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
     handle, dot = _compute_derivative_tangent(handle, jvp, 0, jacobian, saved)
@@ -221,6 +241,13 @@ def _derivative_jvp(
     order: int,
     keep: bool,
 ) -> Any:
+    """Differentiate ``quantum_derivative``.
+
+    The tangent is a derivative one order higher.
+
+    Raises:
+        DifferentiableCompileError: for a derivative along a basis, a finite difference.
+    """
     jvp = MeasurementJvp.from_derivative_operands(names, primals, tangents, measuring)
     if jvp.primals.basis is not None and jvp.has_tangents:
         # Derivatives along a basis are finite differences.
@@ -234,32 +261,41 @@ def _derivative_jvp(
 
 
 def _correct_variance_jacobians(handle: Handle, jvp: MeasurementJvp, dot: Any) -> tuple[Any, Any]:
-    """Return the handle and the tangent of a Jacobian, of which ``dot`` has that of moments."""
-    of_means = jvp._replace(measuring=jvp.measuring.to_variance_means())
-    handle, mean, _ = jvp.bind_derivative(handle, of_means.measuring, 0)
-    handle, slope, _ = jvp.bind_derivative(handle, of_means.measuring, 1)
-    handle, mean_dot = _compute_derivative_tangent(handle, of_means, 0, slope)
-    handle, slope_dot = _compute_derivative_tangent(handle, of_means, 1)
+    """Apply the chain rule of variances to the tangent of a Jacobian.
+
+    Args:
+        handle: the handle of the state.
+        jvp: the measurements, with the mean of each variance at the end, and the tangents.
+        dot: the tangent of the Jacobian, in which variances count as second moments.
+
+    Returns:
+        the handle, and the tangent of the Jacobian without the rows of the means.
+    """
+    means_jvp = jvp._replace(measuring=jvp.measuring.to_variance_means())
+    handle, mean, _ = jvp.bind_derivative(handle, means_jvp.measuring, 0)
+    handle, slope, _ = jvp.bind_derivative(handle, means_jvp.measuring, 1)
+    handle, mean_dot = _compute_derivative_tangent(handle, means_jvp, 0, slope)
+    handle, slope_dot = _compute_derivative_tangent(handle, means_jvp, 1)
     slope, slope_dot = (jvp.drop_amplitudes(each, 1) for each in (slope, slope_dot))
-    of_squares = mean_dot[:, None] * slope + mean[:, None] * slope_dot
+    square_tangents = mean_dot[:, None] * slope + mean[:, None] * slope_dot
     ends = list(itertools.accumulate(jvp.measuring.list_sizes()))
     n = len(ends) - len(mean)
     for number, square in enumerate(jvp.measuring.find_variance_means()):
         if square >= 0:
-            dot = dot.at[ends[number] - 1].add(-2 * of_squares[square - n])
+            dot = dot.at[ends[number] - 1].add(-2 * square_tangents[square - n])
     return handle, dot[: ends[n - 1]]
 
 
 def _compute_derivative_tangent(
     handle: Handle, jvp: MeasurementJvp, order: int, more: Any = None, saved: Any = None
 ) -> tuple[Any, Any]:
-    """Return the handle and the tangent of a derivative, along directions if it has such.
+    """Return the handle and the tangent of a derivative of any order.
 
     Args:
         handle: the handle of the state.
-        jvp: what is measured, and the tangents.
+        jvp: the measurements, and the tangents of operands.
         order: the order of the derivative; order 0 is the values themselves.
-        more: the derivative of the next order, if there is one already.
+        more: the derivative of the next order, if it has been computed already.
         saved: the number of the first derivative by the perturbation, if the session keeps it.
     """
     measuring, directions, steps = jvp.measuring, jvp.primals.directions, jvp.primals.steps
@@ -274,20 +310,20 @@ def _compute_derivative_tangent(
     if jvp.perturbation_tangent is not None:
         if directions is None:
             handle, steps = call("steps", [handle], HANDLE, INTEGER)
-        another = _append_direction(directions, jvp.perturbation_tangent)
+        extended = _append_direction(directions, jvp.perturbation_tangent)
         dot += jvp.differentiate_along_directions(
-            handle, another, order, steps=steps, saved=saved
+            handle, extended, order, steps=steps, saved=saved
         ).reshape(dot.shape)
     if (directions_dot := jvp.tangents_by_name.get("directions")) is not None:
-        each = _insert_direction_tangents(directions, directions_dot)
-        moved = jvp.differentiate_along_directions(
-            handle, each, order, steps=steps, saved=jvp.primals.saved
+        rows_of_directions = _insert_direction_tangents(directions, directions_dot)
+        replaced = jvp.differentiate_along_directions(
+            handle, rows_of_directions, order, steps=steps, saved=jvp.primals.saved
         )
-        dot += jnp.sum(moved.reshape(-1, *dot.shape), axis=0)
+        dot += jnp.sum(replaced.reshape(-1, *dot.shape), axis=0)
     changes, terms = jvp.find_data_changes()
     if changes:
-        handle, of_terms, _ = terms.bind_derivative(handle, terms.measuring, order)
-        dot = _add_data_tangents(dot, changes, of_terms, measuring, axis=len(rows))
+        handle, terms_derivative, _ = terms.bind_derivative(handle, terms.measuring, order)
+        dot = _add_data_tangents(dot, changes, terms_derivative, measuring, axis=len(rows))
     return handle, dot
 
 
@@ -298,13 +334,13 @@ ad.primitive_jvps[derivative_p] = _derivative_jvp
 def _add_data_tangents(
     dot: Any, changes: Sequence[ValueChange], of_terms: Any, measuring: MeasurementSet, *, axis: int
 ) -> Any:
-    """Add to a tangent what it gets from the tangents of coefficients and matrices.
+    """Add the contributions of the coefficients' and matrices' tangents to a tangent.
 
     Args:
         dot: the tangent so far.
-        changes: how measurements change by these tangents.
-        of_terms: the derivatives of all terms of all changes, one after another.
-        measuring: what is measured.
+        changes: how measurements change with coefficients and matrices.
+        of_terms: the derivatives of all terms of all changes, concatenated.
+        measuring: the measurements.
         axis: the axis of values.
     """
     ends = list(itertools.accumulate(measuring.list_sizes()))
@@ -313,21 +349,37 @@ def _add_data_tangents(
         last = first + len(change.measurements)
         terms = jax.lax.slice_in_dim(of_terms, first, last, axis=axis)
         # An expectation value is one number.
-        place = (slice(None),) * axis + (ends[change.measurement_index] - 1,)
-        dot = dot.at[place].add(jnp.tensordot(change.weights, terms, axes=([0], [axis])))
+        index = (slice(None),) * axis + (ends[change.measurement_index] - 1,)
+        dot = dot.at[index].add(jnp.tensordot(change.weights, terms, axes=([0], [axis])))
         first = last
     return dot
 
 
 def _insert_direction_tangents(directions: Any, directions_dot: Any) -> Any:
-    """Return, for each k, all rows of directions with the k-th direction as its tangent."""
+    """For each k, replace the k-th direction in all rows by its tangent.
+
+    Args:
+        directions: array ``[rows, order]``.
+        directions_dot: its tangent, of the same shape.
+
+    Returns:
+        array ``[order * rows, order]``.
+    """
     rows, order = directions.shape
     is_replaced = np.eye(order, dtype=bool)[:, None, :]
     return jnp.where(is_replaced, directions_dot, directions).reshape(order * rows, order)
 
 
 def _append_direction(directions: Any, direction: Any) -> Any:
-    """Return the rows of directions with an additional direction at the end of each."""
+    """Append a direction to each row of directions.
+
+    Args:
+        directions: array ``[rows, k]``; None if there are none.
+        direction: scalar, the tangent of the perturbation.
+
+    Returns:
+        array ``[rows, k + 1]``; ``[1, 1]`` for the first direction.
+    """
     if directions is None:
         return jnp.reshape(direction, (1, 1))
     column = jnp.broadcast_to(direction, (directions.shape[0], 1))

@@ -1,8 +1,8 @@
-"""Calls of circuits, and how they are linearized.
+"""Bind circuits, and define how JAX differentiates them.
 
-A circuit is linearized as one that also returns its Jacobian, and a product with that after it.
-Reverse mode wants one row of that product only.  Where the circuit has more values than a few, and
-the engine has their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
+The linearization of a circuit is a circuit that also returns its Jacobian, followed by a product
+with the Jacobian.  Reverse mode needs a single row of that product.  If the circuit has more than a
+few values, and the engine supports their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
 
     probs = quantum_circuit[body={ lambda ; state x. let ... quantum_measure ... } ...] x
     ... the loss, and back to the cotangents of the probabilities ...
@@ -14,12 +14,12 @@ the engine has their VJP, ``jax.grad(loss)(x)`` of its probabilities becomes ::
         in (state, x_bar) }
     ] x probs_bar
 
-Until it is transposed, the linear part is a ``LinearMap``.  In forward mode it is computed by the
-Jacobian after all.
+Until it is transposed, the linear part is a ``LinearMap``.  Forward mode evaluates the
+``LinearMap`` with the Jacobian.
 
-The derivative of expectation values is linearized in the same way: the product of their Hessians
-with a vector is one sweep too, of one value in both modes, so ``jax.jvp(jax.grad(f), (x,), (v,))``
-becomes ::
+The gradient of expectation values is linearized in the same way.  The product of a Hessian with a
+vector takes one adjoint sweep: of one value in forward and in reverse mode.  So
+``jax.jvp(jax.grad(f), (x,), (v,))`` becomes ::
 
     gradient_dot = quantum_circuit[
       body={ lambda ; state x v. let
@@ -67,25 +67,26 @@ from bellhop.mesh.manual_axes import vary_like
 from bellhop.mesh.unvarying_call import wrap_unvarying
 from bellhop.tracing.calls_in_operations import forbid_calls_in_operations
 
-# Up to here the Jacobian costs less than to run the circuit again with cotangents.
+# With at most this many values, the Jacobian costs less than running the circuit again with
+# cotangents.
 _MAX_JACOBIAN_VALUES = 4
-# Of n parameters, the Hessian costs as much as n divided by this of its products.
+# With n parameters, the Hessian costs as much as n / _HESSIAN_COST Hessian-vector products.
 _HESSIAN_COST = 3
 
 
 def bind_circuit(
     body: CircuitBody, inputs: Sequence[Operand], *, batch: Batch | None = None
 ) -> list[Any]:
-    """Bind the primitive: run a circuit.
+    """Bind the circuit primitive and return the circuit's results.
 
     Args:
         body: takes the handle of a fresh state and the inputs; returns the handle after the last
             operation, and the results.
         inputs: arrays; of a batch, the inputs of all rows.
-        batch: the rows, if it is a batch.
+        batch: the rows, if the circuit is batched.
     """
-    # JAX is patched here, since JAX applies the rules of transformations before it evaluates the
-    # abstract value.
+    # The patches are applied here and not in the rules, since JAX applies the rules of
+    # transformations before it evaluates the abstract value.
     keep_effects_in_loops()
     forbid_calls_in_operations()
     patch_while_jvp()
@@ -94,12 +95,15 @@ def bind_circuit(
 
 
 def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> LinearizedJaxpr:
-    """Linearize the body of one circuit.
+    """Linearize the body of an unbatched circuit.
 
     Args:
         body: the body.
         given: for each input, whether it has a tangent.
-        obstacle: why gates have no derivative; empty where they have one.
+        obstacle: why gates have no derivative; empty if they have one.
+
+    Raises:
+        DifferentiableCompileError: if the circuit has no derivative.
     """
     try:
         with forbid_gate_derivatives(obstacle):
@@ -116,6 +120,7 @@ def _linearize(body: CircuitBody, given: Sequence[bool], obstacle: str) -> Linea
 
 
 def _find_obstacle(body: CircuitBody) -> str:
+    """Return why gates of a circuit with drawn outcomes have no derivative, or ""."""
     has_derivative = not body.randomness.draws_for_each_shot or has_score(body.closed)
     return "" if has_derivative else OUTCOMES_ARE_DRAWN
 
@@ -127,12 +132,13 @@ def _jvp(
     body: CircuitBody,
     batch: Batch | None,
 ) -> tuple[list[Any], list[Any]]:
+    """Differentiate a circuit, by one-sweep products if they are cheaper."""
     nonzero = tuple(type(tangent) is not ad.Zero for tangent in tangents)
     products = _find_products(body, batch, nonzero)
     if products is None:
         return _linearize_with_residuals(primals, tangents, body, batch)
     results = bind_circuit(body, primals, batch=batch)
-    given = list(itertools.compress(tangents, nonzero))
+    perturbed_tangents = list(itertools.compress(tangents, nonzero))
     linear = LinearMap(
         transpose=products.pull_back,
         evaluate=products.multiply_jacobian,
@@ -144,13 +150,14 @@ def _jvp(
         circuit_params={"body": body, "batch": batch},
     )
     if products.jvp_body is not None:
-        # That of several values is along as many directions: their Hessians cost less.
-        likes = to_structs(map(jax.typeof, given))
+        # The transpose with several values would need one direction for each value, so their
+        # Hessians cost less.
+        likes = to_structs(map(jax.typeof, perturbed_tangents))
 
         def transpose(saved: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             by_jacobian = functools.partial(products.multiply_jacobian, saved)
-            (found,) = jax.linear_transpose(by_jacobian, likes)(bars)
-            return found
+            (input_bars,) = jax.linear_transpose(by_jacobian, likes)(bars)
+            return input_bars
 
         as_matrix = replace(linear, transpose=transpose)
         linear = replace(
@@ -159,17 +166,26 @@ def _jvp(
             as_matrix=as_matrix,
             n_tangents=products.max_tangents,
         )
-    dots = linear(primals, given)
-    return results, fill_zero_tangents(results, dots, products.out_perturbed)
+    result_tangents = linear(primals, perturbed_tangents)
+    return results, fill_zero_tangents(results, result_tangents, products.out_perturbed)
 
 
 def _linearize_with_residuals(
     primals: Sequence[Operand], tangents: Sequence[Any], body: CircuitBody, batch: Batch | None
 ) -> tuple[list[Any], list[Any]]:
-    """Linearize a circuit: bind one that also returns residuals, and linear equations after it.
+    """Bind a circuit that returns residuals, and compute tangents from residuals.
 
-    The linear equations have no quantum operations, so JAX transposes and batches them as usual.
-    Of a batch, the body of one row is linearized, and the linear equations are mapped by ``vmap``.
+    The equations for the tangents have no quantum operations, so JAX transposes and batches them as
+    usual.  In a batch, the body of one row is linearized, and ``vmap`` maps the linear equations.
+
+    Args:
+        primals: the inputs.
+        tangents: their tangents, some of them symbolic zeros.
+        body: the circuit.
+        batch: the rows, if the circuit is batched.
+
+    Returns:
+        the results and their tangents.
     """
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents]
     linearized = _linearize(body, nonzero, _find_obstacle(body))
@@ -177,20 +193,20 @@ def _linearize_with_residuals(
         body.where, is_summed=body.randomness.is_summed, is_mapped=batch is not None
     )
     n_results = len(body.result_avals)
-    given = list(itertools.compress(tangents, nonzero))
+    perturbed_tangents = list(itertools.compress(tangents, nonzero))
     outs = bind_circuit(_make_derivative_body(body, closed, again), primals, batch=batch)
     results, residuals = outs[:n_results], outs[n_results:]
     if batch is not None:
         axes = [axis for axis, yes in zip(batch.axes, nonzero, strict=True) if yes]
         evaluate = jax.vmap(evaluate, in_axes=(0, axes), axis_size=batch.size)
-    dots = wrap_unvarying(evaluate)(residuals, given)
-    return results, fill_zero_tangents(results, dots, linearized.out_perturbed)
+    result_tangents = wrap_unvarying(evaluate)(residuals, perturbed_tangents)
+    return results, fill_zero_tangents(results, result_tangents, linearized.out_perturbed)
 
 
 def _make_derivative_body(
     body: CircuitBody, closed: ClosedJaxpr, again: Callable[[], ClosedJaxpr] | None
 ) -> CircuitBody:
-    """Return a circuit that is made of a body's derivative."""
+    """Return the body of a circuit's derivative: another jaxpr, one order higher."""
     return replace(
         body,
         closed=closed,
@@ -204,18 +220,18 @@ ad.primitive_jvps[circuit_p] = _jvp
 
 @dataclass(frozen=True, eq=False)
 class _LinearProducts:
-    """The products with a circuit's derivative, each a circuit of one sweep.
+    """Products with a circuit's derivative, each computed by a circuit with one sweep.
 
     Attributes:
-        body: that of the circuit.
-        batch: its rows, if it is a batch.
+        body: the body of the circuit.
+        batch: the circuit's rows, if it is batched.
         in_perturbed: for each input, whether it has a tangent.
         out_perturbed: for each result, whether it has a tangent.
-        vjp_body: takes the circuit's inputs, and the cotangents of the results that have tangents;
-            None where these are better brought through the Jacobian.
-        jvp_body: takes the inputs, and the tangents of those that have one; None where the Jacobian
-            is to be had.
-        max_tangents: how many products with a Hessian cost more than to compute it.
+        vjp_body: takes the circuit's inputs and the cotangents of the perturbed results; returns
+            the cotangents of the perturbed inputs.  None if the Jacobian is better.
+        jvp_body: takes the inputs and the tangents of the perturbed inputs; returns the tangents
+            of the perturbed results.  None if the Jacobian is better.
+        max_tangents: the number of Hessian-vector products that cost as much as the Hessian.
     """
 
     body: CircuitBody
@@ -229,77 +245,113 @@ class _LinearProducts:
     def multiply_jacobian(
         self, primals: Sequence[Operand], tangents_in: Sequence[Any]
     ) -> list[Any]:
-        """Return the tangents of the results that have some, by the Jacobian."""
+        """Return the tangents of the perturbed results, computed with the Jacobian.
+
+        Args:
+            primals: the inputs of the circuit.
+            tangents_in: the tangents of the perturbed inputs.
+        """
         tangents = fill_zero_tangents(primals, tangents_in, self.in_perturbed)
         _, dots = _linearize_with_residuals(primals, tangents, self.body, self.batch)
         return list(map(ad.instantiate_zeros, itertools.compress(dots, self.out_perturbed)))
 
     def push_forward(self, primals: Sequence[Operand], moving: Sequence[Any]) -> list[Any]:
-        """Return the same by one sweep."""
+        """Return the tangents of the perturbed results, computed by one sweep.
+
+        Args:
+            primals: the inputs of the circuit.
+            moving: the tangents of the perturbed inputs.
+        """
         assert self.jvp_body is not None
         batch = self.batch
         if batch is not None:
-            of_tangents = itertools.compress(batch.is_mapped, self.in_perturbed)
-            batch = Batch(batch.size, (*batch.is_mapped, *of_tangents))
+            tangents_mapped = itertools.compress(batch.is_mapped, self.in_perturbed)
+            batch = Batch(batch.size, (*batch.is_mapped, *tangents_mapped))
         return bind_circuit(self.jvp_body, [*primals, *moving], batch=batch)
 
     def pull_back(self, primals: Sequence[Operand], cotangents: Sequence[Any]) -> list[Any]:
-        """Return the cotangents of the inputs that have tangents."""
+        """Return the cotangents of the perturbed inputs, computed by one sweep.
+
+        Args:
+            primals: the inputs of the circuit.
+            cotangents: the cotangents of the perturbed results.
+        """
         assert self.vjp_body is not None
         batch = self.batch
         rows = batch and Batch(batch.size, (*batch.is_mapped, *(True for _ in cotangents)))
-        found = bind_circuit(self.vjp_body, [*primals, *cotangents], batch=rows)
+        input_bars = bind_circuit(self.vjp_body, [*primals, *cotangents], batch=rows)
         if batch is None:
-            return found
-        # All rows share what is not mapped.
-        of_rows = itertools.compress(batch.is_mapped, self.in_perturbed)
-        return [bar if yes else bar.sum(0) for bar, yes in zip(found, of_rows, strict=True)]
+            return input_bars
+        # All rows share an input that is not mapped, so its cotangents are summed.
+        is_mapped = itertools.compress(batch.is_mapped, self.in_perturbed)
+        return [bar if yes else bar.sum(0) for bar, yes in zip(input_bars, is_mapped, strict=True)]
 
 
 def _find_products(
     body: CircuitBody, batch: Batch | None, given: tuple[bool, ...]
 ) -> _LinearProducts | None:
-    """Return the products of a circuit; None where the Jacobian is better, or the only way."""
-    # A VJP is differentiated as the product with the Jacobian that it is.
-    closed, other = body.closed, body.make_differentiable_jaxpr
-    if other is not None and any(eqn.params.get("query") is Query.VJP for eqn in closed.jaxpr.eqns):
-        closed, other = other(), None
+    """Return the one-sweep products of a circuit, or None to use its Jacobian.
+
+    Args:
+        body: the circuit.
+        batch: the rows, if the circuit is batched.
+        given: for each input, whether it has a tangent.
+
+    Returns:
+        None if the Jacobian costs less, or if the engine does not support these products.
+    """
+    # The derivative of a VJP is computed from the Jacobian, which has derivatives of any order.
+    closed, differentiable = body.closed, body.make_differentiable_jaxpr
+    if differentiable is not None and any(
+        eqn.params.get("query") is Query.VJP for eqn in closed.jaxpr.eqns
+    ):
+        closed, differentiable = differentiable(), None
     measured = [eqn for eqn in closed.jaxpr.eqns if eqn.primitive is measure_p]
-    of_runs = Randomness.NONE, Randomness.SAMPLES
-    is_straight = body.randomness in of_runs and not (other or closed.effects)
+    without_outcomes = Randomness.NONE, Randomness.SAMPLES
+    is_straight = body.randomness in without_outcomes and not (differentiable or closed.effects)
     if not is_straight or not measured:
         return None
-    each = [eqn.params["measuring"] for eqn in measured]
-    is_second = any(eqn.params["query"] is Query.JACOBIAN for eqn in measured)
-    if is_second:
-        is_cheaper = len(each) == 1 and each[0].has_only_expvals
+    measurement_sets = [eqn.params["measuring"] for eqn in measured]
+    is_gradient = any(eqn.params["query"] is Query.JACOBIAN for eqn in measured)
+    if is_gradient:
+        is_cheaper = len(measurement_sets) == 1 and measurement_sets[0].has_only_expvals
     else:
-        is_cheaper = sum(sum(measuring.list_sizes()) for measuring in each) > _MAX_JACOBIAN_VALUES
-    if not (is_cheaper and all(measuring.differentiation.has_vjp for measuring in each)):
+        is_cheaper = (
+            sum(sum(measuring.list_sizes()) for measuring in measurement_sets)
+            > _MAX_JACOBIAN_VALUES
+        )
+    if not (
+        is_cheaper and all(measuring.differentiation.has_vjp for measuring in measurement_sets)
+    ):
         return None
     eqns = list(map(_use_single_pass, closed.jaxpr.eqns))
-    swept = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
-    linearized = _linearize(replace(body, closed=swept, make_differentiable_jaxpr=None), given, "")
+    single_pass = ClosedJaxpr(closed.jaxpr.replace(eqns=eqns), closed.consts)
+    linearized = _linearize(
+        replace(body, closed=single_pass, make_differentiable_jaxpr=None), given, ""
+    )
 
     def make_product(build_jaxpr: Callable[[LinearizedJaxpr], ClosedJaxpr]) -> CircuitBody | None:
-        ended = build_product_circuit(build_jaxpr(linearized))
+        product = build_product_circuit(build_jaxpr(linearized))
         again = lambda: build_jaxpr(_linearize(body, given, ""))
-        return None if ended is None else _make_derivative_body(body, ended, again)
+        return None if product is None else _make_derivative_body(body, product, again)
 
-    one_sweep = not is_second or len(each[0].measurements) == 1
-    back = (
+    one_sweep = not is_gradient or len(measurement_sets[0].measurements) == 1
+    vjp_body = (
         make_product(lambda linearized: linearized.make_vjp_jaxpr(body.where))
         if one_sweep
         else None
     )
-    along = make_product(LinearizedJaxpr.make_jvp_jaxpr) if is_second else None
-    if (back if one_sweep else along) is None:
+    jvp_body = make_product(LinearizedJaxpr.make_jvp_jaxpr) if is_gradient else None
+    if (vjp_body if one_sweep else jvp_body) is None:
         return None
-    many = MeasureOperands.from_equation(measured[0]).params.aval.shape[-1] // _HESSIAN_COST
-    return _LinearProducts(body, batch, given, linearized.out_perturbed, back, along, many)
+    max_tangents = MeasureOperands.from_equation(measured[0]).params.aval.shape[-1] // _HESSIAN_COST
+    return _LinearProducts(
+        body, batch, given, linearized.out_perturbed, vjp_body, jvp_body, max_tangents
+    )
 
 
 def _use_single_pass(eqn: JaxprEqn) -> JaxprEqn:
+    """Mark a measurement equation so that its derivative is a one-sweep product."""
     if eqn.primitive is not measure_p:
         return eqn
     return eqn.replace(

@@ -1,4 +1,4 @@
-"""What is differentiated in a circuit: measurements, their operands and the tangents of these."""
+"""Hold a measurement's operands and their tangents, and bind its derivatives."""
 
 import functools
 from collections.abc import Sequence
@@ -31,20 +31,21 @@ from bellhop.circuits.ir.tangents import make_symbolic_zero
 from bellhop.errors import DifferentiableCompileError
 
 _SECOND_DERIVATIVE_WITH_SHOTS_ERROR = (
-    "it is differentiated twice by the likelihood of samples, as on default.qubit with shots, "
-    "behind outcomes that are drawn, and by the amplitudes of StatePrep; that gives the first "
-    "derivative alone. Use a circuit without shots, or angles on lightning.qubit without outcomes."
+    "it is differentiated twice by the likelihood of samples (with shots on default.qubit, after "
+    "mid-circuit measurements, or by the amplitudes of StatePrep), which gives only the first "
+    "derivative. Use a circuit without shots, or differentiate by angles on lightning.qubit, "
+    "without mid-circuit measurements."
 )
 
 
 class MeasurementJvp(NamedTuple):
-    """What is differentiated.
+    """The operands of a measurement to differentiate, with their tangents.
 
     Attributes:
         primals: the operands of the measurement.
-        tangents: of these.
-        measuring: what is measured.
-        n_params: how many parameters there were without the amplitudes.
+        tangents: the tangents of the operands, some of them symbolic zeros.
+        measuring: the measurements.
+        n_params: the number of parameters before amplitudes were appended to them.
     """
 
     primals: MeasureOperands
@@ -56,26 +57,46 @@ class MeasurementJvp(NamedTuple):
     def from_operands(
         cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
     ) -> "MeasurementJvp":
-        """Return it: where amplitudes have a tangent, they are the last parameters."""
-        of, moved = (MeasureOperands.from_names(names, each) for each in (primals, tangents))
-        n_params = of.params.shape[-1]
-        if _is_given(moved.amplitudes):
+        """Create it for a measurement.
+
+        Amplitudes with a tangent are appended to ``params``.
+
+        Args:
+            names: the names of the operands.
+            primals: the operands.
+            tangents: the tangents of the operands.
+            measuring: the measurements.
+        """
+        named, named_tangents = (
+            MeasureOperands.from_names(names, values) for values in (primals, tangents)
+        )
+        n_params = named.params.shape[-1]
+        if _is_given(named_tangents.amplitudes):
             assert measuring.differentiation.amplitude_differentiation is not None
             measuring = replace(
                 measuring, differentiation=measuring.differentiation.amplitude_differentiation
             )
-            moved = moved._replace(params=ad.instantiate_zeros(moved.params))
-            of, moved = map(_with_amplitudes_last, (of, moved))
-        return cls(of, moved, measuring, n_params)
+            named_tangents = named_tangents._replace(
+                params=ad.instantiate_zeros(named_tangents.params)
+            )
+            named, named_tangents = map(_with_amplitudes_last, (named, named_tangents))
+        return cls(named, named_tangents, measuring, n_params)
 
     @classmethod
     def from_derivative_operands(
         cls, names: Sequence[str], primals: Leaves, tangents: Leaves, measuring: MeasurementSet
     ) -> "MeasurementJvp":
-        """Return that of what is a derivative already.
+        """Create it for an equation that is already the derivative of a measurement.
+
+        Args:
+            names: the names of the operands.
+            primals: the operands.
+            tangents: the tangents of the operands.
+            measuring: the measurements.
 
         Raises:
-            DifferentiableCompileError: where only now another method is needed.
+            DifferentiableCompileError: if the method of the first derivative has no second one,
+                or if the second derivative needs another method.
         """
         jvp = cls.from_operands(names, primals, tangents, measuring)
         differentiation = jvp.measuring.differentiation
@@ -87,8 +108,8 @@ class MeasurementJvp(NamedTuple):
             )
         if differentiation.method != measuring.differentiation.method:
             raise DifferentiableCompileError(
-                "it is differentiated by angles and then by the amplitudes of StatePrep, and the "
-                "runtime's engine does not run it. Use diff_method='parameter-shift'."
+                "it is differentiated by angles and then by the amplitudes of StatePrep, which "
+                "only the engine supports, not a plugin. Use diff_method='parameter-shift'."
             )
         if jvp.has_tangents and differentiation.obstacle:
             raise DifferentiableCompileError(differentiation.obstacle)
@@ -96,16 +117,16 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def n_all_params(self) -> int:
-        """How many parameters there are."""
+        """The number of parameters, with amplitudes that were appended."""
         return self.primals.params.shape[-1]
 
     @property
     def has_amplitude_params(self) -> bool:
-        """Whether amplitudes have become parameters."""
+        """Whether amplitudes were appended to the parameters."""
         return self.n_all_params > self.n_params
 
     def drop_amplitudes(self, derivative: Any, order: int) -> Any:
-        """Return the part of a derivative that is by the other parameters alone."""
+        """Drop a derivative's entries by the amplitudes that were appended."""
         return (
             derivative[(..., *[slice(self.n_params)] * order)]
             if self.has_amplitude_params
@@ -114,23 +135,23 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def tangents_by_name(self) -> dict[str, Any]:
-        """The tangents other than zero, by name; the handle has none."""
+        """The nonzero tangents of the operands, by operand name, without the handle."""
         _, *tangents = self.tangents._asdict().items()
         return {name: dot for name, dot in tangents if dot is not None and _is_given(dot)}
 
     @property
     def has_tangents(self) -> bool:
-        """Whether any operand has a tangent other than zero."""
+        """Whether any operand has a nonzero tangent."""
         return bool(self.tangents_by_name)
 
     @property
     def has_gate_tangents(self) -> bool:
-        """Whether the parameters of gates have such a tangent."""
+        """Whether parameters of gates have a nonzero tangent."""
         return self.params_tangent is not None or self.perturbation_tangent is not None
 
     @property
     def is_single_pass(self) -> bool:
-        """Whether the tangents are the product of one sweep of the engine's."""
+        """Whether one adjoint sweep of the engine computes the product with the tangents."""
         by_sweep = self.measuring.differentiation.single_pass
         return (
             by_sweep and set(self.tangents_by_name) == {"params"} and not self.has_amplitude_params
@@ -138,26 +159,34 @@ class MeasurementJvp(NamedTuple):
 
     @property
     def params_tangent(self) -> Any:
-        """The tangent of the parameters; None where they have none."""
+        """The tangent of ``params``; None if it is zero."""
         return self.tangents_by_name.get("params")
 
     @property
     def perturbation_tangent(self) -> Any:
-        """The tangent of the perturbation; None where it has none."""
+        """The tangent of the perturbation; None if it is zero."""
         return self.tangents_by_name.get("perturbation")
 
     def bind_measurement(self, measuring: MeasurementSet, query: Query) -> list[Any]:
-        """Return handle and results of a measurement, with the differentiation that this has."""
+        """Bind ``quantum_measure`` with these operands, and return handle and results.
+
+        Args:
+            measuring: the measurements; ``self.measuring`` has the differentiation.
+            query: the results to return.
+        """
         own = replace(measuring, differentiation=self.measuring.differentiation)
         return self.primals.bind(measure_p, measuring=own, query=query)
 
     def compute_single_pass_tangents(self, measuring: MeasurementSet) -> list[Any]:
-        """Return the tangents of values by the parameters, of which only the transpose is cheap."""
+        """Return the values' tangents by ``params`` as a ``LinearMap``.
+
+        Its transpose is a VJP by one adjoint sweep; its evaluation needs the Jacobian.
+        """
         operands = self.primals.to_dict()
-        asked = functools.partial(_bind_measurement, tuple(operands), measuring)
+        measure = functools.partial(_bind_measurement, tuple(operands), measuring)
         linear = LinearMap(
-            lambda values, bars: asked(values, Query.VJP, cotangents=bars[0])[1:],
-            lambda values, dots: [asked(values, Query.JACOBIAN)[-1] @ dots[0]],
+            lambda values, bars: measure(values, Query.VJP, cotangents=bars[0])[1:],
+            lambda values, dots: [measure(values, Query.JACOBIAN)[-1] @ dots[0]],
             len(operands),
             (measuring.make_derivative_aval((), self.n_all_params, 0),),
         )
@@ -166,11 +195,12 @@ class MeasurementJvp(NamedTuple):
         )
 
     def compute_second_tangents(self, measuring: MeasurementSet) -> list[Any]:
-        """Return the tangents of expectation values and of their derivatives by the parameters.
+        """Return the tangents of expectation values and of their Jacobian by ``params``.
 
-        That of a derivative is a Hessian's product with ``params_dot``.  The Hessian of a value is
-        symmetric, so what is transposed is the same, along the cotangents of the derivative; of
-        several values, which have as many directions, nothing is.
+        The tangent of the Jacobian is a product of Hessians with the tangent of ``params``, and all
+        tangents are one ``LinearMap``.  The Hessian of a single value is symmetric, so the
+        transpose is the same product, along the cotangent of the gradient.  With several values,
+        the transpose would need as many directions and is not supported.
         """
         operands = self.primals.to_dict()
         names = tuple(operands)
@@ -182,14 +212,14 @@ class MeasurementJvp(NamedTuple):
             return rows[::2], rows[1::2]
 
         def evaluate(values: Sequence[Any], dots: Sequence[Any]) -> list[Any]:
-            by, by_dot = evaluate_both(values, dots[0])
-            return [by @ dots[0], by_dot]
+            gradients, gradient_tangents = evaluate_both(values, dots[0])
+            return [gradients @ dots[0], gradient_tangents]
 
         def transpose(values: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
             value_bar, by_bar = bars
             assert len(by_bar) == 1
-            by, by_dot = evaluate_both(values, by_bar[0])
-            return [value_bar[0] * by[0] + by_dot[0]]
+            gradients, gradient_tangents = evaluate_both(values, by_bar[0])
+            return [value_bar[0] * gradients[0] + gradient_tangents[0]]
 
         linear = LinearMap(
             transpose,
@@ -209,31 +239,35 @@ class MeasurementJvp(NamedTuple):
         keep: bool = False,
         **others: Any,
     ) -> list[Any]:
-        """Return handle, derivative by parameters, and the number of that by the perturbation.
+        """Bind ``quantum_derivative`` with these operands.
 
         Args:
             handle: the handle of the state.
-            measuring: what is differentiated.
+            measuring: the measurements to differentiate.
             order: the order of the derivative.
             keep: whether the session keeps the first derivative by the perturbation.
-            others: operands other than those that this has.
+            others: replacements of further operands, by name.
+
+        Returns:
+            the handle, the derivative by ``params``, and the number of the kept derivative.
         """
         operands = self.primals._replace(**{"handle": handle, "saved": None, **others})
-        again = measuring.prepare_rerun()
-        return operands.bind(derivative_p, measuring=again, order=order, keep=keep)
+        rerun = measuring.prepare_rerun()
+        return operands.bind(derivative_p, measuring=rerun, order=order, keep=keep)
 
     def differentiate_along_directions(
         self, handle: Handle, directions: Any, order: int, *, steps: Any, saved: Any = None
     ) -> Any:
-        """Return the derivative by parameters and, in addition, in directions.
+        """Return the derivative by ``params`` and, additionally, along directions.
 
         Args:
             handle: the handle of the state.
-            directions: tangents of the perturbation f64[rows, k]; one derivative of order k a row.
-            order: the order of the derivative by parameters.
-            steps: the number of gates and projections before it.
-            saved: the number of the derivative where the session keeps it; then it can be
-                transposed.
+            directions: tangents of the perturbation, f64[rows, k]; each row is one directional
+                derivative of order k.
+            order: the order of the derivative by ``params``.
+            steps: the number of gates and projections before the measurement.
+            saved: the number under which the session keeps the derivative, if it does.  The result
+                is then a ``LinearMap``, which can be transposed.
         """
         operands = self.primals._replace(handle=handle, steps=steps, saved=saved, directions=None)
         known = operands.to_dict()
@@ -255,7 +289,7 @@ class MeasurementJvp(NamedTuple):
         return linear(list(known.values()), [directions])[0]
 
     def keep_tangents(self, *names: str) -> "MeasurementJvp":
-        """Return the same, if only these operands had tangents."""
+        """Return a copy in which only the named operands have nonzero tangents."""
         primals, tangents = self.primals._asdict(), self.tangents._asdict()
         zeros = {
             name: make_symbolic_zero(primal)
@@ -265,10 +299,11 @@ class MeasurementJvp(NamedTuple):
         return self._replace(tangents=MeasureOperands(**{**tangents, **zeros}))
 
     def find_data_changes(self) -> tuple[list[ValueChange], "MeasurementJvp"]:
-        """Return how values change by the tangents of coefficients and of matrices.
+        """Find how values change along the tangents of coefficients and matrices.
 
-        What comes with the changes has the measurements whose values they need, one after another,
-        and then the means of variances among these.
+        Returns:
+            the changes; and a copy of this object whose measurements are the values that the
+            changes need, concatenated, followed by the means of their variances.
         """
         dots = self.tangents_by_name.get("coefficients"), self.tangents_by_name.get("matrices")
         before = self.primals.coefficients
@@ -288,24 +323,35 @@ def _bind_measurement(
     query: Query,
     **others: Any,
 ) -> list[Any]:
-    """Return handle and results of a measurement of operands with these names.
+    """Bind ``quantum_measure`` with operands of these names, and return all results.
 
-    Rules of linear maps close over no operands: JAX keeps the rules longer than these.
+    This is a function of all operands and no method: JAX keeps the rules of linear maps longer than
+    their operands, so the rules must not close over the operands.
+
+    Args:
+        names: the names of ``values``.
+        measuring: the measurements.
+        values: operands.
+        query: the results to return.
+        others: further operands, by name.
     """
-    same = MeasureOperands.from_names(names, values)._replace(**others)
-    return same.bind(measure_p, measuring=measuring, query=query)
+    operands = MeasureOperands.from_names(names, values)._replace(**others)
+    return operands.bind(measure_p, measuring=measuring, query=query)
 
 
 def _is_given(tangent: Any) -> bool:
-    """Tell whether a tangent is an array with elements, not a symbolic zero."""
+    """Return whether a tangent is an array with elements, and not a symbolic zero."""
     return type(tangent) is not ad.Zero and tangent.size > 0
 
 
 def _with_amplitudes_last(operands: Any) -> Any:
-    """Return operands, or their tangents, whose amplitudes are the last of the parameters.
+    """Append the amplitudes, or their tangents, to the parameters.
 
     Args:
-        operands: a named tuple with ``params`` and ``amplitudes``.
+        operands: a ``MeasureOperands``.
+
+    Returns:
+        a copy with the longer ``params``, and empty ``amplitudes``.
     """
     params = jnp.concatenate([operands.params, operands.amplitudes])
     return operands._replace(params=params, amplitudes=jnp.zeros(0, real_type()))

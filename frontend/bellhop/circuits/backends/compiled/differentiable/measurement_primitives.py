@@ -1,11 +1,12 @@
-"""The primitives that measure a circuit, and that its derivatives are made of.
+"""Define the primitives that measure a circuit and differentiate its values.
 
-``measure`` measures the state as it is.  ``derivative`` runs the gates again: it is the derivative
-of order ``order`` of what is measured, by all of ``params``: of order 0 the values in one vector,
-of order 1 their Jacobian, of order 2 the Hessians.  With ``directions`` it is that along tangents
-of a perturbation as well: the derivatives by parameters that only the run counts.
+``quantum_measure`` measures the state at the end of the circuit.  ``quantum_derivative`` runs the
+gates again: it is the derivative of order ``order`` of the measured values, by all of ``params``.
+Order 0 is the values in one vector, order 1 their Jacobian, order 2 their Hessians.  With the
+operand ``directions``, it is also a directional derivative along tangents of the perturbation,
+which represents the dynamic-count parameters.
 
-In a ``batch``, all operands but the handle may have a leading axis of rows, and all results but the
+In a batch, all operands but the handle may have a leading axis of rows, and all results but the
 handle have one.
 """
 
@@ -31,28 +32,30 @@ from bellhop.circuits.ir.precision import real_type
 from bellhop.compiler.lowering_context import allow_bellhop_dialects
 from bellhop_mlir.dialects import quantum
 
-# measure: ``MeasureOperands`` -> handle, and what ``Query`` says
+# measure: ``MeasureOperands`` -> handle, and the results that ``Query`` lists
 measure_p = Primitive("quantum_measure")
-# derivative: likewise -> handle, f64[values, p, ..., p], of all rows of directions where it has
-#   such, and the number i32[] of the first derivative by dynamic-count parameters, where the
-#   session is to keep it
+# derivative: ``MeasureOperands`` -> handle; the derivative f64[values, p, ..., p], with a leading
+#   axis if there are rows of directions; and i32[], the number under which the session keeps the
+#   first derivative by dynamic-count parameters, if it keeps one
 derivative_p = Primitive("quantum_derivative")
 
 _ALL_STEPS = -1
 
-# Up to here, a matrix of an observable is differentiated through its Pauli words.
+# The derivative by the matrix of an observable uses all Pauli words of its wires, so it is limited
+# to matrices of this many wires.
 MOST_MATRIX_WIRES = 4
 
 
 class Query(enum.Enum):
-    """What is asked of a measured state; the attribute of ``quantum.measure``.
+    """Which results a measurement returns; the attribute of ``quantum.measure``.
 
     Values:
         VALUES: an array for each measurement.
-        JACOBIAN: these, and f64[values, p] by the adjoint method.
-        VJP: f64[p] alone, the cotangents of ``params``; by the engine.
-        JACOBIAN_JVP: f64[2 * values, p] alone, for each of some expectation values its derivative
-            and, of that, the derivative along ``params_dot``; by the engine.
+        JACOBIAN: these arrays, and the Jacobian f64[values, p] by the adjoint method.
+        VJP: only f64[p], the cotangents of ``params``; needs the engine.
+        JACOBIAN_JVP: only f64[2 * values, p].  For each expectation value, one row is its gradient
+            by ``params``, and the next row the derivative of the gradient along
+            ``params_tangent``; needs the engine.
     """
 
     VALUES = 0
@@ -62,23 +65,26 @@ class Query(enum.Enum):
 
 
 class MeasureOperands(NamedTuple):
-    """What is measured.  What is None is no operand.
+    """The operands of the measurement primitives, by name.
+
+    A field that is None is not an operand.
 
     Attributes:
         handle: the handle of the state.
-        coefficients: of observables, f64[c].
-        matrices: of observables, f64[m].
-        params: of the gates so far, f64[p].
-        amplitudes: that the state is prepared from, f64[a]; none where they are among the
-            parameters.
-        perturbation: of dynamic-count parameters, f64[]; None where there are none.
-        cotangents: of a VJP, f64[values].
-        params_tangent: of a derivative along it, f64[p].
-        basis: of a derivative, f64[q, p]: the directions that stand for the parameters.
-        directions: of a derivative, f64[rows, k]: tangents of the perturbation.
-        steps: of one with directions, i32[]: the number of gates and projections before it.
-        saved: of one with directions, i32[]: the number of the derivative that the session keeps,
-            which is not made again then.
+        coefficients: f64[c], the coefficients of observables.
+        matrices: f64[m], the data of observables' matrices.
+        params: f64[p], the parameters of all gates so far.
+        amplitudes: f64[a], from which the state is prepared; empty if they are part of ``params``.
+        perturbation: f64[], of dynamic-count parameters; None if there are none.
+        cotangents: for ``Query.VJP``, f64[values].
+        params_tangent: for ``Query.JACOBIAN_JVP``, the tangent of ``params``, f64[p].
+        basis: for a derivative, f64[q, p]: directions by which to differentiate instead of by
+            each parameter.
+        directions: for a derivative, f64[rows, k]: tangents of the perturbation.
+        steps: for a derivative with directions, i32[]: the number of gates and projections
+            before the measurement.
+        saved: for a derivative with directions, i32[]: the number under which the session keeps
+            the derivative, so that it is not computed again.
     """
 
     handle: Any
@@ -96,31 +102,37 @@ class MeasureOperands(NamedTuple):
 
     @classmethod
     def from_names(cls, names: Sequence[str], values: Sequence[Any]) -> "MeasureOperands":
-        """Return the operands of an equation, or what belongs to each, by their names."""
+        """Pair operands, or other values for each operand, with the operands' names."""
         return cls(**dict(zip(names, values, strict=True)))
 
     @classmethod
     def from_equation(cls, eqn: JaxprEqn) -> "MeasureOperands":
-        """Return the variables that an equation takes."""
+        """Return the variables that an equation takes as operands."""
         return cls.from_names(eqn.params["names"], eqn.invars)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return those that there are, by name."""
+        """Return the operands that are not None, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def with_values(self, values: Sequence[Any]) -> "MeasureOperands":
-        """Return operands with other values in place of those that there are, in their order."""
+        """Replace the operands that are not None by other values, in order."""
         return self.from_names(tuple(self.to_dict()), values)
 
     def bind(self, primitive: Primitive, **static: Any) -> list[Any]:
-        """Bind one of the primitives here."""
-        given = self.to_dict()
-        return primitive.bind(*given.values(), names=tuple(given), **static)
+        """Bind ``measure_p`` or ``derivative_p`` with these operands."""
+        operands = self.to_dict()
+        return primitive.bind(*operands.values(), names=tuple(operands), **static)
 
 
 @dataclass(frozen=True)
 class MeasurementSet:
-    """What is measured, and how it is differentiated."""
+    """The measurements of one device call, and how they are differentiated.
+
+    Attributes:
+        measurements: the measurements.
+        device: the device that runs the circuit.
+        differentiation: a ``Differentiation``.
+    """
 
     measurements: tuple[Measurement, ...]
     device: DeviceSpec
@@ -128,30 +140,30 @@ class MeasurementSet:
 
     @property
     def is_score(self) -> bool:
-        """Whether it is the score of what was drawn, and nothing else."""
+        """Whether the only measurement is the score of the drawn outcomes."""
         return self.measurements == (Score(),)
 
     def replace_measurements(self, measurements: Sequence[Measurement]) -> "MeasurementSet":
-        """Return the same with other measurements."""
+        """Return a copy with other measurements."""
         return replace(self, measurements=tuple(measurements))
 
     def prepare_rerun(self) -> "MeasurementSet":
-        """Return the same as derivatives of runs at other parameters are made of it."""
+        """Return a copy for derivatives that run the circuit with other parameters."""
         method = self.differentiation.select_rerun_method(self.measurements)
         return replace(self, differentiation=method)
 
     def use_single_pass(self) -> "MeasurementSet":
-        """Return the same, whose linear part is one sweep of the engine's."""
+        """Return a copy whose derivative is a ``LinearMap`` of one adjoint sweep."""
         return replace(self, differentiation=replace(self.differentiation, single_pass=True))
 
     @property
     def has_only_expvals(self) -> bool:
-        """Whether it is expectation values, and nothing else."""
+        """Whether all measurements are expectation values."""
         return all(isinstance(measurement, Expval) for measurement in self.measurements)
 
     @property
     def has_large_matrices(self) -> bool:
-        """Whether there are matrices on too many wires for a derivative by their entries."""
+        """Whether an observable's matrix has too many wires to be differentiated."""
         return any(
             factor.is_matrix and len(factor.wires) > MOST_MATRIX_WIRES
             for measurement in self.measurements
@@ -160,27 +172,33 @@ class MeasurementSet:
         )
 
     def to_variance_means(self) -> "MeasurementSet":
-        """Return the same with the expectation value for each variance."""
+        """Return a copy with the expectation value of each variance's observable alone."""
         return self.replace_measurements(
             [mean for m in self.measurements if (mean := m.to_expval()) is not None]
         )
 
     def add_variance_means(self) -> "MeasurementSet":
-        """Return the same with the means of variances as well, which come last."""
+        """Return a copy with the mean of each variance's observable appended."""
         return self.replace_measurements(
             [*self.measurements, *self.to_variance_means().measurements]
         )
 
     def list_sizes(self) -> list[int]:
-        """Return how many real numbers each measurement gives."""
+        """Return the number of real values of each measurement."""
         return [measurement.count_values(self.device) for measurement in self.measurements]
 
     def make_derivative_aval(self, rows: Sequence[int], n_params: int, order: int) -> ShapedArray:
-        """Return the type of the derivative of some order, of each of some rows."""
+        """Return the abstract value of a derivative by the parameters.
+
+        Args:
+            rows: the leading axes, such as the rows of a batch.
+            n_params: the number of parameters.
+            order: the order of the derivative; order 0 is the values.
+        """
         return ShapedArray((*rows, sum(self.list_sizes()), *[n_params] * order), real_type())
 
     def unflatten_results(self, numbers: Any) -> list[Any]:
-        """Return the results of the measurements, of their real numbers in one vector."""
+        """Split a vector of all real values into the results of the measurements."""
         parts = jnp.split(numbers, np.cumsum(self.list_sizes())[:-1])
         results = [measurement.result_aval(self.device) for measurement in self.measurements]
         return [
@@ -191,9 +209,9 @@ class MeasurementSet:
         ]
 
     def find_variance_means(self) -> list[int]:
-        """Return for each variance which measurement is its mean, and -1 for the others.
+        """Return for each variance the index of the measurement of its mean, else -1.
 
-        The means come last, in their order, or are not among the measurements.
+        The means are the last measurements, in the order of the variances, or are not measured.
         """
         variances = [m.to_expval() is not None for m in self.measurements]
         means = iter(range(len(variances) - sum(variances), len(variances)))
@@ -204,6 +222,7 @@ class MeasurementSet:
 def _measure_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, query: Query
 ) -> list[Any]:
+    """Return the types of the results that the query selects."""
     params = MeasureOperands.from_names(names, avals).params
     if query is Query.VJP:
         return [HANDLE, ShapedArray(params.shape, real_type())]
@@ -225,15 +244,16 @@ def _measure_abstract_eval(
 def _derivative_abstract_eval(
     *avals: Aval, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[ShapedArray]:
-    of = MeasureOperands.from_names(names, avals)
-    *rows, n_params = of.params.shape
+    """Return the types of the results, or raise if a parameter has no shift rule."""
+    named = MeasureOperands.from_names(names, avals)
+    *rows, n_params = named.params.shape
     k = 0
-    if of.directions is not None:
-        *rows, k = of.directions.shape
-    if of.basis is not None:
-        n_params = of.basis.shape[0]
-    if of.saved is None:
-        # Whatever has no rule is an error where it is differentiated.
+    if named.directions is not None:
+        *rows, k = named.directions.shape
+    if named.basis is not None:
+        n_params = named.basis.shape[0]
+    if named.saved is None:
+        # Raises here, while tracing, for a parameter without a shift rule.
         measuring.differentiation.make_shift_rules(order, k, keep=keep)
     return [HANDLE, measuring.make_derivative_aval(rows, n_params, order), INTEGER]
 
@@ -241,19 +261,23 @@ def _derivative_abstract_eval(
 def _measure_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, query: Query
 ) -> Any:
+    """Lower a measurement to ``quantum.measure``, or a score to ``quantum.score``."""
     allow_bellhop_dialects(ctx)
-    of, types = (
+    named, types = (
         MeasureOperands.from_names(names, operands),
         [ir_type(ctx, a) for a in ctx.avals_out[1:]],
     )
     if measuring.is_score:
-        return _score_lower(of.handle, types, has_gradient=query is Query.JACOBIAN)
-    data, code = encode_measurements(of.coefficients, of.matrices, measuring.measurements)
-    vector = [each for each in (of.cotangents, of.params_tangent) if each is not None]
-    return quantum.measure([of.handle, data, *vector], types, code=code, jacobian=query.value)
+        return _score_lower(named.handle, types, has_gradient=query is Query.JACOBIAN)
+    data, code = encode_measurements(named.coefficients, named.matrices, measuring.measurements)
+    vector = [
+        operand for operand in (named.cotangents, named.params_tangent) if operand is not None
+    ]
+    return quantum.measure([named.handle, data, *vector], types, code=code, jacobian=query.value)
 
 
 def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) -> list[Any]:
+    """Lower a score: the constant zero, and its gradient by the runtime."""
     score = mlir.ir_constant(np.zeros((), real_type()))
     if not has_gradient:
         return [handle, score]
@@ -266,23 +290,24 @@ def _score_lower(handle: Handle, types: Sequence[Any], *, has_gradient: bool) ->
 def _derivative_lower(
     ctx: Any, *operands: Any, names: Any, measuring: MeasurementSet, order: int, keep: bool
 ) -> list[Any]:
-    of = MeasureOperands.from_names(names, operands)
+    """Lower a derivative to ``quantum.derivative``, or a saved one to ``quantum.jvp``."""
+    named = MeasureOperands.from_names(names, operands)
     result = ir_type(ctx, ctx.avals_out[1])
-    if of.saved is not None:
-        matrix = ir.RankedTensorType(of.directions.type)
+    if named.saved is not None:
+        matrix = ir.RankedTensorType(named.directions.type)
         column = ir.RankedTensorType.get(matrix.shape[:1], matrix.element_type)
-        along = [of.handle, stablehlo.reshape(column, of.directions), of.saved]
-        return [of.handle, *quantum.jvp(along, [result]), of.saved]
-    n_params = ir.RankedTensorType(of.params.type).shape[-1]
-    basis = _default_to_constant(of.basis, np.zeros((0, n_params), real_type()))
-    directions = _default_to_constant(of.directions, np.zeros((1, 0), real_type()))
-    steps = _default_to_constant(of.steps, np.int32(_ALL_STEPS))
+        jvp_operands = [named.handle, stablehlo.reshape(column, named.directions), named.saved]
+        return [named.handle, *quantum.jvp(jvp_operands, [result]), named.saved]
+    n_params = ir.RankedTensorType(named.params.type).shape[-1]
+    basis = _default_to_constant(named.basis, np.zeros((0, n_params), real_type()))
+    directions = _default_to_constant(named.directions, np.zeros((1, 0), real_type()))
+    steps = _default_to_constant(named.steps, np.int32(_ALL_STEPS))
     k = ir.RankedTensorType(directions.type).shape[1]
     rules = measuring.differentiation.make_shift_rules(order, k, keep=keep)
-    of_parameters = mlir.ir_constant(_compress_repeated(rules.rule_indices))
-    data, code = encode_measurements(of.coefficients, of.matrices, measuring.measurements)
+    rule_indices = mlir.ir_constant(_compress_repeated(rules.rule_indices))
+    data, code = encode_measurements(named.coefficients, named.matrices, measuring.measurements)
     state, saved, derivative = quantum.derivative(
-        [of.handle, data, of.params, of_parameters, basis, steps, directions],
+        [named.handle, data, named.params, rule_indices, basis, steps, directions],
         [result],
         code=code,
         sizes=measuring.list_sizes(),
@@ -300,7 +325,10 @@ def _default_to_constant(operand: Any, value: Any) -> Any:
 
 
 def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
-    """Return the same array; one number that is repeated is written to a program once."""
+    """Return an equal array, broadcast from one element if all elements are equal.
+
+    A program then holds the element once.
+    """
     is_one = numbers.size > 0 and np.all(numbers == numbers[0])
     return np.broadcast_to(numbers[0], numbers.shape) if is_one else numbers
 
@@ -308,7 +336,16 @@ def _compress_repeated(numbers: np.ndarray) -> np.ndarray:
 def encode_measurements(
     coefficients: Any, matrices: Any, measurements: Sequence[Measurement]
 ) -> tuple[Any, list[int]]:
-    """Return the data and code of measurements as the runtime takes them."""
+    """Encode measurements for the runtime.
+
+    Args:
+        coefficients: f64[..., c], the coefficients of observables.
+        matrices: f64[..., m], the data of observables' matrices.
+        measurements: the measurements.
+
+    Returns:
+        both arrays concatenated, and the integer code of the measurements.
+    """
     *rows, first_matrix = ir.RankedTensorType(coefficients.type).shape
     code = [number for measurement in measurements for number in measurement.encode(first_matrix)]
     return stablehlo.concatenate([coefficients, matrices], len(rows)), code
@@ -320,17 +357,17 @@ for _primitive, _lower in ((measure_p, _measure_lower), (derivative_p, _derivati
 
 
 def is_adjoint_equation(eqn: JaxprEqn) -> bool:
-    """Tell whether an equation goes back through the gates of a circuit."""
+    """Return whether an equation differentiates by an adjoint sweep through the gates."""
     return eqn.primitive is measure_p and eqn.params["query"] is not Query.VALUES
 
 
 def is_derivative_product(eqn: JaxprEqn) -> bool:
-    """Tell whether an equation is a product with a derivative of what is measured."""
+    """Return whether an equation multiplies a measurement's derivative by a vector."""
     return eqn.primitive is measure_p and eqn.params["query"] in (Query.VJP, Query.JACOBIAN_JVP)
 
 
 def can_plugin_differentiate(eqn: JaxprEqn) -> bool:
-    """Tell whether a plugin has the derivative of such an equation, too."""
+    """Return whether a plugin supports the derivative of a measurement equation."""
     return not is_derivative_product(eqn) and all(
         m.has_adjoint for m in eqn.params["measuring"].measurements
     )

@@ -1,9 +1,9 @@
-"""Derivatives of expectation values and variances by the data of their observables.
+"""Differentiate expectation values and variances by the data of their observables.
 
 Expectation values are linear in the coefficients and in the matrices.  So the derivative by a
-coefficient is the value of its term, and that by a matrix is made of the values of its Pauli words.
-Second moments are quadratic, so their derivative along a term ``W`` is a central difference of any
-step: ``(E[(A + W)**2] - E[(A - W)**2]) / 2``.
+coefficient is the value of its term, and the derivative by a matrix is a sum of the values of its
+Pauli words.  Second moments are quadratic, so their derivative along a term ``W`` is exactly a
+central difference with any step: ``(E[(A + W)**2] - E[(A - W)**2]) / 2``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,15 +24,16 @@ from bellhop.errors import DifferentiableCompileError
 
 
 class ValueChange(NamedTuple):
-    """The change of a measurement's value: a weighted sum of other values.
+    """The tangent of one measured value, as a weighted sum of other values.
 
-    That of a variance is the change of its second moment, and a sum of such.
+    For a variance, the tangent of its second moment, as a weighted sum of second moments.
 
     Attributes:
-        measurement_index: the number of the measurement.
-        measurements: what is to be measured for it.
-        weights: what these values are multiplied with ``[len(measurements)]``.
-        coefficients: of these measurements, which come after those of the others before it.
+        measurement_index: the index of the measurement.
+        measurements: the measurements of the other values.
+        weights: the weights of these values, array ``[len(measurements)]``.
+        coefficients: new coefficients of the measurements' observables, which are appended to the
+            circuit's coefficients.
     """
 
     measurement_index: int
@@ -47,13 +48,15 @@ def iterate_data_changes(
     coefficients_tangent: Any | None,
     matrices_tangent: Any | None,
 ) -> Iterator[ValueChange]:
-    """Yield the changes of values: one or two for each that changes.
+    """Yield how each value changes along the tangents of coefficients and matrices.
+
+    A value that depends on both yields two changes.
 
     Args:
-        measurements: what is measured.
-        coefficients: of linear combinations, a vector.
-        coefficients_tangent: its tangent, where there is one.
-        matrices_tangent: the tangent of the data of matrices, where there is one.
+        measurements: the measurements.
+        coefficients: array ``[c]``, the coefficients of observables.
+        coefficients_tangent: its tangent; None if it is zero.
+        matrices_tangent: the tangent of the data of matrices; None if it is zero.
 
     Raises:
         DifferentiableCompileError: for matrices on many wires.
@@ -81,20 +84,31 @@ def _make_second_moment_change(
     coefficients: Operand,
     first: int,
 ) -> ValueChange:
-    """Return the change of a second moment along terms; its coefficients begin at ``first``."""
+    """Return the change of a variance's second moment along terms.
+
+    Args:
+        index: the index of the measurement.
+        variance: the measurement.
+        terms: the terms along which the observable changes.
+        weights: the rates of change along the terms, an array ``[len(terms)]``.
+        coefficients: array ``[c]``, the coefficients of observables.
+        first: the index of the first new coefficient.
+    """
     observable = variance.list_terms()
     own = jnp.stack(
         [jnp.ones((), real_type()) if at is None else coefficients[at] for _, at in observable]
     )
     ends = jnp.array([1.0, -1.0], real_type())
-    around = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
+    coefficient_rows = jnp.concatenate([jnp.tile(own, (2, 1)), ends[:, None]], axis=1)
     products = [term for term, _ in observable]
-    moved = tuple(
-        Var(terms=(*products, term), first_coefficient=first + row * around.shape[1])
+    second_moments = tuple(
+        Var(terms=(*products, term), first_coefficient=first + row * coefficient_rows.shape[1])
         for row in range(2)
         for term in terms
     )
-    return ValueChange(index, moved, jnp.concatenate([weights, -weights]) / 2, around.ravel())
+    return ValueChange(
+        index, second_moments, jnp.concatenate([weights, -weights]) / 2, coefficient_rows.ravel()
+    )
 
 
 def _iterate_derivative_terms(
@@ -103,12 +117,15 @@ def _iterate_derivative_terms(
     coefficients_tangent: Any | None,
     matrices_tangent: Any | None,
 ) -> Iterator[tuple[Sequence[Product], Any]]:
-    """Yield terms of the derivative of an observable, and their coefficients."""
+    """Yield the terms by which an observable changes, and the terms' coefficients.
+
+    The terms by the coefficients' tangent come first, then the terms by the matrices' tangent.
+    """
     observable = measurement.list_terms()
     scaled = [(term, slot) for term, slot in observable if slot is not None]
     if scaled and coefficients_tangent is not None:
         terms, slots = zip(*scaled, strict=True)
-        # Those of an observable follow one another.
+        # The coefficients of one observable are consecutive.
         yield terms, coefficients_tangent[slots[0] : slots[0] + len(slots)]
     if matrices_tangent is None:
         return
@@ -124,7 +141,7 @@ def _iterate_derivative_terms(
 
 
 def _iterate_pauli_words(term: Product, matrices_tangent: Any) -> Iterator[tuple[Product, Any]]:
-    """Write the change of a term's matrices in Pauli words; yield these and their weights."""
+    """Expand the tangent of a term's matrices in Pauli words; yield words and weights."""
     for position, factor in enumerate(term):
         if not factor.is_matrix:
             continue
@@ -132,14 +149,15 @@ def _iterate_pauli_words(term: Product, matrices_tangent: Any) -> Iterator[tuple
         if len(wires) > MOST_MATRIX_WIRES:
             raise DifferentiableCompileError(
                 f"the matrix of a Hermitian observable on {len(wires)} wires is differentiated, "
-                f"which is done up to {MOST_MATRIX_WIRES}. Write it as a sum of Pauli words."
+                f"which is supported on up to {MOST_MATRIX_WIRES} wires. Write it as a sum of "
+                "Pauli words."
             )
         size = 4 ** len(wires)
         entries = matrices_tangent[start : start + 2 * size].reshape(size, 2)
         others = term[:position] + term[position + 1 :]
         for word in iterate_words(len(wires)):
             matrix = compute_word_matrix(word)
-            # The trace of the product with a matrix whose entries are real, imaginary, ...
+            # The trace of the product with a matrix whose data are real and imaginary parts.
             products = np.stack([matrix.real.T, -matrix.imag.T], axis=-1).reshape(size, 2)
             weight = jnp.sum(products * entries) / 2 ** len(wires)
             paulis = (QubitFactor(name, (wire,)) for name, wire in zip(word, wires, strict=True))

@@ -1,4 +1,4 @@
-"""Circuits that run once for each combination of outcomes of their mid-circuit measurements.
+"""Run circuits once for each combination of outcomes of mid-circuit measurements.
 
 For ``qml.RX(x, 0); m = measure(0); qml.RY(m * x, 1); return qml.expval(qml.Z(0))``, the jaxpr of
 one run, ``once``, is ::
@@ -11,8 +11,8 @@ one run, ``once``, is ::
         state value = quantum_measure[Expval(Z)] state [] [] [x angle]
       in (state, value) }
 
-``run_all_outcomes(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Where it
-says ``once``, it has the equations of one run::
+``run_all_outcomes(once)`` is the jaxpr of all runs, whose results are sums over the runs.  Here
+``once`` abbreviates the equations of one run::
 
     state value _ = while[
       cond={ lambda ; state value more. let in (more,) }
@@ -25,10 +25,10 @@ says ``once``, it has the equations of one run::
 
 A run projects the state on its outcomes and does not normalize it.  So each value has the
 probability of these outcomes as a factor.  A circuit that postselects measures the squared norm
-too; the sum of this is what the other sums are divided by.
+too, and the sum of the other values is divided by the sum of the squared norms.
 
 The number of runs is not known when the program is traced, so residuals of all runs would have no
-static shape.  Therefore each run computes its own Jacobian, which has one
+static shape.  Therefore each run computes its own Jacobian, which has a static shape
 (``add_jacobian``).  The Jacobians are summed as values are.
 """
 
@@ -67,7 +67,14 @@ from bellhop.tracing.dce import eliminate_dead_code
 
 
 def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the jaxpr of all runs, from the jaxpr of one run; its results are their sums."""
+    """Return a jaxpr that runs a circuit with all outcomes, and sums the results.
+
+    Args:
+        once: the jaxpr of one run, from handle and inputs to handle and results.
+
+    Returns:
+        a jaxpr with the same types.
+    """
 
     def run(state: tuple[Any, list[Any], Any], *inputs: Any) -> tuple[Any, list[Any], Any]:
         handle, sums, _ = state
@@ -76,6 +83,7 @@ def run_all_outcomes(once: ClosedJaxpr) -> ClosedJaxpr:
         return handle, [sum_ + value for sum_, value in zip(sums, values, strict=True)], more
 
     def runs(handle: Handle, *inputs: Any) -> list[Any]:
+        """Run the circuit in a loop until all outcomes have been executed."""
         zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in once.out_avals[1:]]
         handle, sums, _ = jax.lax.while_loop(
             lambda state: state[2],
@@ -99,9 +107,8 @@ def add_jacobian(
     """Return the jaxpr of a run that also computes its Jacobian.
 
     Args:
-        known: the values, linearized: takes handle and inputs; returns handle, values and
-            residuals.
-        linear: their tangents: takes residuals and tangents of inputs; returns tangents of values,
+        known: the nonlinear part: takes handle and inputs; returns handle, values and residuals.
+        linear: the linear part: takes residuals and tangents of inputs; returns tangents of values,
             which are real.
         n_out: the number of results of ``known`` before the residuals.
         n_tangents: the number of inputs of ``linear`` after the residuals.
@@ -110,14 +117,14 @@ def add_jacobian(
 
     Returns:
         a jaxpr that takes handle and inputs.  It returns handle, values and Jacobians, each of
-        shape ``[*value.shape, *tangent.shape]``: for each value that has a tangent, one for each
-        tangent, or two (of real and imaginary part) for a complex one.
+        shape ``[*value.shape, *tangent.shape]``: for each value with a tangent, one Jacobian for
+        each real tangent, and two (by real and imaginary part) for each complex tangent.
     """
     n_residuals = len(linear.in_avals) - n_tangents
     likes = to_structs(linear.in_avals[n_residuals:])
     keep = [False] * n_residuals + [True] * n_tangents
-    # DCE keeps equations with effects and all that they depend on, which may be gates.  So the
-    # effects go first; the first part has them already.
+    # DCE keeps equations with effects and everything that they depend on, which may be gates.  So
+    # the effects are removed first; ``known`` has the same effects.
     linear = remove_duplicate_effects(read_saved_outcomes(linear), known, where)
     linear, are_used = eliminate_dead_code(linear, [True] * len(linear.out_avals), keep)
     equations = list(iterate_equations(linear.jaxpr))
@@ -127,13 +134,14 @@ def add_jacobian(
     forward |= any(eqn.primitive is derivative_p for eqn in equations)
 
     def run(handle: Handle, *inputs: Any) -> list[Any]:
+        """Run the nonlinear part, and compute the Jacobians from its residuals."""
         handle, *results = eval_jaxpr(known.jaxpr, known.consts, handle, *inputs)
         residuals = results[len(results) - n_residuals :]
         residuals = [value for value, yes in zip(residuals, are_used, strict=False) if yes]
         values = results[: n_out - 1]
         if reads_session:
-            # A residual may be a handle of the circuit.  Nothing may read from it before the last
-            # gate is applied.
+            # A residual may be a handle of the circuit.  No equation may read from the session by
+            # this handle before the last gate is applied.
             residuals = [
                 call("after", [value, handle], HANDLE)[0] if is_handle(value) else value
                 for value in residuals
@@ -143,6 +151,8 @@ def add_jacobian(
         sizes = [sum(x.size for x in side) for side in (zeros, values)]
 
         def compute_derivatives(*residuals: Any) -> list[Any]:
+            """Return the Jacobians of the linear part at the residuals."""
+
             def evaluate_parts(parts: Sequence[Any]) -> list[Any]:
                 wholes = _join_complex(parts, likes)
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *wholes))
@@ -153,9 +163,9 @@ def add_jacobian(
 
         if not reads_session:
             return [handle, *values, *compute_derivatives(*residuals)]
-        found, reads = _collect_session_reads(compute_derivatives, residuals)
+        derivatives, reads = _collect_session_reads(compute_derivatives, residuals)
         (handle,) = call("after", [handle, *reads], HANDLE)
-        return [handle, *values, *found]
+        return [handle, *values, *derivatives]
 
     return jax.make_jaxpr(run)(*to_structs(known.in_avals))
 
@@ -165,8 +175,8 @@ def _collect_session_reads(
 ) -> tuple[list[Any], list[Any]]:
     """Return the results of a function, and all values that it reads from sessions.
 
-    The end of the circuit is made to depend on these values.  Otherwise XLA might schedule a read,
-    even an unused one, after the end.
+    The caller makes the end of the circuit depend on these values.  Otherwise XLA might schedule a
+    read, even an unused one, after the end.
     """
     reads: list[Any] = []
 
@@ -186,12 +196,12 @@ def _compute_jacobian_forward(
 
     Args:
         function: takes and returns lists of arrays.
-        inputs: real arrays of the shapes and types that it takes.
+        inputs: real arrays with the shapes and types of its arguments.
     """
     shapes = [x.shape for x in inputs]
     tangents = split_last_axis(jnp.eye(sum(map(math.prod, shapes))), shapes)
-    found = jax.vmap(function, out_axes=-1)(tangents)
-    return [part for of_output in found for part in split_last_axis(of_output, shapes)]
+    columns = jax.vmap(function, out_axes=-1)(tangents)
+    return [part for column in columns for part in split_last_axis(column, shapes)]
 
 
 def _compute_jacobian_reverse(
@@ -204,7 +214,7 @@ def _compute_jacobian_reverse(
 
     Args:
         function: takes and returns lists of arrays.
-        inputs: real arrays of the shapes and types that it takes.
+        inputs: real arrays with the shapes and types of its arguments.
         results: the types of its results.
         where: the QNode and its line, for errors.
     """
@@ -214,16 +224,25 @@ def _compute_jacobian_reverse(
     cotangents = [row.astype(aval.dtype) for row, aval in zip(rows, results, strict=True)]
     with enable_while_transpose(where):
         transpose = jax.linear_transpose(function, inputs)
-        (found,) = jax.vmap(transpose)(cotangents)
+        (input_bars,) = jax.vmap(transpose)(cotangents)
     return [
-        of_input[start:end].reshape(*aval.shape, *of_input.shape[1:])
+        input_bar[start:end].reshape(*aval.shape, *input_bar.shape[1:])
         for (start, end), aval in zip(itertools.pairwise(ends), results, strict=True)
-        for of_input in found
+        for input_bar in input_bars
     ]
 
 
 def apply_jacobian(derivatives: Sequence[Any], tangents: Sequence[Any], n_values: int) -> list[Any]:
-    """Return the tangents of values: the Jacobians of ``add_jacobian`` times tangents."""
+    """Multiply the Jacobians of ``add_jacobian`` with tangents.
+
+    Args:
+        derivatives: the Jacobians.
+        tangents: the tangents of the inputs.
+        n_values: the number of values that have a tangent.
+
+    Returns:
+        the tangents of the values.
+    """
     parts = [part for tangent in tangents for part in _split_complex(tangent)]
     by_value = [derivatives[i * len(parts) : (i + 1) * len(parts)] for i in range(n_values)]
     return [
@@ -233,11 +252,12 @@ def apply_jacobian(derivatives: Sequence[Any], tangents: Sequence[Any], n_values
 
 
 def _split_complex(tangent: Any) -> list[Any]:
-    """Return the array, if it is real, or else its real part and its imaginary part."""
+    """Return real and imaginary part of a complex array, or a real array as it is."""
     return [jnp.real(tangent), jnp.imag(tangent)] if _is_complex(tangent) else [tangent]
 
 
 def _join_complex(parts: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    """Join real and imaginary parts to complex arrays, with the dtypes of ``like``."""
     rest = iter(parts)
     wholes = [next(rest) + 1j * next(rest) if _is_complex(x) else next(rest) for x in like]
     return [whole.astype(x.dtype) for whole, x in zip(wholes, like, strict=True)]

@@ -1,10 +1,10 @@
-"""The likelihood ratio: derivatives of what is made of outcomes that are drawn.
+"""Differentiate averages over shots by the score function (likelihood ratio).
 
-A circuit that draws outcomes in the middle runs once for each shot, and what a shot gives is a
-function ``f`` of what was drawn in it.  Its mean has the derivative of the mean of ``f * p / p0``,
-where ``p`` is the probability of what was drawn and ``p0`` its value: the mean of ``f`` times the
-*score*, the derivative of ``log p``.  The engine has that by the adjoint method, from the amplitude
-of the sample back through the outcomes::
+A circuit that draws outcomes of mid-circuit measurements runs once for each shot, and the value of
+a shot is a function ``f`` of its outcomes.  The derivative of the mean of ``f`` is the derivative
+of the mean of ``f * p / p0``, where ``p`` is the probability of the outcomes and ``p0`` its current
+value: the mean of ``f`` times the *score*, the derivative of ``log p``.  The engine computes the
+score by the adjoint method, from the amplitude of the sample back through the outcomes::
 
     state score = quantum_measure[measuring=(Score(),) query=VALUES]
         state [] [] params amplitudes perturbation
@@ -18,9 +18,10 @@ is zero, and has the JVP ::
     more_dot = bellhop_linear_map state ... [[perturbation_tangent]]
     score_dot = add score_dot more_dot
 
-Of a circuit that postselects only some runs count.  These are distributed as ``p / P``, where ``P``
-is the sum of ``p`` over them, so the derivative of ``log P`` is the mean of their scores, and that
-of the mean of ``f`` the covariance of ``f`` and the score.
+If a circuit postselects, only the accepted runs count.  Their outcomes have the probability
+``p / P``, where ``P`` is the sum of ``p`` over all accepted outcomes.  So the derivative of
+``log P`` is the mean of their scores, and the derivative of the mean of ``f`` is the covariance of
+``f`` and the score.
 """
 
 from collections.abc import Sequence
@@ -49,16 +50,17 @@ from bellhop.circuits.ir.tangents import forbid_derivative
 from bellhop.jaxprs.equations import iterate_equations
 
 SECOND_DERIVATIVE_ERROR = (
-    "it draws outcomes of measurements in the middle with shots, and is differentiated twice; the "
-    "likelihood ratio of outcomes gives the first derivative alone. Use a circuit without shots."
+    "it draws outcomes of mid-circuit measurements with shots, and is differentiated twice; the "
+    "likelihood ratio of outcomes gives only the first derivative. Use a circuit without shots."
 )
 SAMPLES_ERROR = (
     "it returns samples, or values that are computed of outcomes, and is differentiated by gates "
-    "before them, by which only means over shots have a derivative. Return expval, var or probs."
+    "before the measurements; only averages over shots have such a derivative. Return expval, var "
+    "or probs."
 )
 _SINGLE_SHOT_ERROR = (
-    "it postselects, is differentiated, and has a group of one shot; the derivative of a mean is a "
-    "covariance, which two shots and more have. Give it more shots."
+    "it postselects, is differentiated, and has a group of one shot; the derivative of an average "
+    "is then a covariance, which needs at least two shots. Set more shots."
 )
 
 _DIFFERENTIATION = Differentiation(LIKELIHOOD_RATIO)
@@ -68,14 +70,16 @@ _DIFFERENTIATION = replace(_DIFFERENTIATION, amplitude_differentiation=_DIFFEREN
 def bind_score(
     handle: Handle, params: Any, amplitudes: Any, perturbation: Any, device: DeviceSpec
 ) -> list[Any]:
-    """Return the handle of a state, and the score of all that its run has drawn.
+    """Return the handle of a state, and the score of the outcomes drawn so far.
+
+    The score has the value zero; only its tangent counts.
 
     Args:
         handle: the handle of the state.
-        params: of the gates.
-        amplitudes: that the state is prepared from.
-        perturbation: of dynamic-count parameters; None where there are none.
-        device: that of the circuit.
+        params: array ``[p]``, the parameters of all gates.
+        amplitudes: array ``[a]``, from which the state is prepared.
+        perturbation: real scalar of dynamic-count parameters; None if there are none.
+        device: the device that runs the circuit.
     """
     nothing = jnp.zeros(0, real_type())
     operands = MeasureOperands(handle, nothing, nothing, params, amplitudes, perturbation)
@@ -84,7 +88,7 @@ def bind_score(
 
 
 def has_score(circuit: ClosedJaxpr) -> bool:
-    """Tell whether a circuit has the score of what it draws."""
+    """Return whether a circuit measures the score of its outcomes."""
     return any(
         eqn.primitive is measure_p and eqn.params["measuring"].is_score
         for eqn in iterate_equations(circuit.jaxpr)
@@ -94,15 +98,20 @@ def has_score(circuit: ClosedJaxpr) -> bool:
 def forbid_unscored_derivatives(
     statistics: Sequence[Statistic], score: Any, fewest: int | None = None
 ) -> list[Statistic]:
-    """Return the statistics of a run; those without a mean have no derivative by what was drawn.
+    """Make statistics without a score-function derivative raise if differentiated.
 
     Args:
-        statistics: of a run of one shot.
-        score: that of the run.
-        fewest: the shots of the smallest group, where runs that fail do not count.
+        statistics: the statistics of a run of one shot.
+        score: the score of the run.
+        fewest: the number of shots in the smallest group, if the circuit postselects; else None.
+
+    Returns:
+        the statistics.  Per-shot values, and all values if a group has a single shot and the
+        circuit postselects, raise ``DifferentiableCompileError`` if they are differentiated.
     """
 
     def guard_statistic(statistic: Statistic) -> Statistic:
+        """Tag a statistic whose derivative must raise an error."""
         obstacle = (
             SAMPLES_ERROR if statistic.is_per_shot else _SINGLE_SHOT_ERROR if fewest == 1 else None
         )
@@ -115,25 +124,26 @@ def forbid_unscored_derivatives(
 
 
 def compute_score_means(sums: Sequence[Any], counts: Any, *, is_conditioned: bool) -> list[Any]:
-    """Return means over groups of shots, with the derivative of how likely the shots were.
+    """Return means over groups of shots, differentiable by the score function.
 
     Args:
-        sums: over the shots of each group, of several values; then of each of these times the
-            shot's score; and of the scores.
-        counts: how many shots of each group count.
-        is_conditioned: whether others do not.
+        sums: sums over the shots of each group: of several values; then of the product of each
+            value and the shot's score; and of the scores.
+        counts: the number of accepted shots in each group.
+        is_conditioned: whether the circuit postselects, so that shots may be rejected.
     """
     *sums, scores = sums
     half = len(sums) // 2
 
     def compute_mean(total: Any, product: Any) -> Any:
+        """Return a mean; its tangent is the mean, or covariance, with the score."""
         column = (-1, *[1] * (total.ndim - 1))
         count = jnp.reshape(counts, column)
         average = total / count
         if not is_conditioned:
             return average + make_zero_with_ratio_tangent(product, count, SECOND_DERIVATIVE_ERROR)
         centred = product - jax.lax.stop_gradient(average) * jnp.reshape(scores, column)
-        # Of a single shot that was saved there is no covariance: NaN.
+        # A single accepted shot has no covariance, so the derivative is NaN.
         return average + make_zero_with_ratio_tangent(centred, count - 1, SECOND_DERIVATIVE_ERROR)
 
     return list(map(compute_mean, sums[:half], sums[half:]))

@@ -1,6 +1,6 @@
-"""The jaxpr of a circuit or of a run, split into what is computed with it and what is linear.
+"""Linearize a circuit's jaxpr, and split it into a nonlinear and a linear part.
 
-JAX's own JVP of ::
+JAX's JVP of ::
 
     { lambda ; state x. let
         angle = mul 2.0 x
@@ -8,8 +8,8 @@ JAX's own JVP of ::
         state value = quantum_measure[Expval(Z)] state [] [] [angle]
       in (state, value) }
 
-falls into ``known``, which also returns residuals (here the Jacobian), and ``linear``, which has no
-quantum operations::
+is split into ``known``, which also returns residuals (here the Jacobian), and ``linear``, which has
+no quantum operations::
 
     { lambda ; state x. let
         ...
@@ -42,12 +42,13 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 
 
 class LinearizedJaxpr(NamedTuple):
-    """A jaxpr from handle and inputs to handle and values, split by what is known.
+    """The JVP of a circuit's jaxpr, split by partial evaluation with known primals.
 
     Attributes:
         known: takes handle and inputs; returns handle, values and residuals.
-        linear: takes residuals and tangents; returns the tangents of values.
-        n_residuals: how many residuals there are.
+        linear: takes residuals and the tangents of perturbed inputs; returns the tangents of
+            perturbed values.
+        n_residuals: the number of residuals.
         out_perturbed: for each value, whether it has a tangent.
     """
 
@@ -58,16 +59,16 @@ class LinearizedJaxpr(NamedTuple):
 
     @classmethod
     def from_jaxpr(cls, closed: ClosedJaxpr, in_perturbed: Sequence[bool]) -> "LinearizedJaxpr":
-        """Linearize.
+        """Linearize a jaxpr and split it.
 
         Args:
-            closed: from handle and inputs to handle and values.
+            closed: the jaxpr, from handle and inputs to handle and values.
             in_perturbed: for each input, whether it has a tangent.
         """
         with leave_mesh(()):
             jvp, moved = jvp_jaxpr(closed, [False, *in_perturbed], instantiate=False)
             if not any(moved[1:]):
-                # JAX leaves loops with effects, and all they do, among the linear equations.
+                # JAX would keep loops with effects, and their bodies, in the linear equations.
                 tangents = itertools.compress(closed.in_avals[1:], in_perturbed)
                 nothing = jax.make_jaxpr(lambda *_: [])(*to_structs(tangents))
                 return cls(closed, nothing, 0, tuple(moved[1:]))
@@ -81,20 +82,20 @@ class LinearizedJaxpr(NamedTuple):
     def make_residual_jaxpr(
         self, where: str, *, is_summed: bool = False, is_mapped: bool = False
     ) -> tuple[ClosedJaxpr, Callable[..., Sequence[Any]], Callable[[], ClosedJaxpr] | None]:
-        """Return the jaxpr of the values and of what their tangents need.
+        """Return a jaxpr with residuals, and a function of residuals and tangents.
 
         Args:
             where: the QNode and its line, for errors.
             is_summed: whether the results of several runs are added up.
-            is_mapped: whether the tangents are those of a batch, which are mapped by ``vmap``.
+            is_mapped: whether ``vmap`` maps the function, for the rows of a batch.
 
         Returns:
-            what takes handle and inputs, and returns handle, values and residuals; what takes
-            residuals and the given tangents, and returns the tangents of values; and None, or a
-            function that returns a jaxpr with the same results as the first, which is
-            differentiated in its place.
+            a jaxpr that takes handle and inputs, and returns handle, values and residuals; a
+            function that takes residuals and the tangents of perturbed inputs, and returns the
+            tangents of perturbed values; and None, or a function that returns a jaxpr with the same
+            results as the first, to be differentiated instead of the first.
         """
-        known, linear, n_residuals, moved = self
+        known, linear, n_residuals, out_perturbed = self
         if is_mapped:
             linear = rewrite(linear, {cond_p: _select_branch})
         if not linear.out_avals or not (is_summed or has_dynamic_loop(linear)):
@@ -105,23 +106,31 @@ class LinearizedJaxpr(NamedTuple):
                 return list(eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents))
 
             return known, evaluate_tangents, None
-        # Runs that are summed have residuals of their own, and in loops of dynamic length residuals
-        # have no static shape. So a run itself computes its derivative, and returns that.
+        # Residuals of runs that are summed differ from run to run, and residuals in loops with a
+        # dynamic trip count have no static shape.  So each run computes and returns its Jacobian.
         n_out, n_tangents = len(known.out_avals) - n_residuals, len(linear.in_avals) - n_residuals
-        derived = functools.partial(add_jacobian, known, linear, n_out, n_tangents, where)
-        closed = derived()
-        again = functools.partial(derived, forward=True) if has_session_reads(closed) else None
-        return closed, functools.partial(apply_jacobian, n_values=sum(moved)), again
+        make_jaxpr = functools.partial(add_jacobian, known, linear, n_out, n_tangents, where)
+        closed = make_jaxpr()
+        make_forward = (
+            functools.partial(make_jaxpr, forward=True) if has_session_reads(closed) else None
+        )
+        return closed, functools.partial(apply_jacobian, n_values=sum(out_perturbed)), make_forward
 
     def make_vjp_jaxpr(self, where: str) -> ClosedJaxpr:
-        """Return what takes handle, inputs and cotangents, and returns those of the inputs.
+        """Return the jaxpr of the VJP.
 
         Args:
             where: the QNode and its line, for errors.
+
+        Returns:
+            a jaxpr that takes handle, inputs and the cotangents of perturbed values; it returns
+            handle and the cotangents of perturbed inputs.
         """
         linear = self.linear
 
         def pull_back(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
+            """Return the cotangents of the inputs."""
+
             def push_forward(*tangents: Any) -> Any:
                 return eval_jaxpr(linear.jaxpr, linear.consts, *residuals, *tangents)
 
@@ -132,7 +141,12 @@ class LinearizedJaxpr(NamedTuple):
         return self._append_function(pull_back, linear.out_avals)
 
     def make_jvp_jaxpr(self) -> ClosedJaxpr:
-        """Return what takes handle, inputs and tangents, and returns handle and tangents."""
+        """Return the jaxpr of the JVP.
+
+        Returns:
+            a jaxpr that takes handle, inputs and the tangents of perturbed inputs; it returns
+            handle and the tangents of perturbed values.
+        """
         rules = {linear_map_p: _evaluate_linear_map}
 
         def push_forward(residuals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -141,11 +155,15 @@ class LinearizedJaxpr(NamedTuple):
         return self._append_function(push_forward, self.linear.in_avals[self.n_residuals :])
 
     def _append_function(self, end: Callable[..., Any], avals: Sequence[Any]) -> ClosedJaxpr:
-        """Return what takes handle, inputs and others, and returns handle and what an end does.
+        """Return a jaxpr that runs ``known`` and then a function of the residuals.
 
         Args:
-            end: takes residuals and the others.
-            avals: the types of these.
+            end: takes residuals and further arguments; returns a list of results.
+            avals: the types of the further arguments.
+
+        Returns:
+            a jaxpr that takes handle, inputs and the further arguments, and returns handle and the
+            results of ``end``.
         """
         known = self.known
         n_known = len(known.in_avals)
@@ -163,10 +181,9 @@ def _evaluate_linear_map(eqn: JaxprEqn, *operands: Operand) -> list[Any]:
 
 
 def _select_branch(eqn: JaxprEqn, index: Any, *operands: Operand) -> list[Any]:
-    """Compute all branches of a conditional in linear equations, and select.
+    """Evaluate all branches of a conditional in linear equations, and select a result.
 
-    JAX cannot transpose what ``vmap`` makes of a conditional on a residual: it stops gradients by
-    tangents, so that the branch that is not taken does no harm.
+    JAX cannot transpose the batched form of a conditional whose predicate is a residual.
     """
-    each = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
-    return [jax.lax.select_n(index, *cases) for cases in zip(*each, strict=True)]
+    branch_results = [eval_jaxpr(b.jaxpr, b.consts, *operands) for b in eqn.params["branches"]]
+    return [jax.lax.select_n(index, *cases) for cases in zip(*branch_results, strict=True)]

@@ -1,11 +1,11 @@
-"""The primitives that circuits are made of, but for what they measure: gates, and other calls.
+"""Define the primitives of a circuit's gates, and of calls of the runtime.
 
-What changes the state takes its handle, ``uint32[2]``, and returns the handle of the state after
-it, so that data dependence is the order.
+An operation that changes the state takes the state's handle, ``uint32[2]``, and returns the handle
+of the state after it, so data dependences order the operations.
 
 Gates have a primitive of their own, since JAX differentiates and batches by their parameters.  All
-else that the runtime does is a call, such as ``call("mid_measure", [handle, wire], HANDLE, BOOL)``:
-::
+other operations of the runtime are calls, such as ``call("mid_measure", [handle, wire], HANDLE,
+BOOL)``: ::
 
     state outcome = quantum_call[operation=mid_measure ...] state wire
 
@@ -31,8 +31,8 @@ from bellhop.compiler.lowering_context import allow_bellhop_dialects, lowering_s
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, encode_gates
 
-# The offsets of parameters without a derivative, and of those that are the last of all, in
-# runtime/contract.toml.
+# Special offsets of runtime/contract.toml: for parameters without a derivative, and for parameters
+# that come last in the parameter vector.
 NOT_DIFFERENTIABLE = -1
 _LAST_OFFSET = -2
 
@@ -46,9 +46,10 @@ class Amplitudes(enum.Enum):
     """Whether a gate prepares the state from its parameters.
 
     Values:
-        NONE: it does not.
-        GIVEN: it does.
-        DIFFERENTIATED: likewise, and these are the last of the circuit's parameters.
+        NONE: the gate does not prepare the state.
+        GIVEN: the gate prepares the state from its parameters.
+        DIFFERENTIATED: as GIVEN, and the gate's parameters are the last in the circuit's
+            parameter vector, so that the circuit is differentiated by them.
     """
 
     NONE = enum.auto()
@@ -57,15 +58,14 @@ class Amplitudes(enum.Enum):
 
 
 class GateOperands(NamedTuple):
-    """The operands of ``gates``.
+    """The operands of the ``quantum_gates`` primitive.
 
     Attributes:
         handle: the handle of the state.
-        params: f64[n]; of a loop of gates f64[most * n].  Of amplitudes, an array of any real or
-            complex type, whose elements are one or two parameters each.
-        offset: i32[], where they begin among the parameters of the circuit.
-        wires: that the program computes, i32[m]; of a loop of gates i32[most * m].
-        n_iterations: of a loop of gates, i32[]; None of gates that are applied once.
+        params: traced parameters, f64[n]; f64[most * n] for a loop of at most ``most`` iterations.
+        offset: i32[], the index of the first of them in the circuit's parameter vector.
+        wires: traced wires, i32[m]; i32[most * m] for a loop.
+        n_iterations: i32[], the trip count of a loop; None for gates that are applied once.
     """
 
     handle: Any
@@ -75,7 +75,7 @@ class GateOperands(NamedTuple):
     n_iterations: Any = None
 
 
-# gates: ``GateOperands`` -> handle; in a ``batch``, parameters may have a leading axis of rows
+# gates: ``GateOperands`` -> handle.  In a batch, parameters may have a leading axis of rows.
 gates_p = Primitive("quantum_gates")
 gates_p.def_abstract_eval(lambda *_, **__: HANDLE)
 # call: the operands of an operation -> its results
@@ -87,60 +87,70 @@ _call_p.def_abstract_eval(lambda *_, results, **__: list(results))
 def _gates_lower(
     ctx: Any, *operands: Any, gates: tuple[Gate, ...], amplitudes: Amplitudes, **_: Any
 ) -> Any:
+    """Lower gates to ``quantum.gates``."""
     allow_bellhop_dialects(ctx)
     state, params, offset, wires, n_iterations = GateOperands(*operands)
     if amplitudes is Amplitudes.DIFFERENTIATED:
         offset = mlir.ir_constant(np.int32(_LAST_OFFSET))
     if not lowering_state().records:
-        # Nobody asks where the parameters stand, so loops need not count them.
+        # The offset matters only for derivatives.  Without it, loops need not count parameters.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    if amplitudes is Amplitudes.NONE:
-        params = quantum.to_double(params)
-    of_loop = [] if n_iterations is None else [n_iterations]
-    return quantum.gates([state, params, offset, wires, *of_loop], **encode_gates(gates))
+    trip_count = [] if n_iterations is None else [n_iterations]
+    return quantum.gates([state, params, offset, wires, *trip_count], **encode_gates(gates))
 
 
 def call(
     operation: str, operands: Sequence[Any], *results: ShapedArray, **attributes: Any
 ) -> list[Any]:
-    """Call the runtime, and return the results.
+    """Bind a call of a runtime operation, and return its results.
 
     Args:
-        operation: the name of one of the quantum dialect.
-        operands: its operands.
-        results: the types of its results.
-        attributes: its attributes.
+        operation: the name of an operation of the quantum dialect.
+        operands: the operands.
+        results: the types of the results.
+        attributes: the attributes.
     """
     return _call_p.bind(*operands, operation=operation, results=results, **attributes)
 
 
 def restart_run(handle: Handle) -> list[Any]:
-    """End a run; return the handle of the next, whether there is to be one, and if this counts."""
+    """End an execution.
+
+    Args:
+        handle: the handle of the state at the end of the execution.
+
+    Returns:
+        the handle of the next execution's state, whether there is to be a next execution, and
+        whether the ended execution counts.
+    """
     return call("restart", [handle], HANDLE, BOOL, BOOL)
 
 
 def is_call(eqn: JaxprEqn, operation: str = "") -> bool:
-    """Tell whether an equation is a call of an operation, or of any."""
+    """Return whether an equation calls the named runtime operation, or any if unnamed."""
     return eqn.primitive is _call_p and operation in ("", eqn.params["operation"])
 
 
 def is_handle(aval: Any) -> bool:
-    """Tell whether values of a type are handles of a state."""
+    """Return whether an abstract value has the type of a state handle."""
     return aval.shape == HANDLE.shape and aval.dtype == HANDLE.dtype
 
 
 def has_handle_operand(eqn: JaxprEqn) -> bool:
-    """Tell whether an equation reads from the session of a circuit."""
+    """Return whether an equation has an operand that is a state handle."""
     return any(is_handle(atom.aval) for atom in eqn.invars)
 
 
 def to_rows(operand: Any, dim: int | None, size: int) -> Any:
-    """Return the rows of an operand for all elements of a mapped axis, one after another.
+    """Merge a mapped axis into an operand's leading axis of rows.
 
     Args:
-        operand: its rows are along the first axis, but for the mapped one.
-        dim: the mapped axis; None where the elements share the rows.
+        operand: array whose leading axis, apart from the mapped axis, is the axis of rows.
+        dim: the mapped axis; None if the operand is the same for all elements.
         size: the size of the mapped axis.
+
+    Returns:
+        array ``[size * rows, ...]``.
     """
     if dim is None:
         each = jnp.broadcast_to(operand, (size, *operand.shape))
@@ -150,9 +160,10 @@ def to_rows(operand: Any, dim: int | None, size: int) -> Any:
 
 
 def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any) -> Any:
+    """Return the results of a call, with zero tangents."""
     results = _call_p.bind(*primals, **static)
     dots = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
-    # Real results are those of linear maps, which are differentiated as such.
+    # Calls with real operands and results are inside of a ``LinearMap``, which has its own rules.
     assert not any(type(dot) is not ad.Zero for dot in tangents) or not any(map(_is_real, results))
     return results, dots
 
@@ -160,18 +171,23 @@ def _call_jvp(primals: Sequence[Operand], tangents: Sequence[Any], **static: Any
 def _call_batch(
     operands: Sequence[Operand], dims: Sequence[int | None], *, results: Any, **static: Any
 ) -> Any:
-    """Make one call for all elements: real operands and results have an axis of rows in front.
+    """Make one call for all elements of a mapped axis.
 
-    All elements have the circuit in common, so nothing else is mapped.
+    Real operands and results get an axis of rows in front.  All elements share the circuit, so
+    other operands are never mapped.
     """
-    both = list(zip(operands, dims, strict=True))
-    assert all(dim is None or _is_real(operand) for operand, dim in both)
-    size = next(operand.shape[dim] for operand, dim in both if dim is not None)
-    rows = [to_rows(x, dim, size) if _is_real(x) else x for x, dim in both]
-    of_all = [ShapedArray((size * each.shape[0], *each.shape[1:]), each.dtype) for each in results]
-    found = _call_p.bind(*rows, results=tuple(of_all), **static)
-    split = [x.reshape(size, *each.shape) for x, each in zip(found, results, strict=True)]
-    return split, [0] * len(split)
+    pairs = list(zip(operands, dims, strict=True))
+    assert all(dim is None or _is_real(operand) for operand, dim in pairs)
+    size = next(operand.shape[dim] for operand, dim in pairs if dim is not None)
+    rows = [to_rows(x, dim, size) if _is_real(x) else x for x, dim in pairs]
+    batched_avals = [
+        ShapedArray((size * each.shape[0], *each.shape[1:]), each.dtype) for each in results
+    ]
+    batched_results = _call_p.bind(*rows, results=tuple(batched_avals), **static)
+    unbatched = [
+        x.reshape(size, *each.shape) for x, each in zip(batched_results, results, strict=True)
+    ]
+    return unbatched, [0] * len(unbatched)
 
 
 def _is_real(value: Any) -> bool:
@@ -181,6 +197,7 @@ def _is_real(value: Any) -> bool:
 def _call_lower(
     ctx: Any, *operands: Any, operation: str, results: Sequence[ShapedArray], **attributes: Any
 ) -> Any:
+    """Lower a call to the operation of the quantum dialect with its name."""
     allow_bellhop_dialects(ctx)
     signature = quantum.OPERATIONS[f"quantum.{operation}"]
     forms = zip(signature.results, results, strict=True)

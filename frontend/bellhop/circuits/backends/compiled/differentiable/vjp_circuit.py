@@ -1,6 +1,8 @@
-"""A circuit of sweeps: products with the derivatives of what another one measures.
+"""Build circuits that compute products with the derivatives of another circuit.
 
-What is linear comes behind a circuit, so what is transposed reads states that have gone on::
+The linear part of a derivative comes after a circuit's last operation.  So its transpose has
+product equations (VJPs or Hessian-vector products, each an adjoint sweep) that take the handles of
+states that have changed since::
 
     state1 f = quantum_measure[query=VALUES] state0 ...
     state2 = quantum_gates state1 ...
@@ -8,7 +10,8 @@ What is linear comes behind a circuit, so what is transposed reads states that h
     _ x_bar = quantum_measure[query=VJP] state0 ... f_bar
     _ y_bar = quantum_measure[query=VJP] state2 ... g_bar
 
-Each sweep belongs in the place of its measurement, or behind that if the cotangents need it::
+``build_product_circuit`` puts each product in the place of its measurement, or directly behind it
+if the cotangents need the measured value::
 
     state1 x_bar = quantum_measure[query=VJP] state0 ... f_bar
     state2 = quantum_gates state1 ...
@@ -28,10 +31,14 @@ from bellhop.tracing.dce import eliminate_dead_code
 
 
 def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
-    """Return a circuit with its sweeps in their places; None where it has none.
+    """Reorder a jaxpr so that each derivative product is where its measurement was.
 
     Args:
-        product: from handle and others to handle and results, which are computed of sweeps.
+        product: the jaxpr, from handle, inputs and (co)tangents to handle and results.
+
+    Returns:
+        a jaxpr with the same types, without measurements whose values are not used; None if
+        ``product`` has no product equation.
     """
     jaxpr = product.jaxpr
     sweeps = {eqn.invars[0]: eqn for eqn in jaxpr.eqns if is_derivative_product(eqn)}
@@ -42,16 +49,19 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
     ]
 
     def rebuild_jaxpr(kept: Sequence[JaxprEqn]) -> ClosedJaxpr:
-        places = {}  # of handles after a measurement, those after what stands in its place
-        moved = {}
+        """Return the jaxpr with reordered products and these measurements only."""
+        # Maps the handle after a measurement to the handle after its replacement.
+        places = {}
+        # Maps the handle after a product to the handle that the product takes in its new place.
+        product_handles = {}
         for eqn in measured:
             before, after = eqn.invars[0], eqn.outvars[0]
             sweep = sweeps.get(before)
             handle = after if eqn in kept else before
             if sweep is not None:
-                moved[sweep.outvars[0]] = handle
+                product_handles[sweep.outvars[0]] = handle
             places[after] = handle if sweep is None else sweep.outvars[0]
-        eqns = [_rename_variables(eqn, places, moved) for eqn in jaxpr.eqns]
+        eqns = [_rename_variables(eqn, places, product_handles) for eqn in jaxpr.eqns]
         outvars = [_resolve_variable(places, var) for var in jaxpr.outvars]
         closed = ClosedJaxpr(
             jaxpr.replace(eqns=_sort_equations(eqns), outvars=outvars), product.consts
@@ -68,28 +78,30 @@ def build_product_circuit(product: ClosedJaxpr) -> ClosedJaxpr | None:
 def _rename_variables(
     eqn: JaxprEqn, substitutions: Mapping[Any, Any], product_handles: Mapping[Any, Any]
 ) -> JaxprEqn:
+    """Substitute the operands of an equation, and the handle operand of a product."""
     first = product_handles.get(eqn.outvars[0]) if is_derivative_product(eqn) else None
     invars = [_resolve_variable(substitutions, var) for var in eqn.invars]
     return eqn.replace(invars=invars if first is None else [first, *invars[1:]])
 
 
 def _resolve_variable(substitutions: Mapping[Any, Any], var: Any) -> Any:
+    """Follow a chain of substitutions from a variable to its end."""
     while not isinstance(var, Literal) and var in substitutions:
         var = substitutions[var]
     return var
 
 
 def _sort_equations(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
-    """Return equations so that each stands behind what it takes, else in their order."""
-    made = {var: eqn for eqn in eqns for var in eqn.outvars}
+    """Sort equations topologically, else in their order."""
+    producers = {var: eqn for eqn in eqns for var in eqn.outvars}
     ordered: dict[int, JaxprEqn] = {}
     waiting = list(reversed(eqns))
     while waiting:
         eqn = waiting[-1]
-        takes = [made.get(var) for var in eqn.invars if not isinstance(var, Literal)]
-        first = [each for each in takes if each is not None and id(each) not in ordered]
-        if id(eqn) in ordered or not first:
+        needed = [producers.get(var) for var in eqn.invars if not isinstance(var, Literal)]
+        missing = [each for each in needed if each is not None and id(each) not in ordered]
+        if id(eqn) in ordered or not missing:
             ordered[id(eqn)] = waiting.pop()
         else:
-            waiting.extend(first)
+            waiting.extend(missing)
     return list(ordered.values())

@@ -1,15 +1,16 @@
-"""Circuits of the runtime whose derivatives are those of the same circuit in the program.
+"""Differentiate circuits of the runtime with the same circuit in the program.
 
 The engine has derivatives of any order of means and probabilities, by the angles of gates.  Of a
-state it has the first, and by the matrix of a gate none: so of these it computes the values, and
-JAX differentiates the circuit as it runs on ``default.qubit``, which is traced when that is asked
-for.
-Which circuits those are is seen in the jaxpr of a circuit, traced for the engine::
+state it has only the first derivative, and by a gate's matrix none.  For such circuits the engine
+computes the values, and JAX differentiates the circuit as it runs on ``default.qubit``, which is
+traced when a derivative needs it.
+
+Whether the engine has all derivatives is read in the circuit's jaxpr, traced for the engine::
 
     { lambda ; state:u32[2] x:f64[]. let
         state = quantum_gates[gates=(RX,)] state [x] 0 []
-        state value = quantum_measure[measuring=(Expval(Z),)] state [] [] [x]      has all
-        state value = quantum_measure[measuring=(State(),)] state [] [] [x]        has not
+        state value = quantum_measure[measuring=(Expval(Z),)] state [] [] [x]      all derivatives
+        state value = quantum_measure[measuring=(State(),)] state [] [] [x]        not all
       in (state, value) }
 """
 
@@ -42,25 +43,26 @@ from bellhop.jaxprs.equations import find_dependents, has_tangent, iterate_equat
 
 
 def find_missing_derivative(traced: TracedCall) -> str:
-    """Return why the engine has not all derivatives of a circuit; nothing where it has.
+    """Return why the engine lacks a derivative of a circuit; empty if it has all.
 
     Args:
-        traced: the circuit, whose derivatives are of any order and by any of its inputs.
+        traced: the circuit, to be differentiated to any order and by any of its inputs.
     """
     circuit = traced.closed.jaxpr
     if traced.randomness.draws_for_each_shot:
-        # In loops of computed length only the engine has outcomes.
+        # Only the engine supports outcomes in loops with a dynamic trip count.
         is_alone = has_outcomes_in_dynamic_loops(circuit)
-        return "" if is_alone else "it has shots that are runs of their own"
+        return "" if is_alone else "it runs once for each shot"
     reasons = (_find_missing_in_equation(eqn, circuit) for eqn in iterate_equations(circuit))
     return next(filter(None, reasons), "")
 
 
 def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
+    """Return why the engine lacks a derivative of an equation; empty if it has all."""
     params, of_circuit = eqn.params, CircuitEquation(eqn)
     if of_circuit.is_gates:
         is_whole = not params["obstacle"] and not may_change_norm(params["gates"], if_traced=True)
-        return "" if is_whole else "it has a matrix that is computed or not unitary"
+        return "" if is_whole else "it has a matrix that is traced or not unitary"
     measuring = of_circuit.measuring
     if measuring is None:
         return ""
@@ -69,60 +71,68 @@ def _find_missing_in_equation(eqn: JaxprEqn, circuit: Jaxpr) -> str:
     if UNKNOWN_FREQUENCIES in measuring.differentiation.frequencies:
         return "it has a gate without a parameter-shift rule"
     if not all(isinstance(each, Expval | Probs | Var) for each in measuring.measurements):
-        return "it returns a state, or what is made of one"
+        return "it returns a state, or a function of a state"
     is_computed = _find_perturbed_operands(eqn, circuit, [True] * len(circuit.invars)).matrices
-    return "it measures a matrix that is computed" if is_computed else ""
+    return "it measures a traced matrix" if is_computed else ""
 
 
 def _find_missing_with_shots(eqn: JaxprEqn) -> str:
+    """Return why the engine lacks a derivative of a measurement with shots, or ""."""
     if not all(each.in_engine for each in CircuitEquation(eqn).measurements):
         return "it measures classical shadows"
-    # The session of a circuit keeps such derivatives of one measurement alone.
+    # The session of a circuit keeps the dynamic-count derivative of one measurement only.
     if CircuitEquation(eqn).operands.perturbation is not None:
-        return "it has shots, and a loop of gates whose length is computed"
+        return "it has shots, and gates in a loop of dynamic trip count"
     return ""
 
 
 def _find_perturbed_operands(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool]) -> Any:
-    """Return which operands of a measurement move with inputs of a circuit."""
+    """Return for each operand of a measurement whether it depends on perturbed inputs.
+
+    Args:
+        eqn: the measurement.
+        circuit: the jaxpr of the circuit.
+        inputs: for each input of the circuit, whether it is perturbed.
+    """
     operands = CircuitEquation(eqn).operands
     debug_info = circuit.debug_info._replace(result_paths=None)
-    asked = circuit.replace(outvars=list(operands.to_dict().values()), debug_info=debug_info)
-    return operands.with_values(find_dependents(asked, inputs, has_tangent)[0])
+    to_operands = circuit.replace(outvars=list(operands.to_dict().values()), debug_info=debug_info)
+    return operands.with_values(find_dependents(to_operands, inputs, has_tangent)[0])
 
 
 def _has_derivative(circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
-    """Tell whether the runtime has the derivative of some order by inputs of a circuit."""
+    """Return whether the runtime has the derivative of an order by perturbed inputs."""
     _, equations = find_dependents(circuit, inputs, has_tangent)
     return not any(_lacks_derivative(eqn, circuit, inputs, order) for eqn in equations)
 
 
 def _lacks_derivative(eqn: JaxprEqn, circuit: Jaxpr, inputs: Sequence[bool], order: int) -> bool:
+    """Return whether an equation has no derivative of an order in the runtime."""
     of_circuit = CircuitEquation(eqn)
     if of_circuit.is_gates:
         return bool(eqn.params["obstacle"])
     measuring = of_circuit.measuring
     if measuring is None:
         return False
-    moving = _find_perturbed_operands(eqn, circuit, inputs)
+    perturbed = _find_perturbed_operands(eqn, circuit, inputs)
     first = last = measuring.differentiation
-    if moving.amplitudes:
+    if perturbed.amplitudes:
         last = first.amplitude_differentiation
     is_first_only = any(each.obstacle for each in measuring.measurements)
     return bool(
         last.obstacle
-        or (moving.matrices and measuring.has_large_matrices)
+        or (perturbed.matrices and measuring.has_large_matrices)
         or (order > 1 and (is_first_only or last.method != first.method))
     )
 
 
 def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
-    """Bind a circuit, with derivatives in the program where the engine has not all of them.
+    """Bind a circuit, with derivatives in the program if the engine lacks some.
 
     Args:
-        circuit: as the runtime gets it.
-        device: its PennyLane device.
-        wires: those of the circuit.
+        circuit: the circuit, traced for the runtime.
+        device: the circuit's PennyLane device.
+        wires: the circuit's wires.
     """
     call = circuit.call
     played = call.function
@@ -137,34 +147,40 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     tree: Any = None
     dtypes: list[Any] = []
 
-    def run_in_runtime(*given: Any) -> list[Any]:
+    def run_in_runtime(*operand_values: Any) -> list[Any]:
+        """Run the circuit in the runtime; return the leaves of its results."""
         nonlocal tree, dtypes
-        at = lambda const: given[places[id(const)]] if id(const) in places else const
-        results = circuit.run(list(map(at, circuit.closed.consts)), given[len(constants) :])
+        at = lambda const: operand_values[places[id(const)]] if id(const) in places else const
+        results = circuit.run(
+            list(map(at, circuit.closed.consts)), operand_values[len(constants) :]
+        )
         leaves, tree = jax.tree.flatten(results)
         dtypes = [leaf.dtype for leaf in leaves]
         return leaves
 
-    def run_in_program(*given: Any) -> list[Any]:
+    def run_in_program(*operand_values: Any) -> list[Any]:
+        """Run the circuit in the program; return leaves of the same dtypes."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         obstacle = "the runtime has not all of its derivatives"
-        same = replace(call, inputs=given[len(constants) :], obstacle=obstacle)
-        with played.override_constants(given[: len(constants)]):
-            results = run_on_arrays(same, device, wires)
+        program_call = replace(call, inputs=operand_values[len(constants) :], obstacle=obstacle)
+        with played.override_constants(operand_values[: len(constants)]):
+            results = run_on_arrays(program_call, device, wires)
         leaves = jax.tree.leaves(results)
         return [leaf.astype(dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
 
-    # The rule may be asked for when nothing of this call is under way any more.
+    # JAX may call the rule after this call has ended, so the context is saved.
     context = contextvars.copy_context()
-    in_context = lambda *given: context.copy().run(run_in_program, *given)
+    in_context = lambda *operand_values: context.copy().run(run_in_program, *operand_values)
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
-    def supports_derivative(moved: Sequence[bool], order: int) -> bool:
-        of_constants = [
-            id(const) in places and moved[places[id(const)]] for const in circuit.closed.consts
+    def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
+        """Return whether the runtime has a derivative by these operands."""
+        constants_perturbed = [
+            id(const) in places and is_perturbed[places[id(const)]]
+            for const in circuit.closed.consts
         ]
-        inputs = [*of_constants, False, False, *moved[len(constants) :]]
+        inputs = [*constants_perturbed, False, False, *is_perturbed[len(constants) :]]
         return _has_derivative(circuit_of_all, inputs, order)
 
     leaves = FallbackFunction(
@@ -174,12 +190,12 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
 
 
 def _needs_program_derivatives(circuit: TracedCall) -> bool:
-    """Tell whether derivatives are to be exact, and the engine has not all of them."""
+    """Return whether derivatives must be exact, and the engine lacks some of them."""
     method = circuit.call.config.diff_method
     if circuit.randomness not in (Randomness.NONE, Randomness.TREE):
         return False
     if method == PARAMETER_SHIFT:
-        # What of a state has no shift rule, its user is told.
+        # Other derivatives without a shift rule raise an error.
         return any(
             _find_missing_in_equation(eqn, circuit.closed.jaxpr)
             for eqn in iterate_equations(circuit.closed.jaxpr)

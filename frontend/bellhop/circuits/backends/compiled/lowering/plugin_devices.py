@@ -1,4 +1,4 @@
-"""Devices with a compiled plugin: how the runtime opens them, and what they do not do."""
+"""Describe compiled plugins to the runtime, and reject unsupported circuits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
-    """Return what the runtime needs to open a PennyLane device that is a compiled plugin.
+    """Return the data by which the runtime opens a PennyLane device with a plugin.
+
+    Args:
+        device: the device.
+        qubits: the number of qubits.
 
     Raises:
         CompileError: for a plugin of an untested version.
@@ -39,12 +43,19 @@ def make_device_spec(device: qml.devices.Device, qubits: int) -> DeviceSpec:
 
 @functools.cache
 def check_version(name: str) -> None:
-    """Refuse a device whose plugin is of an untested version."""
+    """Raise an error if a device's plugin is of an untested version.
+
+    Args:
+        name: PennyLane's name of the device.
+
+    Raises:
+        CompileError: for an untested version.
+    """
     if not name.startswith("lightning."):
         return
     package = _find_lightning_package(name)
     version = importlib.metadata.version(package)
-    # Each package of Lightning's has the interface of the version that it is of.
+    # All packages of Lightning share the versions and the compiled interface.
     if not is_supported("pennylane-lightning", version):
         supported = SUPPORTED["pennylane-lightning"]
         raise CompileError(
@@ -54,7 +65,10 @@ def check_version(name: str) -> None:
 
 
 def _find_lightning_package(name: str) -> str:
-    """Return the distribution with a Lightning device; each but lightning.qubit has its own."""
+    """Return the name of the distribution that has a Lightning device.
+
+    Each device but ``lightning.qubit`` has its own distribution.
+    """
     package = f"pennylane-lightning-{name.partition('.')[2]}"
     try:
         importlib.metadata.distribution(package)
@@ -64,15 +78,19 @@ def _find_lightning_package(name: str) -> str:
 
 
 def has_engine(device: qml.devices.Device) -> bool:
-    """Tell whether the engine has circuits of any size of a device with a compiled interface."""
-    return device.name in DEVICES_OF_ANY_SIZE
+    """Return whether the engine can run a device's circuits of any size."""
+    return device.name in ("lightning.qubit", "lightning.kokkos")
 
 
 def check_options(device: qml.devices.Device, where: str) -> None:
-    """Refuse options of a Lightning device that its compiled interface does not take.
+    """Raise an error for options of a Lightning device that its plugin ignores.
+
+    Args:
+        device: the device.
+        where: the QNode, for errors.
 
     Raises:
-        CompileError: names the QNode, the option, and what to do.
+        CompileError: names the QNode, the option, and a remedy.
     """
     if not device.name.startswith("lightning."):
         return
@@ -93,23 +111,22 @@ def check_options(device: qml.devices.Device, where: str) -> None:
 
 
 def check_plugin_limits(name: str, where: str, *, is_tree: bool, n_groups: int) -> None:
-    """Refuse a circuit with measurements that a device gets wrong.
+    """Raise an error for a circuit with measurements that a plugin gets wrong.
 
     Args:
-        name: PennyLane's of the device.
+        name: PennyLane's name of the device.
         where: the QNode, for errors.
         is_tree: whether results are sums over the outcomes of mid-circuit measurements.
-        n_groups: how many groups of shots there are.
+        n_groups: the number of groups of shots.
 
     Raises:
-        CompileError: names the QNode and what to do.
+        CompileError: names the QNode and a remedy.
     """
     traps = find_plugin_defects(name)
     if is_tree and traps.projections:
         raise CompileError(
-            f"{where}: it measures in the middle of the circuit without shots, and {name} does not "
-            "project states as exact means over outcomes need. Set shots: qml.set_shots(circuit, "
-            "100)."
+            f"{where}: it has mid-circuit measurements without shots, and {name} does not project "
+            "states as exact averages over outcomes need. Set shots: qml.set_shots(circuit, 100)."
         )
     if n_groups > 1 and traps.samples:
         raise CompileError(

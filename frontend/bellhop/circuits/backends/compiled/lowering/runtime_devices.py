@@ -1,12 +1,11 @@
-"""Circuits that the runtime runs: of devices with a compiled plugin, and of ``default.qubit``.
+"""Run circuits of plugin devices and of ``default.qubit`` in the runtime.
 
-Those of ``default.qubit`` are in the engine where they are differentiable to any order there.  The
-device itself has no interface for the runtime.  What it computes is defined by the gates, so
-the engine may run them, some hundred times faster than the same circuit as a part of the program.
-A circuit stays in the program where the engine cannot do all that the program does with it: run
-inside of a region, give the derivatives of a state or by a matrix, ...  Nothing is tried: what the
-trace for the engine refuses, the program would refuse too, and whether the engine has all
-derivatives is read in the jaxpr.
+``default.qubit`` has no interface for the runtime.  But its results are defined by the gates, so
+the engine may run its circuits, some hundred times faster than the same circuit as a part of the
+program.  A circuit stays in the program if the engine does not support it: in a region, or if it
+lacks a derivative, such as a derivative of a state or by a matrix.  Tracing for the engine needs no
+fallback: an error in it would be an error in the program too, and the missing derivatives are read
+in the traced jaxpr.
 """
 
 import functools
@@ -38,13 +37,14 @@ from bellhop.circuits.ir.diff_method import (
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.tracing.state import trace_state
 
-# All of them are exact here, and have the same values; with shots, by the likelihood of samples.
+# These methods are all exact on ``default.qubit`` and give equal derivatives.  With shots,
+# derivatives use the likelihood ratio of samples.
 _METHODS = (BEST, ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _CHOICE = DifferentiationChoice(BEST, by_likelihood=True)
 
 
 def run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit on ``default.qubit``, for the engine or as a part of the program.
+    """Run a circuit on ``default.qubit``, in the engine or as a part of the program.
 
     Args:
         call: the circuit.
@@ -69,7 +69,7 @@ def run_default_qubit(call: Circuit, device: qml.devices.Device, wires: WireMap)
 
 
 def _find_engine_obstacle(call: Circuit) -> str:
-    """Return why the engine does not run a circuit, whatever that is; empty where it may."""
+    """Return why a call's options exclude the engine; empty if they do not."""
     method = call.config.diff_method
     if method not in _METHODS or (method == ADJOINT and call.shots.total):
         return f"its diff_method is '{method}'"
@@ -80,20 +80,24 @@ def _find_engine_obstacle(call: Circuit) -> str:
 
 @functools.cache
 def _get_lightning_device() -> Any:
-    """Return the device whose gates are the engine's, and whose library stands behind it."""
+    """Return the Lightning device whose gate set and library the engine uses."""
     return qml.device("lightning.qubit")
 
 
 def run_on_plugin(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit whose device has a compiled plugin, and bind it.
+    """Run a circuit on a device with a compiled plugin.
 
     Args:
         call: the circuit.
         device: its device.
         wires: its wires.
+
+    Returns:
+        the measurements' values, in the structure that the quantum function returned.
     """
     check_options(device, call.where)
     spec = make_device_spec(device, len(wires))
-    # Samples are drawn of what has the norm one.
+    # Samples need normalized states.  So with shots, a matrix on one wire becomes angles of gates,
+    # which are unitary.
     whole = GateSet(device, keeps_matrices=not call.shots.total)
     return run_differentiable(trace_for_runtime(call, device, wires, whole, spec), device, wires)

@@ -1,4 +1,4 @@
-"""Traces a call of a QNode for the runtime, with all runs of its circuit.
+"""Trace a call of a QNode for the runtime, with all runs of its circuit.
 
 Each mid-circuit measurement is deferred if it can be (``outcomes/deferral.py``), and shots with
 the same outcomes share a run if that is faster (``outcomes/shot_grouping.py``).  Whether it is
@@ -60,19 +60,19 @@ from bellhop.mesh.explicit_mesh import leave_mesh
 
 @dataclass(frozen=True)
 class TracedCall:
-    """A call of a QNode as traced, for the runtime.
+    """A call of a QNode, traced for the runtime.
 
     Attributes:
-        call: the call.
-        rows: the batches of parameters of its gates.
-        closed: from handle, row and inputs to handle and values; of one run, where the circuit goes
-            through several and their results are summed.
-        device: where it runs, with the shots of one run.
-        method: how a circuit with mid-circuit measurements is run; None for one without.
+        call: the circuit.
+        rows: the batch of the gates' parameters (parameter broadcasting).
+        closed: the jaxpr, from handle, row and inputs to handle and values.  If results are sums
+            over several runs, the jaxpr of one run.
+        device: the device, with the shots of one run.
+        method: how a circuit with mid-circuit measurements is run; None for other circuits.
         postselects: whether a mid-circuit measurement postselects.
-        has_score: whether there are scores among the values of a run.
-        results: what the circuit returns.
-        randomness: what becomes of random outcomes.
+        has_score: whether a run returns its score.
+        results: the results of the circuit.
+        randomness: how random outcomes are handled.
     """
 
     call: Circuit
@@ -86,11 +86,11 @@ class TracedCall:
     randomness: Randomness
 
     def run(self, consts: Sequence[Any] | None = None, inputs: Sequence[Any] | None = None) -> Any:
-        """Bind the circuit; return the values in the structure of the quantum function.
+        """Bind the circuit; return its results in the quantum function's structure.
 
         Args:
-            consts: in place of those that it was traced with.
-            inputs: in place of those of the call.
+            consts: replacements of the constants of ``closed``.
+            inputs: replacements of the inputs of the call.
         """
         consts = self.closed.consts if consts is None else consts
         inputs = self.call.inputs if inputs is None else inputs
@@ -105,6 +105,7 @@ class TracedCall:
 
     @functools.cached_property
     def _circuit_body(self) -> CircuitBody:
+        """The body of the circuit, with the jaxpr's constants as inputs."""
         config = self.call.config
         return CircuitBody(
             convert_constants_to_inputs(
@@ -118,7 +119,7 @@ class TracedCall:
         )
 
     def _finish_results(self, values: Sequence[Any]) -> Any:
-        """Return the results in their structure."""
+        """Compute the results of the quantum function from the circuit's values."""
         total = is_accepted = None
         if self.postselects:
             first, *values = values
@@ -137,24 +138,24 @@ def trace_for_runtime(
     spec: DeviceSpec,
     differentiation: DifferentiationChoice | None = None,
 ) -> TracedCall:
-    """Trace a call of a QNode with all runs of its circuit.
+    """Trace a call of a QNode for the runtime, with all runs of its circuit.
 
     Args:
         call: the circuit.
         device: its PennyLane device, whose generator seeds random numbers.
-        wires: those of the circuit.
-        gates: those of the device.
-        spec: the device, as the runtime opens it.
-        differentiation: how it is differentiated, if not as the QNode says.
+        wires: the circuit's wires.
+        gates: the device's gate set.
+        spec: the data by which the runtime opens the device.
+        differentiation: how the circuit is differentiated; None for the QNode's ``diff_method``.
     """
     config, shots, where = call.config, call.shots, call.where
-    by = differentiation or DifferentiationChoice(
+    choice = differentiation or DifferentiationChoice(
         config.diff_method, tuple(config.read_diff_options().items()), gates.has_adjoint
     )
     in_engine = spec.engine and config.engine
     precision = spec.precision if in_engine else 64
     spec = replace(spec, passes=config.passes, engine=in_engine, precision=precision)
-    tracer = _CircuitTracer(call, wires, gates, spec, by, Rows(where))
+    tracer = _CircuitTracer(call, wires, gates, spec, choice, Rows(where))
     with leave_mesh([ROW_STRUCT, *call.inputs]) as inputs:
         defers = config.mcm_method in (None, "deferred")
         once = tracer.trace(inputs, defers=defers, shares=True)
@@ -164,7 +165,7 @@ def trace_for_runtime(
         ):
             once = tracer.trace(inputs, defers=False, shares=False)
         method = once.method
-        # Only now: measurements that are deferred are none.
+        # Checked after tracing, since deferred measurements are not mid-circuit measurements.
         check_plugin_limits(
             spec.name,
             where,
@@ -193,7 +194,16 @@ def trace_for_runtime(
 
 @dataclass(frozen=True)
 class _CircuitTracer:
-    """Traces one run of the circuit of a call."""
+    """Traces one run of the circuit of a call.
+
+    Attributes:
+        call: the circuit.
+        wires: the circuit's wires.
+        gates: the device's gate set.
+        device: the data by which the runtime opens the device.
+        differentiation: how the circuit is differentiated.
+        rows: the batch of the gates' parameters.
+    """
 
     call: Circuit
     wires: WireMap
@@ -203,11 +213,11 @@ class _CircuitTracer:
     rows: Rows
 
     def trace(self, inputs: Sequence[Any], *, defers: bool, shares: bool) -> TracedCall:
-        """Trace a run.
+        """Trace a run; if deferral fails, trace it again without deferral.
 
         Args:
-            inputs: the row and those of the call.
-            defers: whether measurements in the middle are deferred if they can be.
+            inputs: the row and the inputs of the call.
+            defers: whether mid-circuit measurements are deferred if they can be.
             shares: whether shots share runs if they can.
         """
         call, shots = self.call, self.call.shots
@@ -215,6 +225,7 @@ class _CircuitTracer:
         with_closed: Callable[[ClosedJaxpr], TracedCall] | None = None
 
         def run(handle: Handle, row: Any, *inputs: Any) -> list[Any]:
+            """Apply the gates and measure; the results are empty if deferral fails."""
             nonlocal with_closed
             circuit = RuntimeCircuit(
                 handle,
@@ -259,7 +270,7 @@ class _CircuitTracer:
         closed = jax.make_jaxpr(call.name_in_errors(run))(handle, *inputs)
         if with_closed is not None:
             closed = lower_high_primitives(closed)
-            # Wires that turned out to be known were computed all the same.
+            # Removes computations of wires whose values turned out to be static.
             closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
             if not needs_outcomes(closed, deferred):
                 return with_closed(closed)
@@ -270,9 +281,13 @@ class _CircuitTracer:
     ) -> tuple[list[Any], list[Any], Sequence[Statistic]]:
         """Measure a circuit at its end.
 
+        Args:
+            circuit: the circuit, with all gates applied.
+            leaves: the results of the quantum function.
+
         Returns:
-            the probability of the run, where it counts; its score, where it has one; and a
-            statistic for each of the leaves of what the quantum function returned.
+            the probability of the run, if results are weighted by it; the score of the run, if it
+            has one; and a statistic for each leaf.
         """
         shots = self.call.shots
         if shots.total:
@@ -295,6 +310,7 @@ class _CircuitTracer:
 
 
 def _choose_randomness(method: str | None, shots: Shots) -> Randomness:
+    """Return how random outcomes are handled, before postselections are known."""
     if method == TREE:
         return Randomness.TREE
     if method == SHARED:

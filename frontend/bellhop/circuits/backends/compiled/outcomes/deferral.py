@@ -1,20 +1,21 @@
-"""Mid-circuit measurements that are deferred to the end of the circuit.
+"""Defer mid-circuit measurements to the end of the circuit.
 
-Where a wire is measured and only controls what follows, no outcome has to be drawn, and no branch
-to be gone through: gates under the condition of the outcome may be controlled by the wire itself.
-The quantum function ::
+If a wire is measured and afterwards only controls gates, no outcome has to be drawn and no branch
+executed: gates that depend on the outcome can be controlled by the wire itself.  The quantum
+function on the left is traced like the function on the right::
 
     qml.RX(x, 0)
     m = measure(0)                                 qml.RX(x, 0)
     qml.cond(m, qml.RY)(y, 1)                      qml.CRY(y, [0, 1])
     return qml.expval(qml.Z(1))                    return qml.expval(qml.Z(1))
 
-on the left is traced like that on the right: one run instead of one for each combination of
-outcomes, with the derivatives of straight circuits.
+It then takes one run instead of one run for each combination of outcomes, and has the derivatives
+of circuits without mid-circuit measurements.
 
-Whether they can be is seen in the jaxpr with gates, for the most part, before it is played.  What
-only gates say, as the device gets them, and the jaxpr of the circuit is seen afterwards, and then
-the function is played again.
+``can_be_deferred`` rejects most circuits that need outcomes by their jaxpr with gates, before the
+gates are applied.  Some circuits are rejected later: by their gates as the device gets them
+(``Deferral.can_defer``), and by the recorded circuit (``needs_outcomes``).  The function is then
+applied again without deferral.
 """
 
 import itertools
@@ -47,11 +48,11 @@ from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
 
-# Each combination of the outcomes that decide a conditional has controlled gates of its own.
+# A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
 _MAX_OUTCOMES = 4
 
-# What makes finite numbers, with finite derivatives, of finite ones.  In a branch there may be no
-# other: it is computed whatever the outcome.
+# Primitives with finite results and derivatives for finite operands.  Branches may contain no other
+# primitives, since with deferral all branches are computed.
 # fmt: off
 _FINITE_PRIMITIVES = frozenset((
     "abs", "add", "add_any", "and", "broadcast_in_dim", "clamp", "concatenate", "cond",
@@ -65,18 +66,21 @@ _FINITE_PRIMITIVES = frozenset((
 
 
 class _DeferredTag(ValueTag):
-    """The mark of a deferred measurement's outcome, of which nothing may be computed in the end."""
+    """The tag of a deferred measurement's outcome.
+
+    The tagged value is a placeholder, so no equation of the recorded circuit may use it.
+    """
 
 
 @dataclass
 class Deferral:
-    """What became of the measurements of a circuit.
+    """The state of deferring a circuit's measurements.
 
     Attributes:
-        qubits: those that were measured.
-        outcomes: by qubit, since a wire that is allocated may be one that was measured: label and
-            outcome.
-        fails: whether something needs an outcome; nothing more is applied then.
+        qubits: the qubits that were measured.
+        outcomes: label and outcome of each measurement, by qubit, since an allocated wire may be a
+            qubit that was measured.
+        fails: whether an operation needs an outcome.  No more gates are applied then.
     """
 
     qubits: set[int]
@@ -84,43 +88,49 @@ class Deferral:
     fails: bool = False
 
     def can_defer(self, leaves: Sequence[Any]) -> bool:
-        """Tell whether a circuit with these results needs no outcome, as far as gates say.
+        """Return whether the gates and results of a circuit need no outcome.
 
-        What is no measurement at its end, only a run with outcomes has: numbers are those of one.
+        A result that is not a measurement at the end of the circuit needs a run with outcomes.
+
+        Args:
+            leaves: the results of the quantum function.
         """
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
         return not self.fails and (not self.outcomes or all(map(is_at_end, leaves)))
 
 
 def _find_control_wires(op: qml.operation.Operator) -> set[Any]:
-    """Return the wires of an operator on which it does no more than to be controlled."""
+    """Return the wires of an operator that are only controls."""
     if isinstance(op, qml.ops.Adjoint | qml.ops.Pow | qml.ops.SProd):
         return _find_control_wires(op.base)
     if isinstance(op, qml.ops.CompositeOp):
         changed = [set(part.wires) - _find_control_wires(part) for part in op.operands]
         return set(op.wires).difference(*changed)
-    # Operators that are no operations have no controls.
+    # Operators that are not operations have no ``control_wires``.
     return set(getattr(op, "control_wires", ()))
 
 
 def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
-    """Tell whether an operation can be controlled by wires: no channel is, none acts on them."""
+    """Return whether an operation can be controlled by these wires.
+
+    Channels cannot, and operations that act on these wires, or on traced wires.
+    """
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
     return is_apart and not isinstance(op, qml.operation.Channel)
 
 
 @dataclass(frozen=True)
 class DeferringPlayer(Player):
-    """Plays on a circuit, and defers its mid-circuit measurements.
+    """Applies gates to a circuit, and defers mid-circuit measurements.
 
     Args:
-        deferral: what became of them.
+        deferral: the state of deferring, which is updated.
     """
 
     deferral: Deferral = field(kw_only=True)
 
     def emit(self, operations: list[Any]) -> None:
-        """Apply operations, which may be controlled by deferred wires only."""
+        """Apply operations, which may use deferred wires only as controls."""
         deferral = self.deferral
         for op in operations if deferral.outcomes else ():
             controls = _find_control_wires(op)
@@ -133,12 +143,12 @@ class DeferringPlayer(Player):
             super().emit(operations)
 
     def allocate(self, op: qml.operation.Operator) -> None:
-        """Allocate or deallocate wires, which must not be reset."""
+        """Allocate or deallocate wires; a wire that is reset fails the deferral."""
         super().allocate(op)
         self.deferral.fails |= self.circuit.has_mid_circuit
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Note that a wire is measured; return an outcome of which nothing is computed."""
+        """Defer a measurement, and return a tagged placeholder of its outcome."""
         del postselect, site
         deferral = self.deferral
         outcome = tag_value(jnp.asarray(False), mark=_DeferredTag())
@@ -150,7 +160,12 @@ class DeferringPlayer(Player):
         return outcome
 
     def branch(self, index: Any, branches: Sequence[Callable[[Player], Any]]) -> Any:
-        """Run a conditional; where deferred outcomes decide which branch, control each."""
+        """Run a conditional; control each branch if deferred outcomes decide.
+
+        Args:
+            index: the index of the branch, an integer scalar.
+            branches: each applies its gates with a player.
+        """
         deferral = self.deferral
         measured = list(deferral.outcomes.values())
         used = find_deciding_inputs(index, [outcome for _, outcome in measured])
@@ -158,30 +173,30 @@ class DeferringPlayer(Player):
         if not used or deferral.fails:
             return super().branch(index, branches)
         wires = [measured[place][0] for place in used]
-        every = list(itertools.product((0, 1), repeat=len(used)))
-        numbers = evaluate_static(index, [measured[place][1] for place in used], every)
-        assert numbers is not None
+        combinations = list(itertools.product((0, 1), repeat=len(used)))
+        indices = evaluate_static(index, [measured[place][1] for place in used], combinations)
+        assert indices is not None
         results: Any = ()
 
         def check_controllable(operations: Sequence[Any]) -> Sequence[Any]:
             deferral.fails |= not all(_can_be_controlled(wires, op) for op in operations)
             return () if deferral.fails else operations
 
-        for values, number in zip(every, numbers, strict=True):
+        for values, branch_index in zip(combinations, indices, strict=True):
             controlled = self.add_controls(wires, list(map(bool, values))).prepend_change(
                 check_controllable
             )
-            results = branches[int(number)](controlled)
+            results = branches[int(branch_index)](controlled)
             deferral.fails |= bool(jax.tree.leaves(results))
         return results
 
 
 def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
-    """Tell whether a circuit needs outcomes of deferred qubits after all.
+    """Return whether a recorded circuit needs outcomes of deferred qubits after all.
 
     Args:
-        closed: as traced, without dead code.
-        qubits: the deferred ones.
+        closed: the jaxpr of the recorded circuit, without dead code.
+        qubits: the qubits whose measurements were deferred.
     """
     if not qubits:
         return False
@@ -194,11 +209,13 @@ def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
 
 
 def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
-    """Return the qubits of which a measurement is not the same before and after they are measured.
+    """Return the qubits that must not be measured before a final measurement.
+
+    A mid-circuit measurement of such a qubit would change the result.
 
     Args:
-        measurement: of a device.
-        qubits: all that there may be.
+        measurement: the final measurement.
+        qubits: all qubits that may be returned.
     """
     if isinstance(measurement, Expval | Var):
         factors = itertools.chain.from_iterable(measurement.terms)
@@ -216,16 +233,16 @@ def _iterate_outcomes(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def can_be_deferred(jaxpr: Jaxpr) -> bool:
-    """Tell whether a jaxpr with gates has measurements, and they may be deferred.
+    """Return whether a jaxpr with gates has measurements that can be deferred.
 
-    What branches compute must do no harm where they are not taken.
+    Deferral computes all branches, so branches must be free of effects and of non-finite values.
     """
-    measured = list(_iterate_outcomes(jaxpr))
+    outcomes = list(_iterate_outcomes(jaxpr))
     is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
-    return bool(measured) and (
-        # One in a part may be made several times, or not.
-        len(measured) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
-        and all(map(is_plain, measured))
+    return bool(outcomes) and (
+        # A measurement in a loop or a branch may be executed several times, or never.
+        len(outcomes) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
+        and all(map(is_plain, outcomes))
         and not any(map(has_other_effects, jaxpr.eqns))
         and all(
             inner.primitive.name in _FINITE_PRIMITIVES

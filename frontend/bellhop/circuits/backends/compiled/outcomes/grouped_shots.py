@@ -1,19 +1,21 @@
-"""Runs that shots share, of a circuit that draws outcomes in the middle.
+"""Return per-shot values from executions that several shots share.
 
+In a circuit that draws mid-circuit outcomes, the shots with the same outcomes share an execution.
 With 100 shots of ``qml.Hadamard(0); m = measure(0); qml.RX(x, 1); return qml.expval(m),
-qml.sample(m)`` there are two runs, that of the shots that drew zero and that of the others.  A run
-gives its part of each mean, so that the sum over the runs is the mean::
+qml.sample(m)`` there are two executions: of the shots that drew zero, and of the shots that drew
+one.  An execution returns its contribution to each mean, so that the sum over the executions is the
+mean::
 
     state share = quantum_measure[Frequencies(wires=())] state [] [] [x]      as 0.53 and 0.47
     mean = mul share m
 
-and of samples those of its shots, with zeros in place of the others::
+An execution returns samples with zeros in place of the shots that it does not represent::
 
     state is_here = quantum_measure[ShotMembership()] state [] [] []
     sample = select_n is_here 0 m
 
-Frequencies are such parts as they are.  Their derivative is by how likely it was what a shot has
-drawn, outcomes and sample, and goes back through the outcomes of the run.
+Frequencies are already such contributions.  The engine differentiates them by the score function:
+the probability of a shot's outcomes and sample, back through the outcomes of the execution.
 """
 
 from collections.abc import Sequence
@@ -30,13 +32,14 @@ def mask_other_shots(statistics: Sequence[Statistic], shares: Any, is_here: Any)
     """Zero the per-shot values of shots that belong to other executions.
 
     Args:
-        statistics: of the present execution.
+        statistics: the statistics of the current execution.
         shares: array ``[groups]``: the fraction of each group's shots that the execution
             represents.
         is_here: integer array ``[shots]``: 1 for the shots that the execution represents, else 0.
 
     Returns:
-        the statistics; those of shots have zeros in place of the other shots' values.
+        the statistics, with zeros in the per-shot values of other shots.  Derivatives of per-shot
+        values raise ``DifferentiableCompileError``.
     """
 
     def mask(values: Any) -> Any:

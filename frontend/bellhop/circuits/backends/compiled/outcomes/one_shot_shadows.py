@@ -1,6 +1,7 @@
-"""Classical shadows where each shot is a run of its own: the program draws its bases.
+"""Sample classical shadows in circuits that run once for each shot.
 
-So its samples are samples like others, which the engine takes, and by which it differentiates.
+The program draws the bases and applies their rotations as gates.  So the shadow's samples are
+ordinary samples, which the engine can draw and differentiate.
 """
 
 from typing import Any
@@ -18,10 +19,12 @@ from bellhop.circuits.measure.shadows import make_basis_rotations
 
 
 def sample_one_shot_shadow(answers: Answers, what: ShadowSnapshots) -> Any:
-    """Sample a classical shadow in an execution of one shot, and undo the rotation of its bases.
+    """Sample a classical shadow in an execution of one shot.
+
+    The rotations to the drawn bases are undone after the sample.
 
     Args:
-        answers: draws the sample, when all gates of the circuit have been applied.
+        answers: applies gates and draws the sample, after all gates of the circuit.
         what: the wires, and the Pauli words for ``ShadowMeans``.
 
     Returns:

@@ -1,15 +1,16 @@
-"""A run whose outcomes are drawn: one equation, differentiated as a whole, and one for each shot.
+"""Represent an execution that draws outcomes as one differentiable equation.
 
-Of a circuit with a postselection, a shot is a loop of runs until one is kept, and in a run there
-may be loops whose length depends on outcomes.  JAX does not transpose a ``while``, since its
-residuals have no static shape.  But those of the run that was kept have one: ::
+A circuit that draws mid-circuit outcomes is executed once for each shot, in a loop over the shots.
+If a circuit postselects, a shot is a loop of executions until one is accepted, and an execution may
+contain loops whose trip count depends on outcomes.  JAX cannot transpose a ``while``, since its
+residuals have no static shape.  But the residuals of the accepted execution have one.  So ::
 
     state is_accepted value = quantum_drawn_run[
       once={ lambda ; state x. let ... in (state, value) } until_accepted=True
     ] state x
 
-is differentiated as the circuit of a run is: it returns residuals, or the Jacobian of its values
-by its inputs where the run has loops itself (``linearized``), and what is linear comes after it.
+is differentiated like a circuit: it also returns residuals, or the Jacobian of its values by its
+inputs if the execution has loops itself (``split_linear``), and the linear equations come after it.
 """
 
 import itertools
@@ -33,48 +34,48 @@ from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.tangents import fill_zero_tangents, make_symbolic_zero
 from bellhop.control_flow.while_loop_vjp import has_dynamic_loop
 
-# drawn_run: handle, inputs... -> handle, values...; until it is kept: handle, whether the last run
-#   was kept bool[], values...
+# drawn_run: handle, inputs... -> handle, values...; with ``until_accepted``: handle, whether the
+#   last run was accepted bool[], values...
 _sampled_execution_p = Primitive("quantum_drawn_run")
 _sampled_execution_p.multiple_results = True
 
 
 def make_sampled_execution(once: ClosedJaxpr, where: str, *, until_accepted: bool) -> ClosedJaxpr:
-    """Return the jaxpr of a run that can be differentiated.
+    """Return the jaxpr of an execution in a form that can be differentiated.
 
     Args:
-        once: from handle and inputs to handle and values.
+        once: the jaxpr of one execution, from handle and inputs to handle and values.
         where: the QNode and its line, for errors.
-        until_accepted: whether runs are made until one is kept, or until none can be.
+        until_accepted: whether to repeat the execution until one is accepted, or none can be.
 
     Returns:
-        from handle and inputs to handle and values; between these whether the last run was kept,
-        where runs are made until one is.
+        a jaxpr from handle and inputs to handle and values; with ``until_accepted``, whether the
+        last execution was accepted comes before the values.
     """
     if not until_accepted and not has_dynamic_loop(once):
         return once
 
-    # What it does not use must not seem to be used.
+    # Unused inputs are dropped, so that the result does not seem to depend on them.
     is_handle = [True, *(False for _ in once.in_avals[1:])]
-    used, takes = dce(once, [True] * len(once.out_avals), is_handle)
-    # Nor may an equation hold what the quantum function closes over: these are operands too.
+    used, is_used = dce(once, [True] * len(once.out_avals), is_handle)
+    # Arrays that the quantum function closes over become operands, to be differentiated.
     closed = convert_constants_to_inputs(used)
 
     def run(*operands: Any) -> list[Any]:
-        handle, *taken = itertools.compress(operands, takes)
+        handle, *inputs = itertools.compress(operands, is_used)
         return _sampled_execution_p.bind(
-            handle, *used.consts, *taken, once=closed, where=where, until_accepted=until_accepted
+            handle, *used.consts, *inputs, once=closed, where=where, until_accepted=until_accepted
         )
 
     return jax.make_jaxpr(run)(*to_structs(once.in_avals))
 
 
 def convert_constants_to_inputs(closed: ClosedJaxpr, *, n_dropped: int = 0) -> ClosedJaxpr:
-    """Return a circuit whose constants are inputs, right behind the handle.
+    """Turn the constants of a circuit's jaxpr into inputs, directly behind the handle.
 
     Args:
-        closed: from handle and inputs to handle and values.
-        n_dropped: how many of the first inputs it has no longer, since it does not use them.
+        closed: the jaxpr, from handle and inputs to handle and values.
+        n_dropped: the number of leading inputs to drop, which must be unused.
     """
     jaxpr = closed.jaxpr
     handle, *inputs = jaxpr.invars
@@ -93,36 +94,41 @@ def loop_over_shots(
     postselects: bool,
     has_score: bool,
 ) -> ClosedJaxpr:
-    """Return the jaxpr of all shots: means over groups, and all samples.
+    """Return the jaxpr of all shots, whose results are means over groups and samples.
 
     Args:
-        closed: from handle and inputs to handle and values, of one shot; before the values whether
-            it was kept, where it postselects, and its score, where it has one.
-        statistics: what its values are of.
-        groups: the shots of each group of which there are means.
-        inputs: arrays.
-        postselects: whether it gives first whether it was kept; then the result does so of all.
-        has_score: whether it has a score.
+        closed: the jaxpr of one shot, from handle and inputs to handle, whether the shot was
+            accepted (if ``postselects``), the shot's score (if ``has_score``), and values.
+        statistics: the statistics that the values belong to.
+        groups: the number of shots of each group to average over.
+        inputs: arrays, the inputs.
+        postselects: whether shots may be rejected.  The result then has, before the values,
+            a boolean for each shot.
+        has_score: whether ``closed`` returns a score.
     """
-    of_shots = [
+    is_per_shot = [
         statistic.is_per_shot for statistic in statistics for _ in jax.tree.leaves(statistic.values)
     ]
     sizes = np.array(groups)
 
     def loop(handle: Handle, *inputs: Any) -> list[Any]:
+        """Execute all shots, and compute the means over groups."""
+
         def step(carried: Any, group: Any) -> tuple[Any, Any]:
+            """Execute one shot; add its means to the group's sums, and return its samples."""
             handle, sums = carried
             handle, *values = eval_jaxpr(closed.jaxpr, closed.consts, handle, *inputs)
             is_accepted = values.pop(0) if postselects else None
             scores = [values.pop(0)] if has_score else []
-            means = [value[0] for value, yes in zip(values, of_shots, strict=True) if not yes]
-            samples = [value[0] for value, yes in zip(values, of_shots, strict=True) if yes]
+            means = [value[0] for value, yes in zip(values, is_per_shot, strict=True) if not yes]
+            samples = [value[0] for value, yes in zip(values, is_per_shot, strict=True) if yes]
             if is_accepted is None:
                 handle, *_ = CompiledState(handle).restart()
             else:
                 means = [jnp.where(is_accepted, mean, 0) for mean in means]
                 samples = [is_accepted, *samples]
-                # No choice: where no shot is kept the derivative is NaN, as the mean is.
+                # Multiplied, not selected: if no shot is accepted, the derivative is NaN, as the
+                # mean is.
                 scores = [score * is_accepted for score in scores]
             means += [mean * score for score in scores for mean in means] + scores
             sums = [sum_.at[group].add(mean) for sum_, mean in zip(sums, means, strict=True)]
@@ -131,7 +137,7 @@ def loop_over_shots(
         results = closed.out_avals[1 + postselects + has_score :]
         zeros = [
             jnp.zeros((len(sizes), *aval.shape[1:]), aval.dtype)
-            for aval, yes in zip(results, of_shots, strict=True)
+            for aval, yes in zip(results, is_per_shot, strict=True)
             if not yes
         ]
         zeros += [*zeros, jnp.zeros(len(sizes))] if has_score else []
@@ -145,7 +151,7 @@ def loop_over_shots(
         else:
             means = iter(sum_ / n_accepted.reshape(-1, *[1] * (sum_.ndim - 1)) for sum_ in sums)
         samples = iter(stacked)
-        return [handle, *kept, *(next(samples) if yes else next(means) for yes in of_shots)]
+        return [handle, *kept, *(next(samples) if yes else next(means) for yes in is_per_shot)]
 
     return jax.make_jaxpr(loop)(CompiledState.handle_struct(), *inputs)
 
@@ -154,6 +160,7 @@ def loop_over_shots(
 def _abstract_eval(
     *_: Any, once: ClosedJaxpr, until_accepted: bool, **__: Any
 ) -> tuple[list[Any], Any]:
+    """Return the types of the results, and the effects of the execution."""
     handle, *values = once.out_avals
     is_accepted = [ShapedArray((), np.dtype(bool))] if until_accepted else []
     return [handle, *is_accepted, *values], once.effects
@@ -173,6 +180,7 @@ def _jvp(
     where: str,
     until_accepted: bool,
 ) -> tuple[list[Any], list[Any]]:
+    """Differentiate an execution: bind it with residuals, and compute the tangents."""
     nonzero = [type(tangent) is not ad.Zero for tangent in tangents[1:]]
     linearized = LinearizedJaxpr.from_jaxpr(once, nonzero)
     closed, evaluate, _ = linearized.make_residual_jaxpr(where)
@@ -181,11 +189,13 @@ def _jvp(
     )
     n_first, n_values = 1 + until_accepted, len(linearized.out_perturbed)
     results, residuals = outs[: n_first + n_values], outs[n_first + n_values :]
-    given = [tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes]
-    dots = fill_zero_tangents(
-        results[n_first:], evaluate(residuals, given), linearized.out_perturbed
+    perturbed_tangents = [
+        tangent for tangent, yes in zip(tangents[1:], nonzero, strict=True) if yes
+    ]
+    value_tangents = fill_zero_tangents(
+        results[n_first:], evaluate(residuals, perturbed_tangents), linearized.out_perturbed
     )
-    return results, [*map(make_symbolic_zero, results[:n_first]), *dots]
+    return results, [*map(make_symbolic_zero, results[:n_first]), *value_tangents]
 
 
 ad.primitive_jvps[_sampled_execution_p] = _jvp
@@ -195,15 +205,15 @@ mlir.register_lowering(
 
 
 def run_until_accepted(once: ClosedJaxpr, handle: Handle, *inputs: Any) -> list[Any]:
-    """Make runs until one is kept, or until none can be.
+    """Run a circuit until an execution is accepted, or until none can be.
 
     Args:
-        once: from handle and inputs to handle and values, of one run.
+        once: the jaxpr of one execution, from handle and inputs to handle and values.
         handle: the handle of a fresh state.
-        inputs: of the circuit.
+        inputs: the inputs of the circuit.
 
     Returns:
-        the handle, whether the last run was kept, and its values.
+        the handle, whether the last execution was accepted, and its values.
     """
 
     def run(state: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
-"""Whether shots with the same outcomes are to share a run, or each is to have one of its own.
+"""Decide whether shots with the same mid-circuit outcomes share an execution.
 
-Of 1000 shots of a circuit that measures two wires in the middle at most four runs are shared.
+For example, 1000 shots of a circuit with two mid-circuit measurements share at most four
+executions.  Without sharing, there is a separate execution for each shot.
 """
 
 import math
@@ -15,22 +16,22 @@ from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.randomness import Randomness
 from bellhop.jaxprs.equations import inner_jaxprs
 
-# Rows of samples that all runs together may write: 2**14 shots with other outcomes each.
+# The most rows of samples that all runs together may write: 2**14 shots with distinct outcomes.
 _MAX_ROWS = 1 << 28
-# A derivative has a sweep back for each value of a shared run, or one for each shot with a run of
-# its own, which takes longer.
+# A derivative takes an adjoint sweep for each value of a shared run, or for each shot if shots have
+# separate runs.  A sweep of a separate run takes longer, by this factor.
 _PASSES_PER_SHOT = 4
 
 
 def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool) -> bool:
-    """Tell whether shots may share runs, and do better so.
+    """Return whether shots can share runs, and whether sharing is faster.
 
     Args:
-        closed: a run that is shared, from handle and inputs to handle and values.
-        device: where it runs, with all shots.
-        has_rows: whether some of its results have a row for each shot.
+        closed: the jaxpr of a shared run, from handle and inputs to handle and values.
+        device: the device, with the number of all shots.
+        has_rows: whether a result has a row for each shot.
     """
-    # Python sees each run.
+    # A callback has to run once for each shot.
     if closed.effects or find_engine_obstacle(closed, device, 0, Randomness.SHARED):
         return False
     measured = [each for eqn in closed.jaxpr.eqns for each in CircuitEquation(eqn).measurements]
@@ -42,18 +43,18 @@ def should_share_runs(closed: ClosedJaxpr, device: DeviceSpec, *, has_rows: bool
 
 
 def _count_max_runs(circuit: Jaxpr, shots: int) -> int:
-    """Return how many runs with other outcomes each there may be."""
+    """Return the largest possible number of runs with distinct outcomes."""
     n_outcomes = _count_max_outcomes(circuit)
     return shots if n_outcomes >= shots.bit_length() else min(shots, 1 << int(n_outcomes))
 
 
 def has_outcomes_in_dynamic_loops(circuit: Jaxpr) -> bool:
-    """Tell whether a circuit measures in the middle in a loop whose length the program computes."""
+    """Return whether a circuit measures mid-circuit in a loop of dynamic trip count."""
     return _count_max_outcomes(circuit) == math.inf
 
 
 def _count_max_outcomes(jaxpr: Jaxpr) -> float:
-    """Return how many outcomes in the middle there may be, infinity where only a run knows."""
+    """Return the largest possible number of mid-circuit outcomes, infinity if dynamic."""
     total = 0.0
     for eqn in jaxpr.eqns:
         inside = sum(map(_count_max_outcomes, inner_jaxprs(eqn)))

@@ -1,12 +1,12 @@
-"""Loops that compute values of all iterations first, and use them afterwards (for their gates).
+"""Precompute the values of many loop iterations, before their gates are applied.
 
-With the body ``lambda _, i: ((), x * i)``, which carries nothing, a loop of known length becomes a
-vector::
+With the body ``lambda _, i: ((), x * i)``, which carries nothing, a loop of static trip count
+becomes a vector::
 
     stack_iterations(body, (), 3)    returns    (), mul x [0 1 2]
 
-A loop whose length ``n`` the program computes has no static shape for such a vector.  It becomes a
-loop over blocks of 64 iterations, each of which ends in a call of ``use``::
+With a dynamic trip count ``n``, such a vector has no static shape.  The loop becomes a loop over
+blocks of 64 iterations, and each block ends in a call of ``use``::
 
     consume_iterations(body, (), n, use, state)    is traced to
 
@@ -15,8 +15,8 @@ loop over blocks of 64 iterations, each of which ends in a call of ``use``::
             state = use(state, mul x [first ... first + 63], min(64, n - first))
             first = first + 64
 
-Where an iteration depends on the one before it, ``scan`` computes the values instead of a vector,
-and in a block an inner ``while`` does.
+If an iteration depends on the previous one, ``scan`` computes the values instead of a vector
+operation, and an inner ``while`` does in a block.
 """
 
 import math
@@ -34,32 +34,35 @@ from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
 
-# The most iterations in a block.  With so many, the cost of calling the runtime is a few
-# nanoseconds for each of them.
+# The most iterations in a block.  With this number, the cost of calling the runtime is a few
+# nanoseconds for each iteration.
 _MAX_BLOCK_ITERATIONS = 64
 
-# The most numbers in the results of a block, all its iterations together.
+# The most array elements in the results of all iterations of a block.
 _MAX_BLOCK_SIZE = 1 << 16
 
-# Takes a state, the stacked results of a block, and the number of its iterations; returns the state
-# after these iterations.  The last block may have fewer iterations than results; the rest of the
-# results is to be ignored.
+# Takes a state, the stacked results of a block, and the number of iterations in the block; returns
+# the state after these iterations.  The last block may have fewer iterations than stacked results;
+# the results of further iterations must be ignored.
 BlockConsumer = Callable[[Any, Any, Any], Any]
 
 
 def stack_iterations(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree, n_iterations: int
 ) -> tuple[Any, Any]:
-    """Return the carried values after a loop, and the stacked results of all iterations.
+    """Run a loop of static trip count; return the carried values and stacked results.
 
-    Iterations that carry nothing and compute element by element become vector operations.  Others
+    Iterations that carry nothing and compute elementwise become vector operations.  Others
     become a ``scan``.
 
     Args:
-        body: takes the carried values and the number of an iteration; returns the carried values of
-            the next one, and the results of this one.
+        body: takes the carried values and the index of an iteration; returns the next carried
+            values and the results of the iteration.
         carried: the carried values of the first iteration.
-        n_iterations: the number of iterations.
+        n_iterations: the trip count.
+
+    Returns:
+        the carried values after the loop, and the results with an axis of iterations in front.
     """
     independent = _find_independent_body(body, carried)
     if independent is not None:
@@ -74,13 +77,13 @@ def consume_iterations(
     use: BlockConsumer,
     state: Any,
 ) -> tuple[Any, Any]:
-    """Run a ``for`` loop whose length the program computes, and use its results block by block.
+    """Run a ``for`` loop of dynamic trip count, and use its results block by block.
 
     Args:
-        body: takes the carried values and the number of an iteration; returns the carried values of
-            the next one, and the results of this one.
+        body: takes the carried values and the index of an iteration; returns the next carried
+            values and the results of the iteration.
         carried: the carried values of the first iteration.
-        n_iterations: the number of iterations, a tracer.
+        n_iterations: the trip count, a tracer.
         use: is called for each block of iterations, with the state and their results.
         state: the state before the first iteration.
 
@@ -92,24 +95,25 @@ def consume_iterations(
     if independent is None:
 
         def next_iteration(values: Any) -> Any:
-            number, carried = values
-            carried, results = body(carried, number)
-            return (number + 1, carried), results
+            index, carried = values
+            carried, results = body(carried, index)
+            return (index + 1, carried), results
 
         first = jnp.asarray(0), carried
         (_, carried), state = consume_while_iterations(
             lambda values: values[0] < n_iterations, next_iteration, first, use, state
         )
         return carried, state
-    most = _choose_block_size(jax.eval_shape(independent, 0))
+    block_size = _choose_block_size(jax.eval_shape(independent, 0))
 
     def run_block(loop: Any) -> Any:
+        """Compute the results of a block of iterations at once, and use them."""
         first, state = loop
-        count = jnp.minimum(most, n_iterations - first)
-        # After the last iteration the last one is repeated.  Further iterations would be computed
-        # and differentiated although the loop does not have them.
-        numbers = first + jnp.minimum(jnp.arange(most), count - 1)
-        return first + most, use(state, jax.vmap(independent)(numbers), count)
+        count = jnp.minimum(block_size, n_iterations - first)
+        # The last iteration fills the rest of the last block.  Indices past the end would compute
+        # and differentiate iterations that the loop does not have.
+        indices = first + jnp.minimum(jnp.arange(block_size), count - 1)
+        return first + block_size, use(state, jax.vmap(independent)(indices), count)
 
     _, state = jax.lax.while_loop(
         lambda loop: loop[0] < n_iterations, run_block, (jnp.asarray(0), state)
@@ -126,13 +130,13 @@ def consume_while_iterations(
 ) -> tuple[Any, Any]:
     """Run a ``while`` loop, and use its results block by block.
 
-    The body is computed once for each iteration, and so is the condition.  Callbacks in them are
-    therefore called as often as in a loop without blocks.
+    Body and condition are computed exactly once for each iteration, so callbacks in them are called
+    as often as in a loop without blocks.
 
     Args:
         condition: takes the carried values; returns whether another iteration follows.
-        body: takes the carried values; returns those of the next iteration, and the results of this
-            one.
+        body: takes the carried values; returns the next carried values and the results of the
+            iteration.
         carried: the carried values of the first iteration.
         use: is called for each block of iterations, with the state and their results.
         state: the state before the first iteration.
@@ -141,7 +145,7 @@ def consume_while_iterations(
         the carried values and the state after the loop.
     """
     results = jax.eval_shape(lambda carried: body(carried)[1], carried)
-    most = _choose_block_size(results)
+    block_size = _choose_block_size(results)
 
     def run_iteration(block: Any) -> Any:
         count, _, carried, stacks = block
@@ -150,10 +154,11 @@ def consume_while_iterations(
         return count + 1, condition(carried), carried, jax.tree.map(put, stacks, results)
 
     def run_block(loop: Any) -> Any:
+        """Run the iterations of a block, stack their results, and use them."""
         more, carried, state = loop
-        empty = jax.tree.map(lambda like: jnp.zeros((most, *like.shape), like.dtype), results)
+        empty = jax.tree.map(lambda like: jnp.zeros((block_size, *like.shape), like.dtype), results)
         count, more, carried, stacks = jax.lax.while_loop(
-            lambda block: block[1] & (block[0] < most),
+            lambda block: block[1] & (block[0] < block_size),
             run_iteration,
             (jnp.int32(0), more, carried, empty),
         )
@@ -168,7 +173,7 @@ def consume_while_iterations(
 def _find_independent_body(
     body: Callable[[Any, Any], tuple[Any, Any]], carried: PyTree
 ) -> Callable[[Any], Any] | None:
-    """Return a function that gives the results of an iteration by its number alone, for ``vmap``.
+    """Return a body's results as a function of the iteration's index, for ``vmap``.
 
     Returns:
         the function; None if iterations carry values, or do more than elementwise computations.
@@ -184,21 +189,25 @@ def _find_independent_body(
 
 
 def vectorize_elementwise(closed: ClosedJaxpr) -> Callable[..., list[Any]] | None:
-    """Return what a jaxpr computes as a function to ``vmap``.
+    """Return an elementwise jaxpr as a function of arrays, for ``vmap``.
 
     Returns:
-        None where it does more than to compute element by element.
+        the function; None if the jaxpr is not elementwise.
     """
-    # An ``iota`` is the numbers of the iterations of an inner loop.
+    # An ``iota`` is the indices of an inner loop's iterations.
     if not all(eqn.primitive is iota_p or is_elementwise(eqn) for eqn in closed.jaxpr.eqns):
         return None
-    # An iteration may have many gates.  Vectorizing each iteration first leaves fewer and longer
-    # vectors.
+    # An iteration may have many gates.  Vectorizing within the iteration first leaves fewer
+    # operations on longer vectors.
     closed = vectorize_jaxpr(closed)
     return lambda *numbers: eval_jaxpr(closed.jaxpr, closed.consts, *numbers)
 
 
 def _choose_block_size(results: Any) -> int:
-    """Return the number of iterations in a block, by the size of their results."""
+    """Return the number of iterations in a block.
+
+    Args:
+        results: the types of one iteration's results.
+    """
     numbers = sum(math.prod(result.shape) for result in jax.tree.leaves(results))
     return max(1, min(_MAX_BLOCK_ITERATIONS, _MAX_BLOCK_SIZE // max(1, numbers)))

@@ -1,4 +1,4 @@
-"""Parts of a circuit as traced: an iteration of a loop, and the branches of a conditional."""
+"""Trace bodies of loops and branches of conditionals in a circuit."""
 
 import math
 from collections.abc import Callable
@@ -16,21 +16,21 @@ from bellhop.circuits.backends.compiled.record.recorded_gates import GateEquatio
 from bellhop.control_flow.trace_body import Step, trace_branches, trace_step
 from bellhop.tracing.current_circuit import Branches
 
-# A loop of more iterations is not one call, which would hold the parameters of all its gates.
+# The most iterations whose gates one call applies, since it holds the parameters of all gates.
 _MAX_ITERATIONS_PER_CALL = 1 << 18
 
 
 class TracedLoop(NamedTuple):
-    """A loop of which one iteration is traced.
+    """A loop with one traced iteration.
 
     Attributes:
-        carried: the carried values in the types that they have in every iteration.
-        step: runs an iteration, from the carried values and the state of the circuit to the next
-            ones and the parameters of its gates.
-        frequencies: those of these parameters.
-        gates: where the body is one run of gates that may be separated, this run; ``step`` then
-            returns its parameters and wires and applies no gates.
-        ends: the gates that were taken out of the iterations.
+        carried: the carried values, in the types that they have in every iteration.
+        step: runs an iteration: ``((carried, state), *index) -> ((carried, state), params)``.
+        frequencies: array ``[params]`` of the parameters' frequency bit sets, for shift rules.
+        gates: the gates of the body, if they form one sequence that can be separated from the
+            classical computation; ``step`` then applies no gates and returns the parameters and
+            wires of the sequence.  Else None.
+        ends: the gates at the boundaries of iterations that were moved out of the body.
     """
 
     carried: tuple[Any, ...]
@@ -52,12 +52,12 @@ class TracedLoop(NamedTuple):
         """Trace one iteration of a loop.
 
         Args:
-            gates: those of the circuit.
-            construct: what the user called, for errors.
+            gates: the recorder of the circuit's gates.
+            construct: the name of the user's loop function, for errors.
             body: the body; it takes the carried values and ``others``, and applies gates.
             carried: the carried values of the first iteration.
-            others: the number of the iteration, in a ``for_loop``.
-            n_iterations: how many there are; None where the program computes that.
+            others: the index of the iteration, in a ``for_loop``.
+            n_iterations: the trip count; None if it is dynamic.
         """
         is_dynamic_count = n_iterations is None
         most_apart = _count_max_separable(gates, n_iterations)
@@ -65,13 +65,14 @@ class TracedLoop(NamedTuple):
         apart: RepeatedSequence | None = None
 
         def flush_iteration(carried: tuple[Any, ...]) -> Any:
-            """Return what an iteration returns that has applied its gates."""
+            """Apply the iteration's gates, and return the carried values, state and params."""
             nonlocal frequencies
             state = gates.flush()
             frequencies = gates.stack_frequencies()
             return carried, (state, gates.stack_params())
 
         def record_iteration(carried: tuple[Any, ...], state: GateState, *others: Any) -> Any:
+            """Run the body; apply its gates, unless they are one separable sequence."""
             nonlocal apart
             apart = None
             with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
@@ -93,6 +94,7 @@ class TracedLoop(NamedTuple):
             def record_with_effects(
                 carried: tuple[Any, ...], state: GateState, *others: Any
             ) -> Any:
+                """Run the body with its effects, and apply its gates in the iteration."""
                 carried, (_, (params, wires)) = classical(carried, state, *others)
                 with gates.trace_part(state, is_dynamic_count=is_dynamic_count):
                     n = repeated.n_iterations
@@ -105,6 +107,7 @@ class TracedLoop(NamedTuple):
             run, ends = merge_loop_ends(run, place=len(jax.tree.leaves(carried)))
 
         def step(now: tuple[Any, GateState], *others: Any) -> tuple[Any, Any]:
+            """Run an iteration, and pass dynamic-count parameters on if the loop has any."""
             carried, state = now
             carried, (after, params) = run(
                 carried, state.ensure_dynamic_params(gates.dynamic_params), *others
@@ -120,25 +123,33 @@ class TracedLoop(NamedTuple):
         """Return the classical part of the body of a loop that only applies gates.
 
         Args:
-            state: of the circuit, which is handed on and not read.
+            state: the state of the circuit, which is passed on and not read.
 
         Returns:
-            a function of the carried values and, in a ``for_loop``, of the number of the iteration.
+            a function of the carried values and, in a ``for_loop``, of the index of the iteration.
             It returns the next carried values, and the parameters and wires of the gates.
         """
 
-        def computed(carried: tuple[Any, ...], *iteration: Any) -> tuple[tuple[Any, ...], Any]:
-            (carried, _), inputs = self.step((carried, state), *iteration)
+        def classical_body(carried: tuple[Any, ...], *index: Any) -> tuple[tuple[Any, ...], Any]:
+            (carried, _), inputs = self.step((carried, state), *index)
             return carried, inputs
 
-        return computed
+        return classical_body
 
 
 def _count_max_separable(gates: GateEquationRecorder, n_iterations: int | None) -> float:
-    """Return the most iterations of a loop in a body whose gates may be separated from the rest.
+    """Return the most inner-loop iterations for which a body's gates are separated.
 
-    One call of the runtime applies the gates of a loop then, or of a block of its iterations: not
-    where boundaries merge, as the length of the last block is computed.
+    If gates are separated from the classical computation, one call of the runtime applies the gates
+    of the loop, or of a block of its iterations.
+
+    Args:
+        gates: the recorder of the circuit's gates.
+        n_iterations: the trip count of the outer loop; None if it is dynamic.
+
+    Returns:
+        zero if gates must not be separated.  They must not in a loop of dynamic trip count whose
+        iterations merge gates at their boundaries: the length of its last block is dynamic.
     """
     if n_iterations is None:
         return 0 if gates.should_merge_boundaries else math.inf
@@ -150,11 +161,17 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
 
     The parameter vectors of the branches are padded to the length of the longest, so that the
     gates after the conditional have a static offset.  The derivative by the padding is zero.
+
+    Args:
+        gates: the recorder of the circuit's gates.
+        branches: the index, and the branches as functions.
     """
     frequencies: list[np.ndarray] = []
     before = gates.flush()
 
     def record_branch(branch: Callable[[], Any]) -> Step:
+        """Return a function that runs a branch and returns the circuit's state after it."""
+
         def run(handle: Handle, count: DynamicParams) -> tuple[Any, Any]:
             with gates.trace_part(before._replace(handle=handle, dynamic_params=count)):
                 result = branch()
@@ -170,6 +187,8 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
     n_params = max(params.shape[0] for *_, params in rest)
 
     def pad_params(runner: Step) -> Step:
+        """Return a branch whose parameter vector has the length of the longest."""
+
         def run(handle: Handle, count: DynamicParams | None) -> tuple[Any, Any]:
             result, (handle, after, params) = runner(handle, count or gates.dynamic_params)
             params = jnp.pad(params, (0, n_params - params.shape[0]))
@@ -177,16 +196,15 @@ def record_branches(gates: GateEquationRecorder, branches: Branches) -> Any:
 
         return run
 
-    # Only now it is known whether anything counts.
+    # Only after tracing the branches it is known whether there are dynamic-count parameters.
     count = gates.flush_carry().dynamic_params
     result, (handle, count, params) = jax.lax.switch(
         branches.index, list(map(pad_params, runners)), before.handle, count
     )
     gates.resume(GateState(handle, before.offset + jnp.int32(n_params), count))
-    # An element of the vector is a parameter of whichever branch runs, so its shift rule must
-    # be right for each.
+    # An element of the vector is a parameter of any branch, so its frequencies are the union.
     shared = np.zeros(n_params, np.uint8)
-    for of_branch in frequencies:
-        shared[: len(of_branch)] |= of_branch
+    for branch_frequencies in frequencies:
+        shared[: len(branch_frequencies)] |= branch_frequencies
     gates.append_params(params, shared)
     return result
