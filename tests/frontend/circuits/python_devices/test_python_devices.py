@@ -314,7 +314,7 @@ def test_exception_is_the_devices_own():
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (0.5 + 1j, r"returned complex numbers for expval\(Z\(0\)\), whose result has the dtype"),
+        (0.5 + 1j, r"returned complex numbers for expval\(Z\(0\)\), expected the dtype"),
         (np.zeros(3), r"returned an array of shape \(3,\) for expval\(Z\(0\)\), whose result"),
     ],
 )
