@@ -90,7 +90,7 @@ class VarProcess(Process):
 
 
 class ProbabilitiesProcess(Process):
-    """The probabilities of wires (by default all), eigenvalues or mid-circuit outcomes."""
+    """Probabilities of wires (by default all), eigenvalues or mid-circuit outcomes."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         """Request probabilities of static wires, or in the observable's eigenbasis."""
@@ -214,7 +214,7 @@ class ClassicalValue(Process):
     """A return value that is not a measurement, such as a number or an array."""
 
     def request_exact(self, asked: ExactValues) -> StatisticMaker:
-        """Return a function that ignores computed values and returns the value's statistic."""
+        """Return a function that ignores its argument and returns the statistic."""
         return lambda _: Statistic(self.process, is_measured=False)
 
     def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
