@@ -315,7 +315,7 @@ def test_exception_is_the_devices_own():
     ("result", "message"),
     [
         (0.5 + 1j, r"returned complex numbers for expval\(Z\(0\)\), expected the dtype"),
-        (np.zeros(3), r"returned an array of shape \(3,\) for expval\(Z\(0\)\), expected the shape"),
+        (np.zeros(3), r"returned an array of shape \(3,\) for expval\(Z\(0\)\), expected the"),
     ],
 )
 def test_what_the_device_returns_is_of_the_type_that_is_measured(result, message):

@@ -1,7 +1,7 @@
-"""Define JAX derivatives by the adjoint method (Jones and Gacon, arXiv:2009.02823).
+"""Define JAX derivatives by the adjoint method.
 
 If the state before an operation can be computed from the state after it, the backward pass needs
-only the final state, and no intermediate ones.
+only the final state, and no intermediate ones (Jones and Gacon, arXiv:2009.02823).
 """
 
 from collections.abc import Callable, Sequence

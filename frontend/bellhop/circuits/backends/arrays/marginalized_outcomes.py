@@ -43,7 +43,10 @@ class _OutcomeTag(ValueTag):
 
 
 class _NextPositionTag(ValueTag):
-    """The tag of the index of the next outcome; its operands are both indices and the outcome."""
+    """The tag of the index of the next outcome.
+
+    Its operands are this index, the index of the outcome, and the outcome.
+    """
 
 
 class _SummableTag(ValueTag):
@@ -77,7 +80,7 @@ def mark_summable(state: Operand) -> Any:
 
 def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
     """Rewrite a jaxpr to sum over outcomes as soon as only the state depends on them."""
-    # Unused outcomes would otherwise extend the spans.
+    # Remove unused values after the state, which would prevent the sum if they use an outcome.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     jaxpr = closed.jaxpr
     jaxpr = jaxpr.replace(eqns=[replace_inner_jaxprs(eqn, sum_over_outcomes) for eqn in jaxpr.eqns])
@@ -159,7 +162,7 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
 
 
 def _sum_span(eqn: JaxprEqn, *given: Any) -> list[Any]:
-    """Evaluate a span for all combinations of its outcomes, and return the sum of states."""
+    """Evaluate a span for all combinations of its outcomes; return the sum of states."""
     body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
 

@@ -84,7 +84,7 @@ def apply_pauli_sum(words: Sequence[PauliTerm], state: Operand, coefficients: Op
 
 
 def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
-    """Flip the qubits of a bit mask, by reversing an axis for each group of neighbours."""
+    """Flip the qubits of a bit mask, reversing one axis per group of neighbours."""
     bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
     starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
     ends = [*starts[1:], n_qubits]

@@ -134,7 +134,9 @@ class BranchShots:
         return sums / (self.n_accepted[copies] * share)[:, None]
 
     def _compute_weights(self, probability: Any) -> Any:
-        """Return the weight of each shot: one in this branch, with the likelihood's tangent.
+        """Return the weight of each shot: 1 with the tangent of its likelihood, or 0.
+
+        Shots of other branches have weight zero.
 
         Args:
             probability: ``[shots]``, the probability of each sample.

@@ -1,10 +1,10 @@
-"""Stretches of a sequence that repeat.
+"""Find repeated subsequences.
 
-Gates come in layers, which differ by their parameters alone: such steps are a loop of the program,
-which takes as long to compile as one layer does, however many there are::
+Gates often come in layers, which only differ in their parameters.  Repeated layers become a loop,
+which XLA compiles as fast as one layer::
 
     steps        a b c d c d c d
-    stretches    a b, once; c d, three times
+    repeats      a b, once; c d, three times
 """
 
 from collections.abc import Hashable, Sequence
@@ -14,22 +14,27 @@ import numpy as np
 
 Step = TypeVar("Step", bound=Hashable)
 
-# A loop of fewer steps in place of its rounds would take longer to compile than they do.
+# Smallest number of saved steps: a loop that saves fewer takes longer to compile than its steps.
 _MIN_SAVED_STEPS = 4
 
 
 class RepeatedSteps(NamedTuple, Generic[Step]):
-    """Steps, and how often they come one after the other."""
+    """A sequence of steps, and how often it is repeated.
+
+    Attributes:
+        steps: the steps of one repetition.
+        n_repeats: number of repetitions, at least one.
+    """
 
     steps: tuple[Step, ...]
     n_repeats: int
 
 
 def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
-    """Return a sequence in stretches, the first of which repeats first.
+    """Split a sequence into repeated subsequences, greedily from the start.
 
     Args:
-        steps: of which those are equal that are the same step.
+        steps: hashable steps; equal steps are interchangeable.
     """
     period, saved = _find_periods(steps)
     found: list[RepeatedSteps[Step]] = []
@@ -51,7 +56,7 @@ def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
 
 
 def _find_periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """Return how long what repeats most from each step on is, and how many steps repeat it."""
+    """Return the best period at each step, and the number of steps that it saves."""
     numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
     sequence = np.array([numbers[step] for step in steps])
     n_steps = len(steps)
