@@ -232,7 +232,7 @@ class ClassicalValue(Process):
         return lambda _: Statistic(values, is_per_shot=is_of_shots, is_measured=False)
 
 
-# By PennyLane class: user-facing function ("" for the name of PennyLane's class), Bellhop's class.
+# By PennyLane class: the user-facing function ("" for the name of the class), and Bellhop's class.
 _CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.ExpectationMP: ("expval", ExpvalProcess),
     mp.VarianceMP: ("var", VarProcess),

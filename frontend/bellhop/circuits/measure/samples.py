@@ -1,4 +1,4 @@
-"""Samples and counts: a value for each shot, and how often each value came."""
+"""Measure samples and counts: a value for each shot, and the count of each value."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -22,10 +22,13 @@ from bellhop.circuits.measure.sampling import (
 
 
 class _ShotProcess(Process):
+    """The base class of processes that need a value for each shot."""
+
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request bits of wires, or of the observable's eigenbasis."""
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
         coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
@@ -33,6 +36,7 @@ class _ShotProcess(Process):
         return lambda values: self._make_eigenvalue_statistic(coefficient, diagonals, take(values))
 
     def _request_wires(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request bits of the process's wires, some of which may be traced."""
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
             self._answers.check_wires(labels, self.process)
@@ -51,17 +55,23 @@ class _ShotProcess(Process):
 
     @abstractmethod
     def _make_bits_statistic(self, bits: Any) -> Statistic:
-        """Return the statistic of the outcomes of wires, a row for each shot."""
+        """Return the statistic of wires, from bits ``[shots, wires]``."""
 
     @abstractmethod
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Return the statistic of an observable, of the outcomes of all qubits."""
+        """Return the statistic of an observable.
+
+        Args:
+            coefficient: scalar factor of the observable.
+            diagonals: diagonal factors of the observable.
+            bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis.
+        """
 
 
 class SampleProcess(_ShotProcess):
-    """A value for each shot."""
+    """The samples of wires, of an observable or of mid-circuit outcomes."""
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return self._make_typed_statistic(bits, int)
@@ -69,6 +79,7 @@ class SampleProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
+        """Return the observable's eigenvalue for each shot."""
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
             outcome = Samples.to_integers(bits[:, self._find_columns(diagonal.wires)])
@@ -86,7 +97,7 @@ class SampleProcess(_ShotProcess):
 
 
 class CountsProcess(_ShotProcess):
-    """The values that there are, and how many shots gave each."""
+    """The distinct values, and the number of shots that gave each value."""
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))
@@ -94,6 +105,7 @@ class CountsProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
+        """Count the eigenvalues of an observable, which must be static."""
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported_error(
@@ -103,6 +115,7 @@ class CountsProcess(_ShotProcess):
         return _make_counts_statistic(Samples.to_integers(bits[:, columns]), np.real(eigenvalues))
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Count the combinations of mid-circuit outcomes."""
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
             raise self._unsupported_error(
                 "of an expression of outcomes, whose values are not known beforehand",
@@ -113,7 +126,12 @@ class CountsProcess(_ShotProcess):
 
 
 def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
-    """Count the values of outcomes, equal ones together, without the shots that were dropped."""
+    """Count the values of outcomes, merging equal values and ignoring dropped shots.
+
+    Args:
+        samples: ``[shots]``, index of each shot's outcome; negative for a dropped shot.
+        values: ``[outcomes]``, static value of each outcome.
+    """
     # Eigenvalues that differ by rounding are equal.
     distinct, place = np.unique(np.round(values, 12), return_inverse=True)
 

@@ -33,8 +33,8 @@ class _ShadowProcess(Process):
         """Return the fields that `ShadowSnapshots` and `ShadowMeans` share.
 
         Raises:
-            CompileError: if the process has a seed for the bases of all shots, and each shot is an
-                execution of its own.
+            CompileError: if the process has a seed for the bases of all shots, and each shot is a
+                separate execution.
         """
         seed = user_seed(self.process)
         if self._answers.has_run_per_shot and seed is not None:

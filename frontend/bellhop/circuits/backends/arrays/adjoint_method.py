@@ -41,6 +41,7 @@ def define_adjoint_derivative(
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """Evaluate the function; compute the tangent by a linear map with the VJP `pullback`."""
         after = run(*primals)
         saved = [after, *primals]
         aval = ShapedArray(after.shape, after.dtype)

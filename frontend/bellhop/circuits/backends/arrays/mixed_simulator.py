@@ -235,7 +235,7 @@ class MixedSimulator(Simulator):
         for first in range(0, len(qubits), _QUBITS_PER_STEP):
             k = len(qubits[first : first + _QUBITS_PER_STEP])
             signs = functools.reduce(np.kron, [one] * k)
-            # The transposition moves the processed qubits behind the remaining ones.
+            # The transposition puts the processed qubits after the remaining qubits.
             means = (jnp.asarray(signs, state.dtype) @ means.reshape(2**k, -1)).T
         return means.reshape(-1)
 

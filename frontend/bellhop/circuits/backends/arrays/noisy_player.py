@@ -36,7 +36,7 @@ from bellhop.tracing.state import circuit_scope
 
 @dataclass
 class _NoiseState:
-    """What has been interpreted so far.
+    """The progress of a `NoisyPlayer`.
 
     Attributes:
         is_first: whether no operation was applied yet.
@@ -64,7 +64,7 @@ class NoisyPlayer(Player):
     Args:
         noise: inserts the noise around operations.
         rewrite: rewrites operations after noise was added.
-        noise_state: what has been interpreted so far.
+        noise_state: the progress so far, shared with interpreters of nested jaxprs.
     """
 
     noise: NoiseInserter
@@ -116,6 +116,7 @@ class NoisyPlayer(Player):
         return outcome
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Interpret a mid-circuit measurement; raise an error for ``pauli_measure``."""
         if eqn.params["is_joint"]:
             raise CompileError(
                 f"{self.circuit.where}: a pauli_measure ({eqn.params['site']}) is not supported "
@@ -143,6 +144,7 @@ class NoisyPlayer(Player):
         """Wrap a loop's body to record its carried tracers in `noise_state`."""
 
         def record_body(player: Player) -> Callable[..., Any]:
+            """Return the loop's body, which also records the carried tracers."""
             run = body(player)
 
             def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
@@ -164,6 +166,7 @@ class NoisyPlayer(Player):
             """Return the branch with this number, with the noise of all other branches."""
 
             def run(_: Player) -> Any:
+                """Run all branches that have noise, but only this one with its gates."""
                 results = {
                     n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
                     for n, branch in enumerate(branches)

@@ -134,6 +134,7 @@ def _apply_in_scan(
     # Recompute for derivatives: otherwise JAX saves a state for each word.
     @jax.checkpoint
     def add(total: Operand, word: Any) -> tuple[Any, None]:
+        """Add the state after one word to the total."""
         flip, mask, share, is_imaginary = word
         source = _make_basis_indices(n_qubits) ^ flip
         there = _apply_signs(share, source, mask) * state[:, source]

@@ -55,7 +55,7 @@ def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
 
 
 def has_scalar_parameters(op: qml.operation.Operator) -> bool:
-    """Return whether a channel has scalar parameters; PennyLane has no batches of channels."""
+    """Return whether a channel has scalar parameters, as PennyLane's channels need."""
     return type(op) not in _CLOSED_FORMS or not any(map(jnp.ndim, op.data))
 
 
@@ -164,6 +164,7 @@ def _compute_dephasing(gamma: Any) -> Sequence[Any]:
 
 
 def _make_reset_matrix(op: qml.operation.Operator) -> Any:
+    """Return the transfer matrix of ``ResetError``."""
     zero, one = op.data
     rest = 1 - zero - one
     return _make_one_qubit_matrix(

@@ -214,7 +214,7 @@ def _trace_circuit(
             values = [_cast_dtype(value, np.float32, real_type()) for value in values]
         return [circuit.compute_probability(), circuit.fault, *values]
 
-    # By default TPUs and some GPUs multiply with fewer bits, also inside of PennyLane's functions.
+    # By default TPUs and some GPUs multiply with fewer bits, also in functions from PennyLane.
     with jax.default_matmul_precision("highest"):
         closed = jax.make_jaxpr(call.name_in_errors(run))(
             jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs

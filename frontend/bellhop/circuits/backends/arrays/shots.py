@@ -8,7 +8,7 @@ Averages over shots are differentiated by the likelihood ratio of the samples: t
 has the derivative of the average of ``f * p / p0``, where ``p`` is the probability of each sample
 and ``p0`` its value (Glynn, Communications of the ACM 33, 75, 1990; also called REINFORCE).  This
 is an unbiased estimate from the same samples.  Its variance is at most the variance of a parameter
-shift, since the Fisher information of a measurement is at most that of the state.
+shift, since the Fisher information of a measurement is at most the Fisher information of the state.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _SECOND_DERIVATIVE_ERROR = (
 
 @dataclass
 class BranchShots:
-    """The shots of a circuit, with those of one branch marked.
+    """The shots of a circuit, and which of them are assigned to one branch.
 
     Attributes:
         key: PRNG key for samples.

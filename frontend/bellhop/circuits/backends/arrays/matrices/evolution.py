@@ -6,8 +6,8 @@ components and the entries of these qubits together, and multiplies the state in
 (``matrix_products.py``).
 
 Orthogonal matrices are differentiated by the adjoint method (Jones and Gacon, arXiv:2009.02823).
-The backward pass recomputes the state before a matrix with the transposed matrix, so it holds two
-states, whatever the number of matrices::
+The backward pass recomputes the state before a matrix with the transposed matrix, so it holds only
+two states::
 
     primal      state = M state                         for each, forwards
     transposed  M_bar = cotangent state_before^T        for each, backwards
@@ -137,6 +137,7 @@ class Evolution:
         """Apply all matrices to a shard."""
 
         def step(place: Placement, state: Any, matrix: Any) -> tuple[Any, None]:
+            """Apply one matrix or exchange."""
             if isinstance(place, ExchangePlacement):
                 return self._exchange(state, place), None
             if place.is_constant:
@@ -148,9 +149,10 @@ class Evolution:
         return state
 
     def _pull_back(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
-        """Apply the adjoint method; return the cotangents of the initial state and the tables."""
+        """Apply the adjoint method; return the cotangents of state and tables."""
 
         def step(place: Placement, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
+            """Undo one matrix or exchange; return the matrix's cotangent."""
             if isinstance(place, ExchangePlacement):
                 return [self._exchange(each, place.inverse) for each in carried], None
             rows, chosen = self._get_rows(place), self._select_block(inverse, place)

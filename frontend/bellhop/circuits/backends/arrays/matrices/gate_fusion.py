@@ -55,7 +55,7 @@ def fuse_matrices(
 
     Args:
         steps: qubits, the matrix, and whether it is unitary for all values of its parameters.
-        max_qubits: largest number of qubits of a block; a larger matrix is a block of its own.
+        max_qubits: largest number of qubits of a block; a larger matrix becomes a separate block.
         n_qubits: number of qubits of the state.
     """
     blocks: list[FusedBlock] = []

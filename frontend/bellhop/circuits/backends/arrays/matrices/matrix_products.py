@@ -192,6 +192,7 @@ def _step_backwards(
     tiles = _Tiles(rows, state.shape, at_once)
 
     def step(number: Operand, carried: Any) -> Any:
+        """Process one tile."""
         state, cotangent, total = carried
         before, after = (
             _matmul(inverse, tiles.read_tile(state, number)),
@@ -289,6 +290,7 @@ def _backwards_jvp(
     places = [n for n, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def compute_products(*perturbed: Any) -> list[Any]:
+        """Compute the same results by products that have JVPs, from the perturbed operands."""
         operands = list(primals)
         for place, operand in zip(places, perturbed, strict=True):
             operands[place] = operand

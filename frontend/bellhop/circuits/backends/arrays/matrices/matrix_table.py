@@ -41,8 +41,7 @@ class MatrixTable:
     def multiply_entries(self, products: Sequence[Sequence[Entry]]) -> list[Entry]:
         """Multiply the matrices of each product, the first one applied first.
 
-        Neighbours are multiplied pairwise, those of all products together, until one matrix is
-        left.
+        Each round multiplies neighbouring factors of all products in one batch.
 
         Args:
             products: sequences of static matrices and indices.

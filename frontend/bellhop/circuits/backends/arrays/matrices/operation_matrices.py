@@ -1,4 +1,4 @@
-"""Compute the matrices of operations; those that differ only in parameters together."""
+"""Compute the matrices of operations, together if only parameters differ."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

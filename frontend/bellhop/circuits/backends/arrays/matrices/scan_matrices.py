@@ -175,6 +175,7 @@ class _ScanSteps:
         """Apply the adjoint method; return the cotangents of state and matrices."""
 
         def step(carried: Any, given: Any) -> tuple[Any, Any]:
+            """Undo one matrix; return its cotangent."""
             inverse, before, here = given
             state, cotangent = carried
             state = _multiply(inverse, state)

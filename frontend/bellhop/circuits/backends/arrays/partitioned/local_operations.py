@@ -1,4 +1,4 @@
-"""An operation on the part of a state that each device has."""
+"""Apply an operation to the shard of a state on each device."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,22 +21,23 @@ def apply_to_all_shards(
     amplitudes: Any,
     *others: Any,
 ) -> Any:
-    """Return amplitudes after an operation.
+    """Apply an operation to a partitioned state by a function of shards.
 
-    Its computed parameters are operands: what a function closes over has in ``jax.shard_map`` the
-    type that it has outside, which few functions take.
+    Traced parameters of the operation become operands of ``jax.shard_map``.  A value that its
+    function closes over would keep the type that it has outside, which few JAX functions accept.
 
     Args:
         op: the operation.
-        apply: takes the operation, a part, and what else is given; returns the part after it.
-        devices: those of the state.
-        amplitudes: the state.
-        others: of which each device has all.
+        apply: takes the operation, a shard, and `others`; returns the new shard.
+        devices: devices over which the state is partitioned.
+        amplitudes: the partitioned state.
+        others: replicated arrays.
     """
     parameters = get_parameters(op)
     computed = list(filter(is_dynamic, parameters))
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
+        """Rebuild the operation with its traced parameters, and apply it to a shard."""
         given = iter(computed)
         values = [next(given) if is_dynamic(value) else value for value in parameters]
         return apply(replace_parameters(op, values), part, *others)
@@ -47,12 +48,12 @@ def apply_to_all_shards(
 
 
 def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires) -> Any:
-    """Return a part of a state after an operation that is diagonal on the wires of devices.
+    """Apply an operation that is diagonal on device wires to this device's shard.
 
     Args:
-        op: on places: those of the devices' axes, and then those of the part.
-        shard: real and imaginary parts.
-        devices: those of the state.
+        op: operation whose wires are positions, device qubits before local qubits.
+        shard: array ``[2, entries]``, real and imaginary parts.
+        devices: devices over which the state is partitioned.
     """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
     bit_of = lambda place: devices.device_index([place])
