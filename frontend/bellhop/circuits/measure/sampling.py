@@ -207,7 +207,7 @@ class SamplingRounds:
         return self._add_request(diagonals, Samples())
 
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
-        """Request samples in a separate basis for each shot; return a function that reads them."""
+        """Request samples with a basis for each shot; return a function that reads them."""
         self._snapshots.append(what)
         place = len(self._snapshots) - 1
         return lambda values: values[-1][place]
@@ -223,7 +223,7 @@ class SamplingRounds:
         return lambda values: values[number][what]
 
     def _find_round(self, diagonals: Sequence[DiagonalFactor]) -> int:
-        """Return the index of the first round that agrees with all factors, or of a new one."""
+        """Return the index of the first round that agrees with the factors, or a new round."""
         for number, (basis, _) in enumerate(self._rounds):
             if basis.try_add(diagonals):
                 return number

@@ -41,7 +41,7 @@ def define_adjoint_derivative(
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """Evaluate the function; compute the tangent by a linear map with the VJP `pullback`."""
+        """Evaluate the function; its tangent is a linear map with `pullback` as transpose."""
         after = run(*primals)
         saved = [after, *primals]
         aval = ShapedArray(after.shape, after.dtype)

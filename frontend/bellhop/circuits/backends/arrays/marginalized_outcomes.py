@@ -161,18 +161,18 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
     return _sum_span if "summed" in eqn.params else bind_equation
 
 
-def _sum_span(eqn: JaxprEqn, *given: Any) -> list[Any]:
+def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
     """Evaluate a span for all combinations of its outcomes; return the sum of states."""
     body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
 
     def add(total: Operand, combination: Any) -> Any:
         bits = [(combination >> number) & 1 for number in range(n_outcomes)]
-        [state] = eval_jaxpr(body, (), *bits, *given)
+        [state] = eval_jaxpr(body, (), *bits, *operands)
         return total + state, None
 
     [state] = body.outvars
-    zero = vary_like(given, jnp.zeros(state.aval.shape, state.aval.dtype))
+    zero = vary_like(operands, jnp.zeros(state.aval.shape, state.aval.dtype))
     return [jax.lax.scan(add, zero, jnp.arange(2**n_outcomes, dtype=dtype))[0]]
 
 

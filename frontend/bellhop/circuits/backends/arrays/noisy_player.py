@@ -305,7 +305,7 @@ def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], se
         tracers that reach the value through a loop or a conditional.
     """
     stops = set(map(id, boundaries))
-    found: tuple[set[int], set[int]] = set(), set()
+    origins: tuple[set[int], set[int]] = set(), set()
     seen: dict[tuple[int, bool], Any] = {}
     todo = [(value, False)]
     while todo:
@@ -317,8 +317,8 @@ def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], se
         seen[key] = each
         eqn, _ = find_equation(each)
         if eqn is None or id(each) in stops:
-            found[is_behind].add(id(each))
+            origins[is_behind].add(id(each))
             continue
         is_inside = is_behind or eqn.primitive in _CONTROL_FLOW
         todo += [(operand, is_inside) for operand in eqn.in_tracers]
-    return found
+    return origins

@@ -137,9 +137,9 @@ def _apply_in_scan(
         """Add the state after one word to the total."""
         flip, mask, share, is_imaginary = word
         source = _make_basis_indices(n_qubits) ^ flip
-        there = _apply_signs(share, source, mask) * state[:, source]
-        turned = jnp.stack([-there[1], there[0]])
-        return total + jnp.where(is_imaginary, turned, there), None
+        permuted = _apply_signs(share, source, mask) * state[:, source]
+        turned = jnp.stack([-permuted[1], permuted[0]])
+        return total + jnp.where(is_imaginary, turned, permuted), None
 
     xs = flips, masks, shares, is_imaginary
     return jax.lax.scan(add, jnp.zeros_like(state), xs)[0]

@@ -151,9 +151,9 @@ class _ReversibleLoop:
         rows, rest = self._split_scanned(given)
 
         def step(state: Operand, row: Operand) -> tuple[Any, None]:
-            number, here = row
+            number, slices = row
             return self._evaluate_iteration(
-                self._jaxpr, state, number, self._merge_scanned(here, rest)
+                self._jaxpr, state, number, self._merge_scanned(slices, rest)
             ), None
 
         return jax.lax.scan(step, state, (numbers, rows))[0]
@@ -167,8 +167,8 @@ class _ReversibleLoop:
         def step(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
             """Recompute the state before an iteration, and pull the cotangent back through it."""
             state, cotangent, of_rest = carry
-            number, here = row
-            now = self._merge_scanned(here, rest)
+            number, slices = row
+            now = self._merge_scanned(slices, rest)
             inverse = lambda state: self._evaluate_iteration(self._plain_jaxpr, state, number, now)
             [before] = jax.vjp(inverse, jnp.zeros_like(state))[1](state)
 
@@ -178,17 +178,20 @@ class _ReversibleLoop:
                 )
 
             _, pull = jax.vjp(iteration, before, *filter(is_differentiable, now))
-            cotangent, *found = pull(cotangent)
-            each = _replace_differentiable([None] * len(now), found, now)
-            found_here, found_rest = self._split_scanned(each)
-            sums = [a if b is None else a + b for a, b in zip(of_rest, found_rest, strict=True)]
-            return (before, cotangent, sums), found_here
+            cotangent, *cotangents = pull(cotangent)
+            each = _replace_differentiable([None] * len(now), cotangents, now)
+            slice_cotangents, invariant_cotangents = self._split_scanned(each)
+            sums = [
+                a if b is None else a + b
+                for a, b in zip(of_rest, invariant_cotangents, strict=True)
+            ]
+            return (before, cotangent, sums), slice_cotangents
 
         zeros = [jnp.zeros_like(x) if is_differentiable(x) else None for x in rest]
         start = after, cotangent, zeros
         (_, cotangent, of_rest), of_rows = jax.lax.scan(step, start, (numbers, rows), reverse=True)
-        found = self._merge_scanned(of_rows, of_rest)
-        return [cotangent, *(each for each in found if each is not None)]
+        cotangents = self._merge_scanned(of_rows, of_rest)
+        return [cotangent, *(each for each in cotangents if each is not None)]
 
 
 def _replace_differentiable(

@@ -185,29 +185,29 @@ def _trace_circuit(
     """
     config, shots = call.config, call.shots
     noise = find_noise(config)
-    found: tuple[Any, ...] = ()
+    facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
         """Execute one branch; return its probability, fault and values."""
-        nonlocal found
+        nonlocal facts
         is_here = drawn.shot_branches == outcomes
-        here = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
-        on_branch = here if shots.total else None
+        branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
+        on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
-        player, measured = None, circuit.measure_statistics
+        player, measure = None, circuit.measure_statistics
         if noise is not None:
             player = NoisyPlayer(
                 change=make_change_before_noise(config), noise=noise, rewrite=make_rewrite(config)
             )
-            measured = functools.partial(player.measure_statistics, circuit)
+            measure = functools.partial(player.measure_statistics, circuit)
         leaves, out_tree = call.function.apply_to_circuit(
             circuit, simulator.prepare_inputs(inputs), player
         )
         method = circuit.method = call.choose_mcm_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
-        statistics = measured(leaves, diff_method=config.diff_method, is_single=is_single)
+        statistics = measure(leaves, diff_method=config.diff_method, is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        found = results, method, circuit.postselects, circuit.unbounded_outcomes
+        facts = results, method, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
         if config.precision == "single" and not results.precision.is_single:
             # As in the engine, amplitudes have single precision, and sums over branches double.
@@ -219,7 +219,7 @@ def _trace_circuit(
         closed = jax.make_jaxpr(call.name_in_errors(run))(
             jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
         )
-    return _TracedCircuit(closed, *found)
+    return _TracedCircuit(closed, *facts)
 
 
 def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:

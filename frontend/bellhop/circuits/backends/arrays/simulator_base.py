@@ -250,8 +250,8 @@ def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
     """Draw an outcome's index for each shot; probabilities need not sum to one."""
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
-    found = jnp.searchsorted(ends, places, side="right")
-    return jnp.minimum(found, len(probabilities) - 1)
+    outcomes = jnp.searchsorted(ends, places, side="right")
+    return jnp.minimum(outcomes, len(probabilities) - 1)
 
 
 def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:

@@ -43,51 +43,51 @@ def evaluate_with_differences(
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Evaluate the function at shifted inputs, and combine the values to tangents."""
-        moved = [
+        perturbed = [
             number
             for number, tangent in enumerate(tangents)
             if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
         ]
-        if any(map(jnp.iscomplexobj, (primals[number] for number in moved))):
+        if any(map(jnp.iscomplexobj, (primals[number] for number in perturbed))):
             raise DifferentiableCompileError(
                 f"{where}: it is differentiated by complex arguments, which diff_method='{method}' "
                 "does not support. Give real and imaginary part, or use diff_method='best'."
             )
-        here = _concatenate_flat([primals[number] for number in moved])
-        direction = _concatenate_flat([tangents[number] for number in moved])
-        shapes = [primals[number].shape for number in moved]
+        origin = _concatenate_flat([primals[number] for number in perturbed])
+        direction = _concatenate_flat([tangents[number] for number in perturbed])
+        shapes = [primals[number].shape for number in perturbed]
 
         def evaluate_shifted(params: Operand) -> Any:
             """Evaluate the function with concatenated values of the perturbed inputs."""
             shifted = list(primals)
-            for number, value in zip(moved, split_last_axis(params, shapes), strict=True):
+            for number, value in zip(perturbed, split_last_axis(params, shapes), strict=True):
                 shifted[number] = value.astype(primals[number].dtype)
             return closed(*shifted)
 
         # Raises the error of a function that has no derivative.
-        jax.eval_shape(lambda: jax.jvp(evaluate_shifted, (here,), (direction,)))
+        jax.eval_shape(lambda: jax.jvp(evaluate_shifted, (origin,), (direction,)))
         # SPSA shifts along random directions, finite differences along each parameter.
-        rows, mean = jnp.eye(here.size), 1.0
+        rows, mean = jnp.eye(origin.size), 1.0
         if method == SPSA:
             n_directions = options["num_directions"]
-            rows = draw_directions(here.size, n_directions, options["sampler_rng"])
+            rows = draw_directions(origin.size, n_directions, options["sampler_rng"])
             mean = 1 / n_directions
         along = mean * (rows @ direction)
         terms = compute_difference_terms(options["h"], options["approx_order"], options["strategy"])
         coefficients, shifts = terms.T
         is_shifted = shifts != 0
         weights = jnp.ravel(coefficients[is_shifted, None] * along)
-        weight_here = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
-        points = (shifts[is_shifted, None, None] * rows).reshape(-1, here.size)
-        values = evaluate_shifted(here)
-        shifted = jax.lax.map(lambda point: evaluate_shifted(here + point), points)
+        weight_at_origin = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
+        points = (shifts[is_shifted, None, None] * rows).reshape(-1, origin.size)
+        values = evaluate_shifted(origin)
+        shifted = jax.lax.map(lambda point: evaluate_shifted(origin + point), points)
 
         def compute_tangent(value: Operand, values: Any) -> Any:
             """Return the tangent of one result, from its values at shifted inputs."""
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
             once = lambda array: forbid_derivative(array, f"{where}: {SECOND_DIFFERENCE_ERROR}")
-            total = jnp.tensordot(weights, once(values), 1) + weight_here * once(value)
+            total = jnp.tensordot(weights, once(values), 1) + weight_at_origin * once(value)
             return total.astype(value.dtype)
 
         return values, jax.tree.map(compute_tangent, values, shifted)

@@ -158,12 +158,12 @@ class Evolution:
             rows, chosen = self._get_rows(place), self._select_block(inverse, place)
             # One loop updates state and cotangent, so that other readers of the state run before.
             *before, contraction = rows.step_backwards(chosen, *carried)
-            found = (
+            matrix_cotangent = (
                 jnp.zeros_like(inverse)
                 if place.is_constant
                 else self._embed_block(contraction, place)
             )
-            return before, found
+            return before, matrix_cotangent
 
         # Transpose whole tables: products with transposed matrices are slower.
         inverses = [table.mT for table in tables]
@@ -199,7 +199,7 @@ class Evolution:
         carried = vary_like((carried, tables), carried)
         numbers = iter(range(len(tables)))
         numbers_of = [[next(numbers) for _ in count_sizes(steps)] for steps, _ in self.repeats]
-        found: dict[int, Any] = {}
+        results_by_table: dict[int, Any] = {}
         for (steps, times), own in list(zip(self.repeats, numbers_of, strict=True))[::turn]:
 
             def run_steps(
@@ -224,8 +224,8 @@ class Evolution:
                 results = jax.tree.map(lambda x: x[None], results)
             else:
                 carried, results = jax.lax.scan(run_steps, carried, given, reverse=backwards)
-            found |= zip(own, results, strict=True)
-        return carried, [found[number] for number in range(len(tables))]
+            results_by_table |= zip(own, results, strict=True)
+        return carried, [results_by_table[number] for number in range(len(tables))]
 
     def _select_block(self, matrix: Operand, placement: MatrixPlacement) -> Any:
         """Return this device's block of a matrix that is diagonal along mesh axes."""
@@ -247,11 +247,11 @@ class Evolution:
         n_blocks = self.base ** len(placement.axes)
         size = len(block) * n_blocks
         blocks = self._reshape_to_blocks(jnp.zeros((size, size), block.dtype), placement)
-        here = jnp.arange(n_blocks) == self.devices.device_index(placement.axes)
-        is_here = here[:, None, None, None, None] & here[:, None]
+        is_own_index = jnp.arange(n_blocks) == self.devices.device_index(placement.axes)
+        is_own_block = is_own_index[:, None, None, None, None] & is_own_index[:, None]
         parts, _, entries, *_ = blocks.shape
         own = block.reshape(parts, 1, entries, parts, 1, entries)
-        return jnp.where(is_here, own, blocks).reshape(size, size)
+        return jnp.where(is_own_block, own, blocks).reshape(size, size)
 
     def _reshape_to_blocks(self, matrix: Operand, placement: MatrixPlacement) -> Any:
         """Reshape a matrix to axes ``(components, device blocks, local entries) * 2``."""

@@ -37,22 +37,22 @@ def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
         steps: hashable steps; equal steps are interchangeable.
     """
     period, saved = _find_periods(steps)
-    found: list[RepeatedSteps[Step]] = []
-    start = place = 0
-    while place < len(steps):
-        if saved[place] < _MIN_SAVED_STEPS:
-            place += 1
+    repeats: list[RepeatedSteps[Step]] = []
+    start = index = 0
+    while index < len(steps):
+        if saved[index] < _MIN_SAVED_STEPS:
+            index += 1
             continue
-        if start < place:
-            found.append(RepeatedSteps(tuple(steps[start:place]), 1))
-        length = period[place]
-        found.append(
-            RepeatedSteps(tuple(steps[place : place + length]), 1 + saved[place] // length)
+        if start < index:
+            repeats.append(RepeatedSteps(tuple(steps[start:index]), 1))
+        length = period[index]
+        repeats.append(
+            RepeatedSteps(tuple(steps[index : index + length]), 1 + saved[index] // length)
         )
-        start = place = place + length + saved[place]
+        start = index = index + length + saved[index]
     if start < len(steps):
-        found.append(RepeatedSteps(tuple(steps[start:]), 1))
-    return found
+        repeats.append(RepeatedSteps(tuple(steps[start:]), 1))
+    return repeats
 
 
 def _find_periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:

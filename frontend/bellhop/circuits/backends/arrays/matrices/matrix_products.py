@@ -199,21 +199,23 @@ def _step_backwards(
             tiles.read_tile(cotangent, number),
         )
         total += _matmul(after, before.mT)
-        moved = _matmul(inverse, after)
+        cotangent_before = _matmul(inverse, after)
         if tiles.n_tiles == 1:
             # Keep the order of steps, or XLA holds several states. The barrier is on rows, so that
             # XLA merges the transposition back with the transposition to the next rows.
-            before, moved, total = jax.lax.optimization_barrier((before, moved, total))
+            before, cotangent_before, total = jax.lax.optimization_barrier(
+                (before, cotangent_before, total)
+            )
         return (
             tiles.update_tile(state, number, before),
-            tiles.update_tile(cotangent, number, moved),
+            tiles.update_tile(cotangent, number, cotangent_before),
             total,
         )
 
     zero = vary_like(state, jnp.zeros_like(inverse))
     carried = state.reshape(tiles.shape), cotangent.reshape(tiles.shape), zero
-    before, moved, total = tiles.loop(step, carried)
-    return [before.reshape(state.shape), moved.reshape(state.shape), total]
+    before, cotangent_before, total = tiles.loop(step, carried)
+    return [before.reshape(state.shape), cotangent_before.reshape(state.shape), total]
 
 
 def _make_matrix_aval(state: Any, rows: MatrixRows) -> ShapedArray:
@@ -290,7 +292,7 @@ def _backwards_jvp(
     places = [n for n, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def compute_products(*perturbed: Any) -> list[Any]:
-        """Compute the same results by products that have JVPs, from the perturbed operands."""
+        """Compute the same results by products that have JVPs."""
         operands = list(primals)
         for place, operand in zip(places, perturbed, strict=True):
             operands[place] = operand

@@ -334,11 +334,11 @@ def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
         for block in blocks
     ]
     last = next(filter(None, in_one_way), None)
-    found = []
+    by_adjoint = []
     for block in in_one_way:
         last = block or last
-        found.append(last is None or last.is_unitary)
-    return found
+        by_adjoint.append(last is None or last.is_unitary)
+    return by_adjoint
 
 
 def _split_table(matrices: dict[int, Any], size: int, n_repeats: int, n_rows: int) -> Any:

@@ -65,15 +65,15 @@ class OperationMatrices:
         for numbers in groups.values():
             first, *others = (operations[number][0] for number in numbers)
             if not others:
-                made = self.compute_matrix(first)[None]
+                matrices = self.compute_matrix(first)[None]
             else:
                 columns = zip(*map(get_parameters, (first, *others)), strict=True)
                 of = lambda *parameters, op=first: self.compute_matrix(
                     replace_parameters(op, parameters)
                 )
-                made = self.vectorize(of)(*map(_stack_parameters, columns))
-            place = self.get_table(made.shape[-1]).append(made)
-            entries |= {number: place + row for row, number in enumerate(numbers)}
+                matrices = self.vectorize(of)(*map(_stack_parameters, columns))
+            first_row = self.get_table(matrices.shape[-1]).append(matrices)
+            entries |= {number: first_row + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
 
 

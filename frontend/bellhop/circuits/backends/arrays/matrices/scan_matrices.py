@@ -89,9 +89,9 @@ class MatrixScan:
             padded = xp.where(others, matrix[:, None, :, None], 0).reshape(n_rows, n_rows)
             return to_real_matrices(padded[None], parts)[0]
 
-        made = OperationMatrices(pad_matrix, state.dtype, _add_derivatives)
-        entries = made.compute(operations)
-        matrices = jnp.asarray(made.get_table(parts * n_rows).gather(entries))
+        operation_matrices = OperationMatrices(pad_matrix, state.dtype, _add_derivatives)
+        entries = operation_matrices.compute(operations)
+        matrices = jnp.asarray(operation_matrices.get_table(parts * n_rows).gather(entries))
         orders = [(*qubits, *(q for q in in_order if q not in qubits)) for _, qubits in operations]
         are_orthogonal = [
             is_unitary_matrix(entry) if isinstance(entry, np.ndarray) else self.is_unitary(op)
@@ -116,30 +116,30 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         compute_matrix: computes one matrix from its parameters.
     """
-    made = jax.vmap(compute_matrix)
+    compute_all = jax.vmap(compute_matrix)
 
     def differentiate(number: int, primals: Sequence[Any]) -> Any:
         """Return the derivatives of all matrices by one of their parameters."""
-        one = lambda x: made(*primals[:number], x, *primals[number + 1 :])
+        one = lambda x: compute_all(*primals[:number], x, *primals[number + 1 :])
         return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Return the matrices and their tangents."""
-        moving = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
-        slopes = [differentiate(number, primals) for number in moving]
-        matrices, slopes = jax.lax.optimization_barrier((made(*primals), slopes))
+        perturbed = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
+        slopes = [differentiate(number, primals) for number in perturbed]
+        matrices, slopes = jax.lax.optimization_barrier((compute_all(*primals), slopes))
         shares = [
             each * tangents[number][:, None, None]
-            for each, number in zip(slopes, moving, strict=True)
+            for each, number in zip(slopes, perturbed, strict=True)
         ]
         return matrices, functools.reduce(operator.add, shares)
 
-    of_each = jax.custom_jvp(made)
+    of_each = jax.custom_jvp(compute_all)
     of_each.defjvp(jvp, symbolic_zeros=True)
 
     def compute_matrices(*columns: Any) -> Any:
         if any(column.ndim > 1 or jnp.iscomplexobj(column) for column in columns):
-            return made(*columns)
+            return compute_all(*columns)
         return of_each(*columns)
 
     return compute_matrices
@@ -165,8 +165,8 @@ class _ScanSteps:
         """Apply matrices, differentiated by JAX."""
 
         def step(state: Any, given: Any) -> tuple[Any, None]:
-            matrix, before, here = given
-            return _multiply(matrix, self._permute(state, before, here)), None
+            matrix, before, at_matrix = given
+            return _multiply(matrix, self._permute(state, before, at_matrix)), None
 
         state, _ = jax.lax.scan(step, state, (matrices, *self._get_forward_shifts()))
         return self._restore_order(state)
@@ -176,18 +176,20 @@ class _ScanSteps:
 
         def step(carried: Any, given: Any) -> tuple[Any, Any]:
             """Undo one matrix; return its cotangent."""
-            inverse, before, here = given
+            inverse, before, at_matrix = given
             state, cotangent = carried
             state = _multiply(inverse, state)
-            found = _contract(cotangent, state, len(inverse))
+            matrix_cotangents = _contract(cotangent, state, len(inverse))
             cotangent = _multiply(inverse, cotangent)
-            return tuple(self._permute(each, here, before) for each in (state, cotangent)), found
+            return tuple(
+                self._permute(each, at_matrix, before) for each in (state, cotangent)
+            ), matrix_cotangents
 
         last, end = self._compute_shifts()[-2:]
         carried = tuple(self._permute(each, end, last) for each in (state, cotangent))
         given = matrices.mT, *self._get_forward_shifts()
-        (_, cotangent), found = jax.lax.scan(step, carried, given, reverse=True)
-        return cotangent, found
+        (_, cotangent), matrix_cotangents = jax.lax.scan(step, carried, given, reverse=True)
+        return cotangent, matrix_cotangents
 
     def _get_forward_shifts(self) -> tuple[Any, Any]:
         """Return the shifts of the qubit orders before and at each matrix."""

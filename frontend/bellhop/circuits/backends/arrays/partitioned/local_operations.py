@@ -38,8 +38,8 @@ def apply_to_all_shards(
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
         """Rebuild the operation with its traced parameters, and apply it to a shard."""
-        given = iter(computed)
-        values = [next(given) if is_dynamic(value) else value for value in parameters]
+        next_values = iter(computed)
+        values = [next(next_values) if is_dynamic(value) else value for value in parameters]
         return apply(replace_parameters(op, values), part, *others)
 
     here = devices.state_spec
@@ -63,10 +63,12 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
         return in_parts(apply_operation(op.map_wires({p: p - k for p in op.wires}), vector))
     if isinstance(op, qml.ops.Controlled):
         values = dict(zip(op.control_wires, op.control_values, strict=True))
-        here = {place: value for place, value in values.items() if place >= k}
+        local_controls = {place: value for place, value in values.items() if place >= k}
         inner = op.base
-        if here:
-            inner = qml.ctrl(inner, control=list(here), control_values=list(here.values()))
+        if local_controls:
+            inner = qml.ctrl(
+                inner, control=list(local_controls), control_values=list(local_controls.values())
+            )
         holds = jnp.bool_(True)
         for place, value in values.items():
             if place < k:
@@ -74,7 +76,7 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
         return jnp.where(holds, apply_to_shard(inner, shard, devices), shard)
     eigenvalues = jnp.asarray(op.eigvals()).reshape((2,) * len(op.wires))
     chosen = tuple(bit_of(place) if place < k else slice(None) for place in op.wires)
-    there = [place - k for place in op.wires if place >= k]
-    diagonal = eigenvalues[chosen].transpose(np.argsort(there))
-    shape = [2 if place in there else 1 for place in range(n_local)]
+    local_positions = [place - k for place in op.wires if place >= k]
+    diagonal = eigenvalues[chosen].transpose(np.argsort(local_positions))
+    shape = [2 if place in local_positions else 1 for place in range(n_local)]
     return in_parts(vector * diagonal.reshape(shape))

@@ -70,9 +70,9 @@ def _find_intervals(positions: Any, rows: Any) -> tuple[Any, Any]:
     ends = jnp.cumsum(rows, axis=1)
     # Rounding must not select an interval of length zero, or one after the last.
     last = rows.shape[1] - 1 - jnp.argmax(rows[:, ::-1] > 0, axis=1)
-    found = jnp.minimum(jnp.sum(positions[:, None] >= ends, axis=1), last)
-    starts = jnp.take_along_axis(ends - rows, found[:, None], axis=1)[:, 0]
-    return found, jnp.maximum(positions - starts, 0)
+    interval = jnp.minimum(jnp.sum(positions[:, None] >= ends, axis=1), last)
+    starts = jnp.take_along_axis(ends - rows, interval[:, None], axis=1)[:, 0]
+    return interval, jnp.maximum(positions - starts, 0)
 
 
 def apply_to_leading_qubits(
@@ -143,21 +143,25 @@ def apply_words_to_shard(
     """
     k = len(devices.axes)
     place = {qubit: number for number, qubit in enumerate(order)}
-    here, there = [], []
+    local_words, device_words = [], []
     for word in words:
         placed = [(place[qubit], letter) for qubit, letter in word.letters]
-        there.append(PauliTerm(1, [each for each in placed if each[0] < k]))
-        here.append(PauliTerm(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k]))
-    masks = np.array([word.find_mask("YZ", k) for word in there], np.int32)
+        device_words.append(PauliTerm(1, [each for each in placed if each[0] < k]))
+        local_words.append(
+            PauliTerm(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k])
+        )
+    masks = np.array([word.find_mask("YZ", k) for word in device_words], np.int32)
     signs = 1 - 2 * (jax.lax.population_count(devices.device_index() & masks) & 1)
-    powers = np.array([1 if word.phase_power < 2 else -1 for word in there])
+    powers = np.array([1 if word.phase_power < 2 else -1 for word in device_words])
     shares = coefficients * (signs * powers).astype(shard.dtype)
     groups: dict[int, dict[bool, list[int]]] = defaultdict(lambda: {False: [], True: []})
-    for number, word in enumerate(there):
+    for number, word in enumerate(device_words):
         groups[word.find_mask("XY", k)][word.phase_power % 2 == 1].append(number)
 
     def apply_words(some: Sequence[int]) -> Any:
-        return apply_pauli_sum([here[number] for number in some], shard, shares[np.array(some)])
+        return apply_pauli_sum(
+            [local_words[number] for number in some], shard, shares[np.array(some)]
+        )
 
     total: Any = 0
     for flips, (plain, turned) in ((flips, some.values()) for flips, some in groups.items()):
