@@ -1,15 +1,15 @@
-"""Measurement processes and observables of PennyLane: the results of circuits.
+"""Turn PennyLane's measurement processes into the results of a circuit.
 
-``measure_results`` (``measurement_registry.py``) takes what a quantum function returns and an
-object that answers questions about the circuit (``Answers`` in ``circuits/ir/answers.py``).  It
-returns a ``Statistic`` for each measurement; no code here sees a circuit.
+``measure_results`` (``measurement_registry.py``) takes the return values of a quantum function and
+an object that queries the backend (``Answers`` in ``circuits/ir/answers.py``).  It returns a
+``Statistic`` for each return value.  Code in this package never accesses a circuit directly.
 
 The files::
 
-    measurement_base, measurement_registry      the class of each kind of PennyLane's processes
+    measurement_base, measurement_registry      a class for each kind of measurement process
     samples, shadows                            processes that return a value for each shot
-    sampling                                    which samples processes share, with shots
-    device_values                               exact values that a device measures, without shots
-    observables, pauli_words, dynamic_wires     observables as sums of products that devices take
-    result_types                                the results that PennyLane's own devices return
+    sampling                                    sampling rounds that several processes share
+    device_values                               exact values measured by a device, without shots
+    observables, pauli_words, dynamic_wires     observables as sums of products
+    result_types                                shapes and types that PennyLane's devices return
 """

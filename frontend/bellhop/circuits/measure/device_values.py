@@ -1,4 +1,4 @@
-"""What a device is asked for at the end of a circuit, and the data of that."""
+"""Translate requests for exact values into the runtime's device measurements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,15 +31,15 @@ from bellhop.circuits.measure.pauli_words import needs_pauli_words, square_words
 
 
 class DeviceValues(ExactValues):
-    """The exact values of a circuit that a device measures by lists of the runtime's measurements.
+    """Exact values of a circuit, computed by a device from one list of measurements.
 
     Args:
-        answers: measures, when all gates of the circuit have been applied.
-        is_tree: whether the present execution is one for each combination of outcomes.
+        answers: measures on the device, after all gates were applied.
+        is_tree: whether the circuit is executed for each combination of mid-circuit outcomes.
 
     Attributes:
-        weights: the probability of the execution, if results must be divided by the sum of all
-            probabilities because postselections leave less than one; else empty.
+        weights: the probability of the current execution, if postselection makes the sum of all
+            probabilities less than one, so that results must be divided by this sum; else empty.
     """
 
     def __init__(self, answers: DeviceAnswers, *, is_tree: bool = False) -> None:
@@ -53,12 +53,13 @@ class DeviceValues(ExactValues):
             self.request_probability()
 
     def _add_measurement(self, measurement: Measurement) -> ValueReader:
+        """Append a measurement to the request; return a function that reads its value."""
         index = len(self._request.measurements)
         self._request.measurements.append(measurement)
         return lambda values: values[index]
 
     def request_probability(self) -> ValueReader:
-        """Ask for the probability of the run: the squared norm of its state."""
+        """Request the probability of the current execution: the squared norm of its state."""
         if not self._is_tree:
             return lambda _: 1.0
         if self._weight is None:
@@ -66,17 +67,16 @@ class DeviceValues(ExactValues):
         return self._weight
 
     def request_expval(self, observable: qml.operation.Operator) -> ValueReader:
-        """Ask for an expectation value."""
+        """Request an expectation value."""
         return self._request_observable(Expval, observable)
 
     def request_variance(self, observable: qml.operation.Operator) -> StatisticMaker:
-        """Ask for a variance, or in one of several runs for both moments."""
+        """Request a variance, or both moments if the circuit has several executions."""
         variance = self._request_observable(Var, observable)
         if not self._is_tree:
             return lambda values: Statistic(variance(values))
         mean = self._request_observable(Expval, observable)
-        # Of a state that is not normalized, what a device computes as its variance is the mean
-        # of the square less the square of the mean all the same.
+        # Devices compute the variance as <A^2> - <A>^2, also of a state that is not normalized.
         return lambda values: Statistic.from_moments(
             mean(values), variance(values) + mean(values) ** 2
         )
@@ -84,11 +84,16 @@ class DeviceValues(ExactValues):
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> ValueReader:
-        """Ask for probabilities; those after gates come after all that needs none."""
+        """Request the probabilities of wires, after `rotations`.
+
+        Probabilities with rotations are measured after all other measurements: the rotations are
+        applied, the wires measured, and the rotations undone.
+        """
         if not rotations:
             return self._add_measurement(Probs(self._find_qubits(wires)))
 
         def rotated(_: object) -> Any:
+            """Rotate the circuit's state, measure the probabilities and rotate the state back."""
             self._answers.apply(rotations)
             after = DeviceValues(self._answers)
             take = after.request_probabilities(wires)
@@ -99,7 +104,12 @@ class DeviceValues(ExactValues):
         return rotated
 
     def request_density_matrix(self, qubits: Sequence[int], name: str) -> ValueReader:
-        """Ask for the state of the run; return what makes the density matrix of it."""
+        """Request the state; return a function that computes the density matrix.
+
+        Args:
+            qubits: qubits of the density matrix, in its order.
+            name: measurement that the user wrote, for errors.
+        """
         take = self._add_measurement(State(name))
 
         def matrix(values: Any) -> Any:
@@ -109,13 +119,20 @@ class DeviceValues(ExactValues):
         return matrix
 
     def request_state(self, name: str) -> ValueReader:
-        """Ask for the state of the circuit, which has one run."""
+        """Request the state vector of a circuit that is executed once.
+
+        Args:
+            name: measurement that the user wrote, for errors.
+
+        Raises:
+            CompileError: if the circuit ends in a mixture of several executions.
+        """
         if self._is_tree:
             raise mixed_state_error(self.where)
         return self._add_measurement(State(name))
 
     def compute(self) -> list[Any]:
-        """Measure all values that were asked for."""
+        """Measure all requested values, and return an array for each measurement."""
         values = self._answers.measure(self._request)
         is_part = self._is_tree and self._answers.postselects
         self.weights = [self.request_probability()(values)] if is_part else []
@@ -127,6 +144,7 @@ class DeviceValues(ExactValues):
     def _request_observable(
         self, kind: type[Expval | Var], observable: qml.operation.Operator
     ) -> ValueReader:
+        """Request an expectation value or variance, by Pauli words if necessary."""
         sum_of_products = find_terms(observable, self.where)
         device = self._answers.gate_set
         if device.measures_pauli_words or needs_pauli_words(sum_of_products, device.observables):
@@ -140,7 +158,10 @@ class DeviceValues(ExactValues):
         return self._add_measurement(kind(terms, start))
 
     def _request_pauli_words(self, kind: type[Expval | Var], words: Sequence[Term]) -> ValueReader:
-        """Ask for the means of Pauli words, and those of the square for a variance."""
+        """Request the expectation value or variance of a sum of Pauli words.
+
+        The device measures each word; a variance also needs the words of the squared sum.
+        """
         mean = self._request_word_mean(words)
         if kind is Expval:
             return mean
@@ -148,6 +169,7 @@ class DeviceValues(ExactValues):
         return lambda values: square(values) - mean(values) ** 2
 
     def _request_word_mean(self, words: Sequence[Term]) -> ValueReader:
+        """Request each Pauli word; return a function that sums their expectation values."""
         takes = [
             (
                 jnp.real(coefficient),
@@ -165,6 +187,7 @@ class DeviceValues(ExactValues):
         return tuple(map(self._encode_factor, factors))
 
     def _encode_factor(self, factor: Factor) -> QubitFactor:
+        """Encode a factor; add its matrix, if any, to the request."""
         wires = self._find_qubits(factor.wires)
         if isinstance(factor, NamedFactor):
             return QubitFactor(factor.name, wires)
@@ -177,7 +200,7 @@ def _is_one(coefficient: Operand) -> bool:
 
 
 def _to_outcome_rows(state: Any, qubits: Sequence[int], n: int) -> Any:
-    """Return the amplitudes of a state of ``n`` qubits, a row for each outcome of some of them."""
+    """Reshape a state of ``n`` qubits to one row for each outcome of `qubits`."""
     others = [qubit for qubit in range(n) if qubit not in qubits]
     by_qubit = state.reshape((2,) * n).transpose(*qubits, *others)
     return by_qubit.reshape(2 ** len(qubits), -1)

@@ -1,9 +1,9 @@
-"""Measurements on wires that the program computes, by measurements on wires that are known.
+"""Rewrite measurements on traced wires as measurements on static wires.
 
-What a device measures is static, but for the coefficients of sums.  So an observable on wire
-``i`` is the sum of that observable on every wire, with the coefficients 1 on wire ``i`` and 0 on
-the others, and one on several such wires is the sum over all of their places; and probabilities are
-those of all wires, added up.
+Devices measure static observables; only the coefficients of sums are traced.  So an observable on a
+traced wire ``i`` becomes the sum of this observable on every wire, with coefficient 1 on wire ``i``
+and 0 elsewhere.  With several traced wires, the sum has a term for each assignment of distinct
+wires.  Probabilities of traced wires are sums of the probabilities of all wires.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from bellhop.circuits.ir.precision import real_type
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
-# An observable on computed wires is a sum of so many terms at most.
+# Largest number of terms of an observable on traced wires.
 _MAX_TERMS = 4096
 
 
@@ -29,18 +29,18 @@ def expand_dynamic_wires(
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
-    """Return an observable on known wires.
+    """Rewrite an observable on traced wires as an equivalent one on static wires.
 
     Args:
-        observable: PennyLane's, some of whose wires may be traced.
+        observable: PennyLane operator, some of whose wires may be traced.
         process: the process that measures the observable, for errors.
-        site: the end of the circuit, where the traced wires are checked.
+        site: the end of the circuit, where the program checks the traced wires.
 
     Returns:
-        PennyLane's observable that has the same expectation value and variance.
+        PennyLane operator with the same expectation value and variance.
 
     Raises:
-        CompileError: for an observable on so many computed wires that the sum is too long.
+        CompileError: if the sum has too many terms, or the observable is a product of sums.
     """
     with qml.QueuingManager.stop_recording():
         return _expand(observable, process, site)
@@ -49,14 +49,14 @@ def expand_dynamic_wires(
 def make_dynamic_wire_marginal(
     site: MeasurementSite, process: qml.measurements.MeasurementProcess
 ) -> Callable[[Any], Any]:
-    """Return a function from the probabilities of all wires to those of traced wires.
+    """Return a function from probabilities of all wires to those on traced wires.
 
     Args:
-        site: the end of the circuit, where the traced wires are checked.
+        site: the end of the circuit, where the program checks the traced wires.
         process: PennyLane's ``probs`` of wires, some of them traced.
 
     Returns:
-        takes an array ``[2**all wires]`` and returns an array ``[2**wires of the process]``.
+        a function from an array ``[2**all wires]`` to an array ``[2**wires of the process]``.
     """
     with qml.QueuingManager.stop_recording():
         site.check_wires(process.wires, process)
@@ -74,6 +74,7 @@ def _expand(
     process: qml.measurements.MeasurementProcess,
     site: MeasurementSite,
 ) -> Any:
+    """Expand sums recursively, and products by `_sum_over_wires`."""
     if not any(map(is_dynamic, observable.wires)):
         return observable
     known = lambda part: _expand(part, process, site)
@@ -96,7 +97,7 @@ def _expand(
 
 
 def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
-    """Return the scalar of a product, None for one, and its factors, those of factors included."""
+    """Flatten nested products into one scalar (None for 1) and a list of factors."""
     if isinstance(observable, qml.ops.SProd):
         scalar, factors = _split_product(observable.base)
         return observable.scalar if scalar is None else observable.scalar * scalar, factors
@@ -113,7 +114,7 @@ def _split_product(observable: qml.operation.Operator) -> tuple[Any, list[Any]]:
 def _sum_over_wires(
     factors: list[Any], process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Any:
-    """Return a product of observables as a sum of products, one for all places of its wires."""
+    """Rewrite a product as a sum over all assignments of its traced wires."""
     wires = site.wires
     all_wires = [wire for factor in factors for wire in factor.wires]
     if len(set(map(id, all_wires))) < len(all_wires):
@@ -143,6 +144,11 @@ def _sum_over_wires(
 
 
 def _map_wires(observable: qml.operation.Operator, label_of: Mapping[int, Any]) -> Any:
-    """Return an observable on labels in place of computed wires, which are given by identity."""
+    """Replace the traced wires of an observable.
+
+    Args:
+        observable: PennyLane operator.
+        label_of: static wire labels by the ``id`` of the traced wire.
+    """
     labels = [label_of.get(id(wire), wire) for wire in observable.wires]
     return type(observable)(*observable.data, wires=labels)

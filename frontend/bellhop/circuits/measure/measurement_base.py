@@ -1,10 +1,13 @@
-"""Measurement processes of PennyLane, a class for each kind.
+"""Define the base class of measurement processes.
 
-    without_shots   its value, of what a device measures or a state gives   expval: E[A]
-    with_shots      its value, of frequencies or of samples                 expval: f @ [1, -1]
+A process requests values from a backend, and computes its result from these values::
 
-and the same where it stands over mid-circuit outcomes.  ``processes`` has the list of them.  Shape,
-type and derivative are those of what devices measure for them, ``device_measurements``.
+    request_exact      exact values without shots       for expval: the expectation value
+    request_samples    frequencies or samples           for expval: frequencies @ [1, -1]
+
+Processes of mid-circuit outcomes (``qml.expval(m)``) compute their result from the outcomes,
+without a request.  ``measurement_registry`` lists the classes.  The requested
+``device_measurements`` define the shape, type and derivative of a result.
 """
 
 from collections.abc import Sequence
@@ -26,9 +29,9 @@ class Process:
     """A measurement process at the end of a circuit.
 
     Args:
-        name: the name that users call, for errors.
-        process: PennyLane's.
-        answers: answers what the process asks of the circuit.
+        name: the function that users call, such as ``"expval"``, for errors.
+        process: PennyLane's measurement process.
+        answers: queries the backend about the circuit.
     """
 
     def __init__(
@@ -41,13 +44,16 @@ class Process:
         self._where = answers.where
 
     def request_exact(self, asked: ExactValues) -> StatisticMaker:
-        """Ask for exact values.
+        """Request exact values from the backend.
 
         Args:
-            asked: the exact values of the circuit, to which those of this process are added.
+            asked: collects the exact values that the circuit's processes request.
 
         Returns:
-            a function of the computed values that returns the statistic.
+            a function from the computed values to this process's statistic.
+
+        Raises:
+            CompileError: if the process needs shots or is not supported.
         """
         with self._answers.error_location(self.process):
             if self.process.mv is None:
@@ -57,13 +63,16 @@ class Process:
         return lambda values: statistic.map_values(lambda value: weight(values) * value)
 
     def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
-        """Ask for samples.
+        """Request samples from the backend.
 
         Args:
-            rounds: the rounds of samples, to which those of this process are added.
+            rounds: collects the samples that the circuit's processes request.
 
         Returns:
-            a function of the sampled values that returns the statistic.
+            a function from the sampled values to this process's statistic.
+
+        Raises:
+            CompileError: if the process does not support shots.
         """
         with self._answers.error_location(self.process):
             if self.process.mv is None:
@@ -77,6 +86,7 @@ class Process:
         )
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Implement `request_samples` for a process of wires or an observable."""
         instead = "Measure expval, var, probs, sample or counts"
         has_exact = type(self)._request_exact is not Process._request_exact
         raise self._unsupported_error(
@@ -84,7 +94,10 @@ class Process:
         )
 
     def _make_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
-        """Return the statistic of a run, of whose values there is a mean over all runs."""
+        """Return the statistic of mid-circuit outcomes in the current execution.
+
+        Its values are averaged over all executions.
+        """
         raise self._needs_shots_error()
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
@@ -103,21 +116,21 @@ class Process:
         return unsupported_error(self._where, f"{self._name} {how}", instead)
 
     def _get_observable(self) -> Any:
-        """Return the observable; the diagonal one, where it is given by its eigenvalues alone."""
+        """Return the observable, as a diagonal matrix if the process only has eigenvalues."""
         if self.process.obs is not None:
             return self.process.obs
         return qml.Hermitian(np.diag(self.process.eigvals()), wires=self.process.wires)
 
     def _expand_dynamic_wires(self) -> Any:
-        """Return the observable on wires that are known while the circuit is traced."""
+        """Return the observable as an equivalent observable on static wires."""
         return expand_dynamic_wires(self._get_observable(), self.process, self._answers)
 
     def _get_labels(self) -> tuple[Any, ...]:
-        """Return its wires, all where it names none."""
+        """Return the process's wire labels, or all wire labels if it has none."""
         return tuple(self.process.wires) or self._wires.labels
 
     def _get_static_labels(self) -> tuple[Any, ...]:
-        """Return its wires, or all where the program computes some of them."""
+        """Return the process's wire labels, or all wire labels if some are traced."""
         labels = self._get_labels()
         return self._wires.labels if any(map(is_dynamic, labels)) else labels
 
@@ -128,15 +141,15 @@ def checked_outcomes(
     """Return the mid-circuit outcomes that a process measures.
 
     Args:
-        process: PennyLane's, whose ``mv`` is one outcome or a list of outcomes.
-        name: the name that users call, for errors.
+        process: PennyLane's process, whose ``mv`` is one outcome or a list of outcomes.
+        name: the function that users call, for errors.
         site: the end of the circuit.
 
     Returns:
         boolean or integer scalars, all traced.
 
     Raises:
-        CompileError: where they were not made by ``bellhop.measure`` in this circuit.
+        CompileError: if a value is not the outcome of a ``bellhop.measure`` in this circuit.
     """
     several = isinstance(process.mv, list)
     outcomes = process.mv if several else [process.mv]
@@ -155,7 +168,7 @@ def checked_outcomes(
 
 
 def as_index(outcomes: Sequence[Any]) -> Any:
-    """Return the number that outcomes are the bits of."""
+    """Combine outcomes into an integer, the first outcome as the most significant bit."""
     index: Any = jnp.zeros((), int)
     for outcome in outcomes:
         index = 2 * index + jnp.asarray(outcome, int)
@@ -163,5 +176,5 @@ def as_index(outcomes: Sequence[Any]) -> Any:
 
 
 def as_number(outcome: Any) -> Any:
-    """Return an outcome, or an expression of some, as a number."""
+    """Convert a boolean outcome to an integer; return other expressions unchanged."""
     return jnp.asarray(outcome, int if outcome.dtype == bool else None)

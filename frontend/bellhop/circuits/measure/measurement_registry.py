@@ -1,9 +1,10 @@
-"""Measurement processes by PennyLane's classes, those that exact values are enough for, and more.
+"""Find the class for each PennyLane measurement process, and measure with it.
 
-Without shots and with them: moments and probabilities of observables, of wires and of mid-circuit
-outcomes.  Without: the state, and functions of the density matrix of some wires.  Of a circuit that
-goes through the outcomes of its measurements the state is a mixture.  Its density matrix is the sum
-of those of its runs, which no purity and no entropy is; these are functions of that sum.
+Expectation values, variances and probabilities of observables, wires and mid-circuit outcomes work
+with and without shots.  The state, and functions of the density matrix of some wires, need exact
+values.  A circuit that is executed for each combination of mid-circuit outcomes ends in a mixed
+state.  Purity and entropy are nonlinear, so they are computed from the sum of the density matrices
+of all executions, and not summed over executions.
 """
 
 import functools
@@ -45,14 +46,14 @@ mp = qml.measurements
 
 
 class ExpvalProcess(Process):
-    """An expectation value."""
+    """The expectation value of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         take = asked.request_expval(self._expand_dynamic_wires())
         return lambda values: Statistic(take(values))
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
-        """Estimate it term by term, each in the basis that it needs."""
+        """Estimate the expectation value term by term, each term in its own basis."""
         means = [
             (
                 jnp.real(c),
@@ -67,13 +68,13 @@ class ExpvalProcess(Process):
 
 
 class VarProcess(Process):
-    """A variance."""
+    """The variance of an observable or of a mid-circuit outcome."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         return asked.request_variance(self._expand_dynamic_wires())
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
-        """Estimate it from samples of eigenvalues, in the observable's own eigenbasis."""
+        """Estimate the variance from samples in the observable's eigenbasis."""
         coefficient, diagonals = as_diagonals(self._expand_dynamic_wires(), self._where)
         mean, square = (
             request_product_mean(diagonals, rounds, self._wires, power=p) for p in (1, 2)
@@ -89,9 +90,10 @@ class VarProcess(Process):
 
 
 class ProbabilitiesProcess(Process):
-    """Probabilities, of all wires where none is named."""
+    """Probabilities of wires (by default all), eigenvalues or mid-circuit outcomes."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        """Request probabilities of static wires, or in the observable's eigenbasis."""
         if self.process.obs is None:
             return self._make_marginal_statistic(
                 asked.request_probabilities(self._get_static_labels()), lambda add: add
@@ -102,6 +104,7 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(take(values))
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request frequencies of static wires, or in the observable's eigenbasis."""
         if self.process.obs is None:
             known = self._get_static_labels()
             take = rounds.request_frequencies(
@@ -113,7 +116,7 @@ class ProbabilitiesProcess(Process):
         return lambda values: Statistic(take(values))
 
     def _diagonalize(self) -> list[DiagonalFactor]:
-        """Return the factors of its observable, and one for wires with identities alone."""
+        """Return the observable's diagonal factors, and a factor for identity wires."""
         diagonals = diagonalize_with_pennylane(self.process.obs, self._where)
         labels = [wire for diagonal in diagonals for wire in diagonal.wires]
         others = [wire for wire in self.process.obs.wires if wire not in labels]
@@ -122,7 +125,15 @@ class ProbabilitiesProcess(Process):
     def _make_marginal_statistic(
         self, take: Callable[[Any], Any], of_groups: Callable[..., Any]
     ) -> StatisticMaker:
-        """Return what makes the result of the probabilities of known wires."""
+        """Return a function from backend values to the statistic of probabilities.
+
+        If some wires are traced, the backend measures all wires, and the probabilities are summed
+        over the wires that the process does not measure.
+
+        Args:
+            take: returns the probabilities of the static wires from the backend values.
+            of_groups: maps the summation over groups of shots; the identity without shots.
+        """
         if not any(map(is_dynamic, self.process.wires)):
             return lambda values: Statistic(take(values))
         add_up = of_groups(make_dynamic_wire_marginal(self._answers, self.process))
@@ -133,14 +144,15 @@ class ProbabilitiesProcess(Process):
 
 
 class StateFunction(Process):
-    """A function of the state that PennyLane knows; of no mixture."""
+    """A function of the state, computed by PennyLane, as of a `StateMeasurement`."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        """Request the state, and apply PennyLane's function to the state."""
         take = asked.request_state(self._name)
         qubits = {wire: self._wires(wire) for wire in self.process.wires}
         process = self.process.map_wires(qubits)
         order = qml.wires.Wires(range(len(self._wires)))
-        # Of the class: results outlive the circuit, whose tracers this has.
+        # A method of the class: the result outlives the circuit, and `self` holds its tracers.
         of = type(self)._process_state
         return lambda values: Statistic(take(values), lambda state: of(process, state, order))
 
@@ -148,6 +160,13 @@ class StateFunction(Process):
     def _process_state(
         cls, process: qml.measurements.MeasurementProcess, state: Any, order: Any
     ) -> Any:
+        """Compute the result with PennyLane.
+
+        Args:
+            process: measurement process on qubits.
+            state: state vector, or a density matrix.
+            order: the qubits of the state in order.
+        """
         if state.ndim == 2:
             return process.process_density_matrix(state, order)
         return process.process_state(state, order)
@@ -164,9 +183,10 @@ class StateProcess(StateFunction):
 
 
 class DensityMatrixFunction(Process):
-    """A function of the density matrix of its wires."""
+    """A function of the density matrix of some wires, such as purity or an entropy."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
+        """Request the density matrix of the process's wires."""
         qubits = list(map(self._wires, self.process.wires))
         check_state_fits(len(qubits), self._where, axes=2)
         take = asked.request_density_matrix(qubits, self._name)
@@ -175,6 +195,7 @@ class DensityMatrixFunction(Process):
 
     @staticmethod
     def _process_matrix(process: qml.measurements.MeasurementProcess, matrix: Operand) -> Any:
+        """Compute the result from a density matrix ``[2**wires, 2**wires]``."""
         wires = process.wires
         with qml.QueuingManager.stop_recording():
             on_first = process.map_wires(dict(zip(wires, range(len(wires)), strict=True)))
@@ -190,14 +211,18 @@ class DensityMatrixProcess(DensityMatrixFunction):
 
 
 class ClassicalValue(Process):
-    """A value that is no measurement: it is as it is, or one for each shot that is a run."""
+    """A return value that is not a measurement, such as a number or an array."""
 
     def request_exact(self, asked: ExactValues) -> StatisticMaker:
-        """Return what makes a statistic of it."""
+        """Return a function that ignores its argument and returns the statistic."""
         return lambda _: Statistic(self.process, is_measured=False)
 
     def request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
-        """Return what makes a statistic of it, for each shot or each group of these."""
+        """Return a function that ignores samples and returns the value's statistic.
+
+        The statistic has a copy of the value for each shot if each shot may have its own
+        mid-circuit outcomes, else for each group of shots.
+        """
         answers, value = self._answers, self.process
         if answers.is_one_shot:
             values = answers.broadcast_to_shots(value)
@@ -207,7 +232,7 @@ class ClassicalValue(Process):
         return lambda _: Statistic(values, is_per_shot=is_of_shots, is_measured=False)
 
 
-# By PennyLane's class: what users call it, and ours; without a name, the name is the class's own.
+# By PennyLane class: the user-facing function ("" for the name of the class), and Bellhop's class.
 _CLASSES: dict[type, tuple[str, type[Process]]] = {
     mp.ExpectationMP: ("expval", ExpvalProcess),
     mp.VarianceMP: ("var", VarProcess),
@@ -230,18 +255,18 @@ _CLASSES: dict[type, tuple[str, type[Process]]] = {
 def measure_results(
     leaves: Sequence[Any], answers: Answers, exact: ExactValues | None = None
 ) -> list[Statistic]:
-    """Measure what a quantum function returns, when all gates have been applied.
+    """Measure the return values of a quantum function, after all gates were applied.
 
     Args:
         leaves: PennyLane's measurement processes, and numbers or arrays.
-        answers: answers what measurements ask of the circuit.
-        exact: the exact values of the circuit, for a circuit without shots.
+        answers: queries the backend about the circuit.
+        exact: computes the exact values of a circuit without shots; None with shots.
 
     Returns:
         a statistic for each leaf.
 
     Raises:
-        CompileError: for a measurement that is not supported, or that needs shots.
+        CompileError: if a measurement is not supported, or needs shots.
     """
     processes = [_as_process(leaf, answers) for leaf in leaves]
     with qml.QueuingManager.stop_recording():
@@ -256,27 +281,27 @@ def measure_results(
 
 
 def needs_snapshots(leaf: object) -> bool:
-    """Return whether what a quantum function returns is a classical shadow, or is made of one."""
+    """Return whether a return value is a classical shadow or is computed from one."""
     return is_measurement(leaf) and issubclass(_find_class(leaf)[1], ClassicalShadow | ShadowExpval)
 
 
 def find_outcomes(
     process: qml.measurements.MeasurementProcess, site: MeasurementSite
 ) -> Sequence[Any]:
-    """Return the mid-circuit outcomes that a process measures.
+    """Return the mid-circuit outcomes that a measurement process measures.
 
     Args:
-        process: PennyLane's, whose ``mv`` is not None.
+        process: PennyLane's process, whose ``mv`` is not None.
         site: the end of the circuit.
 
     Raises:
-        CompileError: if the outcomes are not those of mid-circuit measurements in this circuit.
+        CompileError: if the values are not outcomes of mid-circuit measurements in this circuit.
     """
     return checked_outcomes(process, _find_class(process)[0], site)
 
 
 def _as_process(leaf: object, answers: Answers) -> Process:
-    """Return the measurement of what a quantum function returns."""
+    """Wrap a return value of a quantum function in Bellhop's class for its kind."""
     if not is_measurement(leaf):
         return ClassicalValue("", jnp.asarray(leaf), answers)
     name, kind = _find_class(leaf)
@@ -284,7 +309,7 @@ def _as_process(leaf: object, answers: Answers) -> Process:
 
 
 def _find_class(process: object) -> tuple[str, type[Process]]:
-    """Return the name that users call for a process of PennyLane's, and our class for it."""
+    """Return the user-facing name and Bellhop's class of a PennyLane process."""
     kinds = type(process).__mro__
     name, kind = next(_CLASSES[base] for base in kinds if base in _CLASSES)
     return name or type(process).__name__, kind

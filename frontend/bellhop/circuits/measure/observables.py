@@ -1,7 +1,7 @@
-"""Observables as sums of products, the form that devices measure.
+"""Expand observables into sums of products, the form that devices measure.
 
-Every observable becomes ``sum_k c_k prod_j F_kj``: the coefficients may be computed in the
-program, and the factors of one product stand on wires of their own.
+Every observable becomes ``sum_k c_k prod_j F_kj``.  The coefficients ``c_k`` may be traced, and the
+factors ``F_kj`` of one product act on disjoint wires.
 """
 
 import functools
@@ -23,11 +23,11 @@ _PAULIS = ("PauliX", "PauliY", "PauliZ")
 
 @dataclass(frozen=True, eq=False)
 class MatrixFactor:
-    """A factor that is known by its matrix, of numbers or tracers.
+    """A factor of a product that is defined by its matrix.
 
     Attributes:
-        wires: labels, the first for the most significant bit.
-        matrix: of ``2**len(wires)`` rows.
+        wires: wire labels, the first one for the most significant bit.
+        matrix: array ``[2**len(wires), 2**len(wires)]``, static or traced.
     """
 
     wires: tuple[Any, ...]
@@ -36,26 +36,35 @@ class MatrixFactor:
 
 @dataclass(frozen=True)
 class NamedFactor:
-    """A factor that devices know by name: a Pauli matrix or Hadamard."""
+    """A factor that devices know by its name: a Pauli matrix or Hadamard.
+
+    Attributes:
+        name: name of the PennyLane class, such as ``"PauliX"``.
+        wire: wire label.
+    """
 
     name: str
     wire: Any
 
     @property
     def wires(self) -> tuple[Any, ...]:
-        """The one wire, as a tuple."""
+        """The factor's only wire, as a tuple."""
         return (self.wire,)
 
 
 Factor = NamedFactor | MatrixFactor
 Term = tuple[Any, tuple[Factor, ...]]
 
-# The wires of terms that may be Hermitian together only, of which the matrix is made.
+# Terms that are Hermitian only as a sum are merged into a matrix on at most this number of wires.
 _MAX_WIRES = 8
 
 
 class _InvalidObservableError(Exception):
-    """An operator cannot be measured; the text is what it is, and why not."""
+    """The operator is not a supported observable; the message describes the operator.
+
+    Attributes:
+        instead: remedy, which `find_terms` appends to the message.
+    """
 
     instead = "Write it as a sum of Paulis."
 
@@ -76,10 +85,18 @@ class _BatchError(_InvalidObservableError):
 
 
 def find_terms(observable: Any, where: str) -> list[Term]:
-    """Return pairs of coefficient and factors, at least one; no factors mean the identity.
+    """Expand an observable into pairs of a coefficient and a tuple of factors.
+
+    Args:
+        observable: PennyLane operator.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        at least one term. An empty tuple of factors is the identity.
 
     Raises:
-        CompileError: for what cannot be written so, and what is not Hermitian.
+        CompileError: if the observable is not Hermitian, has a batch of coefficients, or has no
+            matrix.
     """
     try:
         with qml.QueuingManager.stop_recording():
@@ -87,7 +104,7 @@ def find_terms(observable: Any, where: str) -> list[Term]:
     except _InvalidObservableError as error:
         raise unsupported_error(where, f"the observable {error}", error.instead) from None
     if any(is_dynamic(c) and jax.numpy.iscomplexobj(c) for c, _ in terms):
-        # As NumPy and PennyLane do where they discard it.
+        # NumPy and PennyLane also warn when they discard an imaginary part.
         warnings.warn(
             f"{where}: a coefficient of {observable.name} is a complex number that the program "
             "computes. Observables are Hermitian: its imaginary part is discarded. Give "
@@ -99,10 +116,15 @@ def find_terms(observable: Any, where: str) -> list[Term]:
 
 
 def _as_sum_of_products(observable: Any) -> list[Term]:
+    """Expand an observable into terms of Hermitian factors.
+
+    Raises:
+        _InvalidObservableError: if the observable is not supported.
+    """
     terms = [
         merge_shared_wires(coefficient, factors) for coefficient, factors in _expand(observable)
     ]
-    # A sum of nothing is 0, which is no observable to devices.
+    # Devices need at least one term, so an empty sum becomes 0 times the identity.
     terms = terms or [(0.0, ())]
     if not any(_is_imaginary(coefficient) for coefficient, _ in terms):
         return _merge_nonhermitian(terms, observable)
@@ -110,7 +132,7 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
     totals: dict[Any, Any] = {}
     for coefficient, factors in terms:
         if _is_imaginary(coefficient):
-            # Those of one product may cancel, as in X @ Z + Z @ X.
+            # Imaginary coefficients of equal products may cancel, as in X @ Z + Z @ X.
             key = frozenset(factors)
             totals[key] = totals.get(key, 0.0) + coefficient
     if any(map(_is_imaginary, totals.values())):
@@ -119,7 +141,14 @@ def _as_sum_of_products(observable: Any) -> list[Term]:
 
 
 def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
-    """Return terms of Hermitian factors; others may be so together, as those of S + S^dagger."""
+    """Merge all terms that have a non-Hermitian factor into one Hermitian matrix.
+
+    The sum of such terms may be Hermitian, as in S + S^dagger.
+
+    Raises:
+        _NotHermitianError: if the sum is not Hermitian, is traced, or has more than `_MAX_WIRES`
+            wires.
+    """
     rest: list[Term] = []
     others: list[Term] = []
     for term in terms:
@@ -153,21 +182,21 @@ def _merge_nonhermitian(terms: list[Term], observable: Any) -> list[Term]:
 
 
 def _is_hermitian(factor: Factor) -> bool:
-    """Tell whether a factor is Hermitian; of computed matrices, those that say so are."""
+    """Return whether a factor is Hermitian; `_to_factor` checks traced matrices."""
     if isinstance(factor, NamedFactor) or is_dynamic(factor.matrix):
         return True
     return np.allclose(factor.matrix, np.conj(np.swapaxes(factor.matrix, -1, -2)))
 
 
 def _is_imaginary(coefficient: Any) -> bool:
-    """Tell whether a coefficient is known to have an imaginary part."""
+    """Return whether a coefficient is static and has a nonzero imaginary part."""
     if is_dynamic(coefficient):
         return False
     return bool(abs(np.imag(coefficient)) > 1e-10 * max(1.0, abs(coefficient)))
 
 
 def _absorb_imaginary(term: Term) -> Term:
-    """Multiply an imaginary coefficient into a matrix, where there is one."""
+    """Multiply an imaginary coefficient into the term's first matrix, if any."""
     coefficient, factors = term
     position = next((i for i, f in enumerate(factors) if isinstance(f, MatrixFactor)), None)
     if position is None or not _is_imaginary(coefficient):
@@ -178,6 +207,10 @@ def _absorb_imaginary(term: Term) -> Term:
 
 
 def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Expand sums, scalar products and products recursively into terms.
+
+    Factors of one term may still share wires; see `merge_shared_wires`.
+    """
     ops = qml.ops
     if isinstance(observable, ops.LinearCombination):
         return [
@@ -201,6 +234,7 @@ def _expand(observable: Any) -> list[tuple[Any, tuple[Any, ...]]]:
 
 
 def _check_scalar(coefficient: Any) -> Any:
+    """Return a coefficient, or raise `_BatchError` if it is an array."""
     shape = np.shape(coefficient)
     if shape:
         raise _BatchError(f"with an array of shape {shape} for a coefficient")
@@ -208,7 +242,7 @@ def _check_scalar(coefficient: Any) -> Any:
 
 
 def _multiply_scalars(one: Any, other: Any) -> Any:
-    """Return the product; most are by one, and a product of computed numbers is an equation."""
+    """Multiply two scalars, without an operation if one of them is a static 1."""
     if not is_dynamic(other) and other == 1:
         return one
     return other if not is_dynamic(one) and one == 1 else one * other
@@ -219,6 +253,12 @@ def _multiply_terms(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, 
 
 
 def _to_factor(observable: Any) -> Factor:
+    """Convert an operator that is neither a sum nor a product to a factor.
+
+    Raises:
+        _InvalidObservableError: if the operator has no matrix, a matrix of wrong shape, or a traced
+            matrix that is not Hermitian.
+    """
     if observable.name in _PAULIS or observable.name == "Hadamard":
         return NamedFactor(observable.name, observable.wires[0])
     if not observable.has_matrix:
@@ -236,7 +276,15 @@ def _to_factor(observable: Any) -> Factor:
 
 
 def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
-    """Multiply the factors that share wires, so that none does any more."""
+    """Multiply factors that share wires, so that all factors act on disjoint wires.
+
+    Args:
+        coefficient: scalar of the term.
+        factors: factors in the order of the matrix product.
+
+    Returns:
+        the coefficient, times the phases of products of Paulis, and the disjoint factors.
+    """
     wires = [wire for factor in factors for wire in factor.wires]
     if len(set(wires)) == len(wires):
         return coefficient, factors
@@ -251,6 +299,7 @@ def merge_shared_wires(coefficient: Any, factors: tuple[Factor, ...]) -> Term:
 
 
 def _multiply_factors(factors: list[Factor]) -> tuple[complex, list[Factor]]:
+    """Return the phase and factors of a product: Paulis if possible, else one matrix."""
     if len(factors) == 1:
         return 1.0, factors
     if len(factors) == 2:
@@ -273,6 +322,7 @@ _CYCLE = ("PauliX", "PauliY", "PauliZ", "PauliX")
 
 
 def _multiply_paulis(one: NamedFactor, other: NamedFactor) -> tuple[complex, list[Factor]]:
+    """Return the phase and the Pauli factor of a product; no factor for the identity."""
     if one.name == other.name:
         return 1.0, []
     (third,) = set(_PAULIS) - {one.name, other.name}
@@ -281,7 +331,7 @@ def _multiply_paulis(one: NamedFactor, other: NamedFactor) -> tuple[complex, lis
 
 
 def get_factor_matrix(factor: Factor) -> Any:
-    """Return the matrix of a factor."""
+    """Return the matrix of a factor, as an array ``[2**wires, 2**wires]``."""
     if isinstance(factor, MatrixFactor):
         return factor.matrix
     return np.asarray(getattr(qml, factor.name).compute_matrix())

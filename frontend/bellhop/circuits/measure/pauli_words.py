@@ -1,4 +1,4 @@
-"""Observables as sums of Pauli words, for devices that measure no others."""
+"""Decompose observables into Pauli words, for devices that measure nothing else."""
 
 import functools
 import itertools
@@ -22,18 +22,26 @@ _SUMS = ("Hamiltonian", "LinearCombination", "Sum")
 
 
 def iterate_words(length: int) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the Pauli matrices of each word, of which all matrices are sums."""
+    """Yield the Pauli names of all ``4**length`` words, a basis of the matrices."""
     return itertools.product(("Identity", "PauliX", "PauliY", "PauliZ"), repeat=length)
 
 
 def compute_word_matrix(names: Sequence[str]) -> np.ndarray:
-    """Return the product of Pauli matrices, the first for the most significant bit."""
+    """Return the Kronecker product of Paulis, the first as most significant bit."""
     matrices = [getattr(qml, name).compute_matrix() for name in names]
     return functools.reduce(np.kron, matrices, np.eye(1))
 
 
 def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> bool:
-    """Tell whether a device that measures these observables only measures the words of terms."""
+    """Return whether a device must measure terms as single Pauli words.
+
+    Args:
+        terms: terms of the observable.
+        observables: names of the observables that the device supports.
+
+    Returns:
+        True if the terms are a sum, or have a matrix or Hadamard, that the device does not support.
+    """
     names = {
         "Hermitian" if isinstance(factor, MatrixFactor) else factor.name
         for _, factors in terms
@@ -45,7 +53,7 @@ def needs_pauli_words(terms: Sequence[Term], observables: frozenset[str]) -> boo
 
 
 def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
-    """Return the words of a sum of products, each once."""
+    """Expand terms into distinct Pauli words with their coefficients."""
     words: list[Term] = []
     for coefficient, factors in terms:
         for parts in itertools.product(*map(_decompose_factor, factors)):
@@ -57,7 +65,7 @@ def to_pauli_words(terms: Sequence[Term]) -> list[Term]:
 
 
 def square_words(words: Sequence[Term]) -> list[Term]:
-    """Return the words of the square of a sum of words."""
+    """Return the Pauli words of the square of a sum of Pauli words."""
     pairs = itertools.product(words, repeat=2)
     return _merge_equal_words(
         [merge_shared_wires(a * b, (*one, *other)) for (a, one), (b, other) in pairs]
@@ -65,6 +73,7 @@ def square_words(words: Sequence[Term]) -> list[Term]:
 
 
 def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]]]:
+    """Return coefficients and Paulis of the words whose sum is the factor."""
     if isinstance(factor, NamedFactor) and factor.name != "Hadamard":
         return [(1.0, (factor,))]
     matrix = qml.Hadamard.compute_matrix() if isinstance(factor, NamedFactor) else factor.matrix
@@ -80,6 +89,7 @@ def _decompose_factor(factor: Factor) -> list[tuple[Any, tuple[NamedFactor, ...]
 
 
 def _merge_equal_words(words: Sequence[Term]) -> list[Term]:
+    """Add the coefficients of equal Pauli words."""
     totals: dict[Any, Term] = {}
     for coefficient, word in words:
         key = frozenset(word)

@@ -1,4 +1,4 @@
-"""What PennyLane's devices return for a measurement process: its type, and the array of it."""
+"""Describe the arrays that PennyLane's devices return for a measurement process."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from bellhop.errors import CircuitError, CompileError
 
 mp = qml.measurements
 
-# Whose states are density matrices.
+# Devices whose states are density matrices.
 _MIXED = ("default.mixed", "default.qutrit.mixed")
 _QUTRIT = ("default.qutrit", "default.qutrit.mixed")
 
@@ -25,14 +25,14 @@ _DIFFERENTIABLE = (mp.ExpectationMP, mp.VarianceMP, mp.ProbabilityMP, mp.ShadowE
 
 @dataclass(frozen=True, eq=False)
 class ProcessResult:
-    """The result of a measurement process, for one group of shots.
+    """The result of a measurement process for one group of shots.
 
     Attributes:
-        process: PennyLane's.
-        shape: of the array.
-        dtype: of the array.
-        values: of ``counts``, what is counted: numbers in order.
-        levels: how many a wire has.
+        process: PennyLane's measurement process.
+        shape: shape of the result array.
+        dtype: type of the result array.
+        values: sorted values that ``counts`` counts; None for other processes.
+        levels: dimension of a wire, 2 for qubits and 3 for qutrits.
     """
 
     process: Any
@@ -43,19 +43,19 @@ class ProcessResult:
 
     @property
     def aval(self) -> ShapedArray:
-        """The type of the array."""
+        """The shape and type of the result array, as JAX's abstract value."""
         return ShapedArray(self.shape, self.dtype)
 
     @property
     def has_shift_rule(self) -> bool:
-        """Whether all methods differentiate it."""
+        """Whether all differentiation methods, also parameter shift, support the process."""
         return isinstance(self.process, _DIFFERENTIABLE)
 
     def read_array(self, value: Any) -> Any:
-        """Return the array of what the device returned.
+        """Convert a device's return value to an array of `shape` and `dtype`.
 
         Raises:
-            CircuitError: where it is no result of this measurement.
+            CircuitError: if the value is not a result of this measurement.
         """
         if self.values is not None:
             value = self._count_outcomes(value)
@@ -63,7 +63,7 @@ class ProcessResult:
         if array.size == np.prod(self.shape, dtype=int):
             array = array.reshape(self.shape)
         elif isinstance(self.process, mp.SampleMP) and array.shape[1:] == self.shape[1:]:
-            # Shots whose postselection failed are no samples.
+            # Devices drop shots whose postselection failed; the result marks these rows.
             whole = np.full(self.shape, FILL_VALUE, self.dtype)
             whole[: len(array)] = array
             array = whole
@@ -77,20 +77,25 @@ class ProcessResult:
             return np.real(array).astype(self.dtype)
         if np.dtype(self.dtype).kind == "i" and np.array_equal(array, np.round(array)):
             return array.astype(self.dtype)
-        # Left to the error of a callback that returns another type than was declared.
+        # The callback then raises the error for an undeclared result type.
         return array
 
     def _make_error(self, returned: str, expected: str) -> CircuitError:
         return CircuitError(
-            f"the device returned {returned} for {self.process}, whose result has {expected}. "
-            "Mend its execute."
+            f"the device returned {returned} for {self.process}, expected {expected}. "
+            "Fix the device's execute method."
         )
 
     def finish(self, array: Operand) -> Any:
-        """Return the result of the array, as compiled circuits have it."""
+        """Convert the result array to the result of a compiled circuit.
+
+        Returns:
+            the array, or for ``counts`` the pair ``(values, counts)``.
+        """
         return array if self.values is None else (jax.numpy.asarray(self.values), array)
 
     def _count_outcomes(self, counts: dict[Any, Any]) -> np.ndarray:
+        """Convert a dictionary of counts to an array with an entry for each of `values`."""
         array = np.zeros(self.shape, int)
         for outcome, number in counts.items():
             value = int(outcome, self.levels) if isinstance(outcome, str) else float(outcome)
@@ -105,17 +110,17 @@ def find_result(
     shots: int | None,
     where: str,
 ) -> ProcessResult:
-    """Return the result of a measurement process.
+    """Return the shape, type and counted values of a measurement process's result.
 
     Args:
-        process: PennyLane's.
-        device: the QNode's.
-        n_wires: how many the device has, or the circuit where it has none of its own.
-        shots: of the group; None without.
-        where: the QNode, for errors.
+        process: PennyLane's measurement process.
+        device: the QNode's device.
+        n_wires: number of wires of the device, or of the circuit if the device has none.
+        shots: number of shots of the group; None without shots.
+        where: the QNode and its line, for errors.
 
     Raises:
-        CompileError: where it has none.
+        CompileError: if the process needs shots, or counts values that are not static.
     """
     levels = 3 if device.name in _QUTRIT else 2
     is_of_shots = isinstance(process, mp.SampleMP | mp.CountsMP)
@@ -135,12 +140,12 @@ def find_result(
     elif isinstance(process, mp.DensityMatrixMP):
         shape = (dimension, dimension)
     elif type(process) is mp.StateMP and getattr(device, "_tableau", False):
-        # That of default.clifford, unless told otherwise: a row for each generator, and its sign.
+        # default.clifford's tableau (its default): a row for each generator, with its sign.
         shape, dtype = (2 * wires, 2 * wires + 1), int
     elif type(process) is mp.StateMP:
         shape = (dimension, dimension) if device.name in _MIXED else (dimension,)
     elif is_of_shots and process.mv is not None and not isinstance(process.mv, list):
-        # PennyLane's own shape has an axis more than what it returns.
+        # PennyLane declares one axis more than its devices return.
         shape = tuple(process.shape(shots, n_wires))[:1]
     else:
         shape = tuple(process.shape(shots, n_wires))
@@ -154,6 +159,11 @@ def find_result(
 def _list_counted_values(
     process: qml.measurements.MeasurementProcess, n_wires: int, levels: int, where: str
 ) -> np.ndarray:
+    """Return the sorted values that ``counts`` counts.
+
+    Raises:
+        CompileError: for an expression of outcomes, whose values are not static.
+    """
     if process.mv is not None:
         if not isinstance(process.mv, list):
             if not process.mv.has_processing:

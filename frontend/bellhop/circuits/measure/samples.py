@@ -1,4 +1,4 @@
-"""Samples and counts: a value for each shot, and how often each value came."""
+"""Measure samples and counts: a value for each shot, and the count of each value."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -26,10 +26,13 @@ _MOST_SHOTS_IN_SINGLE = 1 << 22
 
 
 class _ShotProcess(Process):
+    """The base class of processes that need a value for each shot."""
+
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request bits of wires, or of the observable's eigenbasis."""
         if self.process.obs is None and self.process.eigvals() is None:
             return self._request_wires(rounds)
         coefficient, diagonals = as_diagonals(self._get_observable(), self._where)
@@ -37,6 +40,7 @@ class _ShotProcess(Process):
         return lambda values: self._make_eigenvalue_statistic(coefficient, diagonals, take(values))
 
     def _request_wires(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request bits of the process's wires, some of which may be traced."""
         labels = self._get_labels()
         if any(map(is_dynamic, labels)):
             self._answers.check_wires(labels, self.process)
@@ -55,13 +59,19 @@ class _ShotProcess(Process):
 
     @abstractmethod
     def _make_bits_statistic(self, bits: Any) -> Statistic:
-        """Return the statistic of the outcomes of wires, a row for each shot."""
+        """Return the statistic of wires, from bits ``[shots, wires]``."""
 
     @abstractmethod
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Return the statistic of an observable, of the outcomes of all qubits."""
+        """Return the statistic of an observable.
+
+        Args:
+            coefficient: scalar factor of the observable.
+            diagonals: diagonal factors of the observable.
+            bits: ``[shots, qubits]``, bits of all qubits in the eigenbasis.
+        """
 
 
 def _select_columns(bits: Any, columns: Any) -> Any:
@@ -71,7 +81,7 @@ def _select_columns(bits: Any, columns: Any) -> Any:
 
 
 class SampleProcess(_ShotProcess):
-    """A value for each shot."""
+    """The samples of wires, of an observable or of mid-circuit outcomes."""
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return self._make_typed_statistic(bits, int)
@@ -79,6 +89,7 @@ class SampleProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
+        """Return the observable's eigenvalue for each shot."""
         values = jnp.full(bits.shape[0], jnp.real(coefficient))
         for diagonal in diagonals:
             outcome = Samples.to_integers(bits[:, self._find_columns(diagonal.wires)])
@@ -96,7 +107,7 @@ class SampleProcess(_ShotProcess):
 
 
 class CountsProcess(_ShotProcess):
-    """The values that there are, and how many shots gave each."""
+    """The distinct values, and the number of shots that gave each value."""
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         if not self._has_exact_frequencies() or any(map(is_dynamic, self._get_labels())):
@@ -124,18 +135,7 @@ class CountsProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        eigenvalues = self._known_eigenvalues(coefficient, diagonals)
-        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
-        return _make_counts_statistic(Samples.to_integers(bits[:, columns]), eigenvalues)
-
-    def _known_eigenvalues(
-        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
-    ) -> np.ndarray:
-        """Return the eigenvalue of each outcome, which must be known while tracing.
-
-        Raises:
-            CompileError: where the program computes the eigenvalues.
-        """
+        """Count the eigenvalues of an observable, which must be static."""
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported_error(
@@ -144,6 +144,7 @@ class CountsProcess(_ShotProcess):
         return np.real(eigenvalues)
 
     def _make_sampled_outcome_statistic(self, outcomes: Sequence[Any]) -> Statistic:
+        """Count the combinations of mid-circuit outcomes."""
         if len(outcomes) == 1 and outcomes[0].dtype != bool:
             raise self._unsupported_error(
                 "of an expression of outcomes, whose values are not known beforehand",
@@ -177,8 +178,14 @@ def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
 
 
 def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
-    """Count the values of outcomes, equal ones together, without the shots that were dropped."""
-    distinct, place = _distinct(values)
+    """Count the values of outcomes, merging equal values and ignoring dropped shots.
+
+    Args:
+        samples: ``[shots]``, index of each shot's outcome; negative for a dropped shot.
+        values: ``[outcomes]``, static value of each outcome.
+    """
+    # Eigenvalues that differ by rounding are equal.
+    distinct, place = np.unique(np.round(values, 12), return_inverse=True)
 
     def finish(samples: Any) -> Any:
         n = len(distinct)

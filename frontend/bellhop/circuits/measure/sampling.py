@@ -1,9 +1,9 @@
-"""Measurements with shots: which samples and frequencies they need, and their results from these.
+"""Request samples and frequencies for measurements with shots, and combine them.
 
-Expectation values, variances and probabilities are computed from frequencies.  Their expectation
-is a probability, so devices differentiate them like exact values.  Coefficients and eigenvalues are
-applied to them afterwards, in classical equations.  Measurements that are compatible share a basis
-of each wire, and so their samples.
+Expectation values, variances and probabilities are computed from frequencies.  The expectation of a
+frequency is a probability, so devices differentiate frequencies like exact values.  Coefficients
+and eigenvalues are applied afterwards, in classical equations.  Compatible measurements share a
+basis of each wire, and so share samples.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,13 +32,13 @@ SampledValues = Sequence[dict[Any, Any]]
 
 @dataclass(frozen=True)
 class DiagonalFactor:
-    """A factor of an observable, diagonalised.
+    """A diagonalized factor of an observable.
 
     Attributes:
-        wires: labels; outcomes of the first are the most significant bit.
-        basis: what measurements of these wires must agree on to share samples.
-        gates: bring the eigenvectors to the computational basis.
-        eigenvalues: one an outcome; None where nobody asks for them.
+        wires: wire labels, the first one for the most significant bit of an outcome.
+        basis: key of the basis; measurements with equal keys on their wires can share samples.
+        gates: PennyLane gates that rotate the eigenvectors to the computational basis.
+        eigenvalues: ``[2**wires]``, the eigenvalue of each outcome; None if not needed.
     """
 
     wires: tuple[Any, ...]
@@ -51,12 +51,12 @@ COMPUTATIONAL = "Z"
 
 
 def make_computational_factor(wires: Sequence[Any]) -> DiagonalFactor:
-    """Return what measures wires as they are."""
+    """Return the factor that measures wires in the computational basis."""
     return DiagonalFactor(tuple(wires), COMPUTATIONAL, (), None)
 
 
 def diagonalize(factor: Factor) -> DiagonalFactor:
-    """Return a factor with its eigenvalues and the gates that diagonalise it."""
+    """Return a factor's eigenvalues, and the gates that diagonalize it."""
     if isinstance(factor, MatrixFactor):
         is_traced = is_dynamic(factor.matrix)
         eigenvalues, vectors = (jnp if is_traced else np).linalg.eigh(factor.matrix)
@@ -72,7 +72,11 @@ def diagonalize(factor: Factor) -> DiagonalFactor:
 def as_diagonals(
     observable: qml.operation.Operator, where: str
 ) -> tuple[Any, list[DiagonalFactor]]:
-    """Return a coefficient and the diagonal factors that an observable is the product of."""
+    """Write an observable as a coefficient times a product of diagonal factors.
+
+    Raises:
+        CompileError: if the observable is a sum without a matrix.
+    """
     terms = find_terms(observable, where)
     if len(terms) == 1:
         coefficient, factors = terms[0]
@@ -92,7 +96,11 @@ def as_diagonals(
 def _find_common_basis(
     wires: tuple[Any, ...], terms: Sequence[tuple[Any, Sequence[DiagonalFactor]]]
 ) -> DiagonalFactor | None:
-    """Return a sum of products whose factors on a wire are all of one basis; None for others."""
+    """Merge terms into one diagonal factor, if each wire has one basis in all terms.
+
+    Returns:
+        None if two terms have different bases on a wire.
+    """
     basis = Basis()
     if not all(basis.try_add(factors) for _, factors in terms):
         return None
@@ -113,9 +121,9 @@ def _find_common_basis(
 def diagonalize_with_pennylane(
     observable: qml.operation.Operator, where: str
 ) -> list[DiagonalFactor]:
-    """Return factors whose gates are those that PennyLane diagonalises an observable with.
+    """Return diagonal factors that use PennyLane's diagonalizing gates.
 
-    Which outcome is which eigenvalue, and which basis an eigenspace has, is PennyLane's choice.
+    So the order of eigenvalues, and the basis of each eigenspace, agree with PennyLane's.
     """
     # PennyLane keeps what it diagonalises under a key that does not tell tracers apart.
     is_computed = any(map(is_dynamic, observable.data))
@@ -130,6 +138,7 @@ _NAMES = {"PauliX": "X", "PauliY": "Y", "PauliZ": COMPUTATIONAL, "Hadamard": "H"
 
 
 def _find_rotation(factor: NamedFactor) -> tuple[Any, ...]:
+    """Return the gates that rotate a factor's eigenvectors to the computational basis."""
     match factor.name:
         case "PauliX":
             return (qml.Hadamard(factor.wire),)
@@ -142,13 +151,18 @@ def _find_rotation(factor: NamedFactor) -> tuple[Any, ...]:
 
 @dataclass
 class Basis:
-    """The basis of each wire in one round of samples, and the gates that lead there."""
+    """The basis of each wire in one round of samples, and the gates that rotate to it.
+
+    Attributes:
+        bases: key of the basis by wire label.
+        gates: PennyLane gates.
+    """
 
     bases: dict[Any, Any] = field(default_factory=dict)
     gates: list[Any] = field(default_factory=list)
 
     def try_add(self, diagonals: Sequence[DiagonalFactor]) -> bool:
-        """Take in what agrees with what there is; return whether it does."""
+        """Add factors if they agree with the bases of this round; return whether they do."""
         if any(self.bases.get(w, d.basis) != d.basis for d in diagonals for w in d.wires):
             return False
         for diagonal in diagonals:
@@ -159,12 +173,12 @@ class Basis:
 
 
 class SamplingRounds:
-    """Rounds of samples, each in a basis of its own, and what is asked of each.
+    """Rounds of samples, each in its own basis, and the requests for each round.
 
-    They are as few as first come, first served, gives.
+    A request is added to the first round whose basis agrees.
 
     Args:
-        groups: the shots of each group.
+        groups: number of shots of each group.
     """
 
     def __init__(self, groups: tuple[int, ...]) -> None:
@@ -175,7 +189,16 @@ class SamplingRounds:
     def request_frequencies(
         self, diagonals: Sequence[DiagonalFactor], wires: Sequence[int], signs: Sequence[int] = ()
     ) -> Callable[[SampledValues], Any]:
-        """Ask how often outcomes come, in each group; return what takes it from the values."""
+        """Request the frequencies of outcomes in each group of shots.
+
+        Args:
+            diagonals: factors whose bases the wires are measured in.
+            wires: qubits whose outcomes are counted.
+            signs: qubits whose parity is a sign of each shot.
+
+        Returns:
+            a function that reads the frequencies ``[groups, 2**wires]`` from the sampled values.
+        """
         return self._add_request(diagonals, Frequencies(tuple(wires), tuple(signs), self._groups))
 
     def counts(
@@ -193,11 +216,11 @@ class SamplingRounds:
     def request_outcomes(
         self, diagonals: Sequence[DiagonalFactor]
     ) -> Callable[[SampledValues], Any]:
-        """Ask for the outcomes of all qubits, a row for each shot."""
+        """Request bits ``[shots, qubits]``; return a function that reads them."""
         return self._add_request(diagonals, Samples())
 
     def request_snapshots(self, what: ShadowSnapshots) -> Callable[[SampledValues], Any]:
-        """Ask for samples whose basis is another one for each shot."""
+        """Request samples with a basis for each shot; return a function that reads them."""
         self._snapshots.append(what)
         place = len(self._snapshots) - 1
         return lambda values: values[-1][place]
@@ -205,6 +228,7 @@ class SamplingRounds:
     def _add_request(
         self, diagonals: Sequence[DiagonalFactor], what: SampleRequest
     ) -> Callable[[SampledValues], Any]:
+        """Add a request to a round; return a function that reads its result."""
         number = self._find_round(diagonals)
         _, asked = self._rounds[number]
         if what not in asked:
@@ -212,7 +236,7 @@ class SamplingRounds:
         return lambda values: values[number][what]
 
     def _find_round(self, diagonals: Sequence[DiagonalFactor]) -> int:
-        """Return the number of a round in whose basis all of these are measured."""
+        """Return the index of the first round that agrees with the factors, or a new round."""
         for number, (basis, _) in enumerate(self._rounds):
             if basis.try_add(diagonals):
                 return number
@@ -225,11 +249,11 @@ class SamplingRounds:
         """Sample all rounds, each in its basis.
 
         Args:
-            answers: draws the samples, when all gates of the circuit have been applied.
+            answers: draws the samples, after all gates of the circuit were applied.
 
         Returns:
-            the values that the functions take which ``frequencies``, ``outcomes`` and
-            ``snapshots`` returned.
+            the sampled values, which the functions returned by ``request_frequencies``,
+            ``request_outcomes`` and ``request_snapshots`` read.
         """
         values = []
         # Snapshots need the state as it is, and the last basis is not undone.
@@ -245,7 +269,7 @@ class SamplingRounds:
 def request_product_mean(
     diagonals: Sequence[DiagonalFactor], rounds: SamplingRounds, wires: WireMap, *, power: int = 1
 ) -> Callable[[SampledValues], Any]:
-    """Ask for the mean of a power of a product of diagonal factors, for each group of shots."""
+    """Request the mean of a product of factors, to a power, over each group of shots."""
     others = [diagonal for diagonal in diagonals if not _has_sign_eigenvalues(diagonal)]
     of_signs = [
         wire for diagonal in diagonals if _has_sign_eigenvalues(diagonal) for wire in diagonal.wires
@@ -265,7 +289,7 @@ def _has_sign_eigenvalues(diagonal: DiagonalFactor) -> bool:
 
 
 def compute_eigenvalues(diagonals: Sequence[DiagonalFactor]) -> Any:
-    """Return the eigenvalues of a product, one an outcome."""
+    """Return the eigenvalues of a product of factors, for each outcome of all wires."""
     values: Any = np.ones(1)
     for diagonal in diagonals:
         values = qml.math.kron(values, diagonal.eigenvalues)

@@ -1,4 +1,4 @@
-"""Classical shadows: the outcomes of wires in random bases, and expectation values of these."""
+"""Measure classical shadows: outcomes in random bases, and estimates from them."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,14 +24,17 @@ _IDENTITY = 3
 
 
 class _ShadowProcess(Process):
+    """The base class of classical shadows and expectation values estimated from them."""
+
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
 
     def _get_snapshot_options(self) -> dict[str, Any]:
-        """Return what both kinds of a device's snapshots have.
+        """Return the fields that `ShadowSnapshots` and `ShadowMeans` share.
 
         Raises:
-            CompileError: where the circuit runs for each shot, and a seed tells the bases of all.
+            CompileError: if the process has a seed for the bases of all shots, and each shot is a
+                separate execution.
         """
         seed = user_seed(self.process)
         if self._answers.has_run_per_shot and seed is not None:
@@ -47,7 +50,7 @@ class _ShadowProcess(Process):
 
 
 class ClassicalShadow(_ShadowProcess):
-    """The outcomes and the bases: numbers ``[2, shots, wires]``."""
+    """The bits and bases of ``qml.classical_shadow``: an array ``[2, shots, wires]``."""
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
         take = rounds.request_snapshots(ShadowSnapshots(**self._get_snapshot_options()))
@@ -57,9 +60,10 @@ class ClassicalShadow(_ShadowProcess):
 
 
 class ShadowExpval(_ShadowProcess):
-    """Expectation values: the median of means over ``k`` parts of the shots, for each word."""
+    """Expectation values from classical shadows: the median of means over ``k`` parts."""
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request means of Pauli words over ``k`` parts of each group of shots."""
         given = self.process.H
         observables = [given] if isinstance(given, Operator) else list(given)
         of_each = [list(to_pauli_words(find_terms(each, self._where))) for each in observables]
@@ -74,6 +78,11 @@ class ShadowExpval(_ShadowProcess):
         coefficients = jnp.stack([jnp.real(coefficient) for coefficient, _ in terms])
 
         def finish(means: Any) -> Any:
+            """Take the median over the parts, and add up the words of each observable.
+
+            Args:
+                means: array ``[k, words]``, means times coefficients.
+            """
             medians = means[0] if k == 1 else jnp.median(means, axis=0)
             sums = [jnp.sum(part) for part in jnp.split(medians, ends[:-1])]
             return jnp.squeeze(jnp.stack(sums))
@@ -83,7 +92,13 @@ class ShadowExpval(_ShadowProcess):
         )
 
     def _split_shots(self, shots: int) -> list[int]:
-        """Return how many shots each part has; as PennyLane has it, the last one may have less."""
+        """Return the number of shots in each of ``k`` parts.
+
+        As in PennyLane, the last part may have fewer shots.
+
+        Raises:
+            CompileError: if the last part has no shot.
+        """
         k = self.process.k
         size = -(-shots // k)
         last = shots - (k - 1) * size
@@ -95,6 +110,7 @@ class ShadowExpval(_ShadowProcess):
         return [size] * (k - 1) + [last]
 
     def _find_factors(self, term: Term) -> tuple[int, ...]:
+        """Return the Pauli index of each wire: 0, 1, 2 for X, Y, Z and 3 for the identity."""
         of_wire = {f.wire: _FACTORS[f.name] for f in term[1] if isinstance(f, NamedFactor)}
         return tuple(of_wire.get(wire, _IDENTITY) for wire in self._get_labels())
 
@@ -104,7 +120,7 @@ def _move_bits_first(snapshots: Any) -> Any:
 
 
 def make_basis_rotations(bases: Operand, wires: Sequence[Wire]) -> list[Any]:
-    """Return gates that rotate wires from bases that are traced to the computational basis.
+    """Return gates that rotate wires from traced bases to the computational basis.
 
     Args:
         bases: integer array ``[wires]``: 0, 1, 2 for X, Y, Z.

@@ -1,7 +1,8 @@
-"""Measurement classes that users derive from `SampleMeasurement`.
+"""Support measurement classes that users derive from `SampleMeasurement`.
 
-The class's `process_samples` gets the samples of all wires, as on PennyLane's own devices. It is
-traced where it computes with JAX or `qml.math`, and called in Python where it needs NumPy arrays::
+The class's `process_samples` gets the samples of all wires, as on PennyLane's own devices.  If it
+computes with JAX or `qml.math`, it is traced; if it needs NumPy arrays, the program calls it in
+Python::
 
     class Parity(qml.measurements.SampleMeasurement):
         def process_samples(self, samples, wire_order, shot_range=None, bin_size=None):
@@ -28,12 +29,13 @@ _NEEDS_NUMPY = jax.errors.TracerArrayConversionError, jax.errors.ConcretizationT
 
 
 class UserSampleProcess(Process):
-    """A measurement of a class derived from `SampleMeasurement`: a function of samples."""
+    """A measurement of a user's class derived from `SampleMeasurement`."""
 
     def _request_exact(self, asked: ExactValues) -> StatisticMaker:
         raise self._needs_shots_error()
 
     def _request_samples(self, rounds: SamplingRounds) -> StatisticMaker:
+        """Request samples of all wires, in the eigenbasis of the observable if any."""
         process, labels = self.process, self._wires.labels
         diagonals = [make_computational_factor(labels)]
         if process.obs is not None:
@@ -50,12 +52,15 @@ class UserSampleProcess(Process):
 def _process_samples(
     process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
 ) -> Any:
-    """Return what a user's measurement makes of samples.
+    """Call a user's `process_samples` on samples, traced if possible.
 
     Args:
-        process: the measurement.
-        samples: ``[shots, wires]``, the bits of each shot.
+        process: the user's measurement.
+        samples: array ``[shots, wires]``, the bits of each shot.
         wire_order: the label of each column.
+
+    Returns:
+        the result of `process_samples`, as JAX arrays.
     """
     samples = samples.astype(int)
     try:
@@ -68,7 +73,7 @@ def _process_samples(
 def _process_in_python(
     process: qml.measurements.SampleMeasurement, samples: Any, wire_order: qml.wires.Wires
 ) -> Any:
-    """Call a user's measurement with NumPy samples when the program runs."""
+    """Call a user's `process_samples` on NumPy samples in a pure callback."""
     dtype = jax.dtypes.canonicalize_dtype(process.numeric_type)
     shape = process.shape(shots=len(samples), num_device_wires=len(wire_order))
     result = jax.ShapeDtypeStruct(shape, dtype)

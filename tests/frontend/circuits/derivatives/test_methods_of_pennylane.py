@@ -186,7 +186,7 @@ ERRORS = {
     "differences of complex arguments": (
         lambda: jax.grad(complex_circuit, holomorphic=False),
         (0.4 + 0.1j,),
-        "it is differentiated by complex arguments, which differences of values are not",
+        "it is differentiated by complex arguments, which diff_method=",
     ),
 }
 

@@ -182,17 +182,17 @@ def with_effect(x: Any, n: Any) -> None:
     [
         (
             lambda x, n: bellhop.cond(bellhop.measure(0), lambda: [bellhop.measure(1), None][1])(),
-            r"a measure \(.*\) stands in a conditional that an outcome decides",
+            r"a measure \(.*\) in a conditional on a mid-circuit outcome is not",
         ),
         (
             lambda x, n: bellhop.cond(bellhop.measure(0), lambda: qml.QFT([0, 1]))(),
             "QFT depends on a mid-circuit measurement, so qml.add_noise cannot tell",
         ),
         (carried, "whether outcomes decide a cond is unknown"),
-        (with_effect, "a branch that an outcome decides calls Python for an effect"),
+        (with_effect, "a callback with an effect in a branch on a mid-circuit outcome"),
         (
             lambda x, n: (qml.pauli_measure("XZ", [0, 1]), None)[1],
-            r"a pauli_measure \(.*\) stands in a QNode with qml.add_noise",
+            r"a pauli_measure \(.*\) is not supported with qml.add_noise",
         ),
         (
             lambda x, n: (bellhop.measure(0), qml.allocate(1)),

@@ -314,8 +314,8 @@ def test_exception_is_the_devices_own():
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (0.5 + 1j, r"returned complex numbers for expval\(Z\(0\)\), whose result has the dtype"),
-        (np.zeros(3), r"returned an array of shape \(3,\) for expval\(Z\(0\)\), whose result"),
+        (0.5 + 1j, r"returned complex numbers for expval\(Z\(0\)\), expected the dtype"),
+        (np.zeros(3), r"returned an array of shape \(3,\) for expval\(Z\(0\)\), expected the"),
     ],
 )
 def test_what_the_device_returns_is_of_the_type_that_is_measured(result, message):

@@ -1,1 +1,1 @@
-"""The backend that simulates circuits as JAX arrays inside the compiled program."""
+"""Simulate circuits as JAX arrays inside the compiled program."""

@@ -1,7 +1,7 @@
-"""The adjoint method as a derivative of JAX's: of a function that takes a state and arrays.
+"""Define JAX derivatives by the adjoint method.
 
-Where the state before can be computed from the state behind (Jones and Gacon, arXiv:2009.02823),
-none is kept for the derivative but the last one.
+If the state before an operation can be computed from the state after it, the backward pass needs
+only the final state, and no intermediate ones (Jones and Gacon, arXiv:2009.02823).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,18 +18,19 @@ from bellhop.callbacks.linear_map import LinearMap, zero_tangent
 def define_adjoint_derivative(
     function: Callable[..., Any], pullback: Callable[..., Sequence[Any]]
 ) -> Callable[..., Any]:
-    """Return a function that is differentiated backwards from the state behind it.
+    """Return a function whose VJP needs only the final state.
 
-    Forwards it is differentiated as JAX does.
+    Its JVP is the JVP of `function`.
 
     Args:
-        function: takes a state and arrays; returns the state behind.
-        pullback: takes the state behind, its cotangent, and the arrays; returns the cotangents of
-            the state before, and of those arrays that may have one.
+        function: takes a state and arrays; returns the final state.
+        pullback: takes the final state, its cotangent, and the arrays; returns the cotangents of
+            the initial state and of all floating-point arrays.
     """
     run = jax.custom_jvp(function)
 
     def pushforward(saved: Sequence[Any], moving: Sequence[Any]) -> list[Any]:
+        """Compute the tangent of the final state with the JVP of `function`."""
         _, *primals = saved
         given = iter(moving)
         tangents = [next(given) if is_differentiable(x) else zero_tangent(x) for x in primals]
@@ -40,6 +41,7 @@ def define_adjoint_derivative(
         return list(pullback(after, *cotangents, *arrays))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """Evaluate the function; its tangent is a linear map with `pullback` as transpose."""
         after = run(*primals)
         saved = [after, *primals]
         aval = ShapedArray(after.shape, after.dtype)
@@ -52,5 +54,5 @@ def define_adjoint_derivative(
 
 
 def is_differentiable(value: Operand) -> bool:
-    """Tell whether an array may have a tangent."""
+    """Return whether an array has a floating-point or complex dtype."""
     return jnp.issubdtype(value.dtype, jnp.inexact)

@@ -1,17 +1,18 @@
-"""Outcomes of circuits on mixtures, which are summed over as soon as nothing needs them.
+"""Sum over mid-circuit outcomes of mixed states as early as possible.
 
-A circuit that measures runs once for each combination of outcomes, and each run is linear in the
-state.  So where an outcome has decided all that it decides, both states are added, and what follows
-runs once::
+A circuit with mid-circuit measurements is executed for each combination of outcomes, and each
+execution is linear in the state.  So after the last operation that depends on an outcome, the
+states of both outcomes can be added, and the rest of the circuit is executed once::
 
-    bit = marked[Outcome] ...            bit = 0, 1 of a loop that adds up:
+    bit = marked[Outcome] ...            loop over bit = 0, 1:
     b = project bit a                        b = project bit a
     c = cond bit b                           c = cond bit b
-    d = state c                          d = c of both
+    d = state c                          d = sum of c over the loop
     e = gate d                           e = gate d
 
-where ``bit`` and what is computed of it have no use behind ``d``.  What is left are outcomes that
-are needed at the end.  A density matrix holds such a sum, and a pure state does not.
+if neither ``bit`` nor a value computed from it, other than the state, is used after ``d``.  The
+remaining outcomes are needed until the end.  A density matrix can hold such a sum, and a pure state
+cannot.
 """
 
 from collections.abc import Sequence
@@ -38,43 +39,48 @@ from bellhop.mesh.manual_axes import vary_like
 
 
 class _OutcomeTag(ValueTag):
-    """The mark of an outcome."""
+    """The tag of a mid-circuit outcome."""
 
 
 class _NextPositionTag(ValueTag):
-    """The mark of the place of the next outcome, beside that of an outcome, and that."""
+    """The tag of the index of the next outcome.
+
+    Its operands are this index, the index of the outcome, and the outcome.
+    """
 
 
 class _SummableTag(ValueTag):
-    """The mark of a state in which outcomes may be summed over."""
+    """The tag of a state at which outcomes may be summed over."""
 
 
 _OUTCOME, _NEXT, _SUMMABLE = _OutcomeTag(), _NextPositionTag(), _SummableTag()
 
-# So many outcomes are gone through at once at most: a circuit runs twice as often for each.
+# Largest number of outcomes at once: each doubles the number of executions.
 MAX_OUTCOMES = 12
 
 
 def read_outcome(outcomes: Any, position: Any) -> tuple[Any, Any]:
-    """Return an outcome of a run, and the place of the next.
+    """Return an outcome of the current branch, and the index of the next outcome.
 
     Args:
-        outcomes: of the run, a bit for each.
-        position: which one.
+        outcomes: unsigned integer, a bit for each outcome.
+        position: traced integer, the index of the bit.
     """
     bit = tag_value((outcomes >> position.astype(outcomes.dtype)) & 1, mark=_OUTCOME)
     return bit, tag_value(position + 1, position, bit, mark=_NEXT)
 
 
 def mark_summable(state: Operand) -> Any:
-    """Return a state in which ``sum_over_outcomes`` may sum over outcomes: what follows is linear
-    in it."""
+    """Tag a state so that ``sum_over_outcomes`` may sum outcomes there.
+
+    The remaining computation must be linear in the state.
+    """
     return tag_value(state, mark=_SUMMABLE)
 
 
 def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a jaxpr that sums over outcomes where nothing but the state depends on them."""
-    # An outcome that nobody uses is computed all the same, behind the state.
+    """Rewrite a jaxpr to sum over outcomes as soon as only the state depends on them."""
+    # Remove unused values after the state, which would prevent the sum if they use an outcome.
     closed, _ = dce(closed, [True] * len(closed.out_avals), [True] * len(closed.in_avals))
     jaxpr = closed.jaxpr
     jaxpr = jaxpr.replace(eqns=[replace_inner_jaxprs(eqn, sum_over_outcomes) for eqn in jaxpr.eqns])
@@ -88,13 +94,13 @@ def sum_over_outcomes(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def has_outcomes_in_while_loop(jaxpr: Jaxpr) -> bool:
-    """Tell whether outcomes are left in a loop whose length is computed."""
+    """Return whether outcomes remain in a loop with a dynamic trip count."""
     loops = [eqn for eqn in iterate_equations(jaxpr) if eqn.primitive is while_p]
     return any(count_outcomes(inner) for loop in loops for inner in inner_jaxprs(loop))
 
 
 def count_outcomes(jaxpr: Jaxpr) -> int:
-    """Return how many outcomes a run has at most."""
+    """Return the largest number of outcomes of an execution."""
     return sum(map(_count_equation_outcomes, jaxpr.eqns))
 
 
@@ -107,18 +113,18 @@ def _count_equation_outcomes(eqn: JaxprEqn) -> int:
 
 @dataclass(frozen=True)
 class _OutcomeSpan:
-    """Equations that depend on outcomes which only a state depends on behind them.
+    """Equations that depend on outcomes, of which later equations only use the state.
 
     Attributes:
-        equations: in order; the last one gives that state.
-        outcomes: those of the outcomes.
+        equations: the equations in order; the last one computes the state.
+        outcomes: the equations that read outcomes.
     """
 
     equations: Sequence[JaxprEqn]
     outcomes: Sequence[JaxprEqn]
 
     def as_equation(self, jaxpr: Jaxpr) -> JaxprEqn:
-        """Return it as one equation, which gives the state."""
+        """Return one equation with the span as its body, whose result is the state."""
         *inside, last = [eqn for eqn in self.equations if not has_tag(eqn, _OutcomeTag)]
         bits = [eqn.outvars[0] for eqn in self.outcomes]
         given = [var for var in dict.fromkeys(external_inputs([*inside, last])) if var not in bits]
@@ -133,7 +139,10 @@ class _OutcomeSpan:
 
 
 def _replace_spans(jaxpr: Jaxpr, spans: Sequence[_OutcomeSpan]) -> list[JaxprEqn]:
-    """Return the equations of a jaxpr, where each span is one; the next outcome takes its place."""
+    """Return a jaxpr's equations with each span as one equation.
+
+    Indices of later outcomes skip the outcomes that a span sums over.
+    """
     ends = {span.equations[-1]: span for span in spans}
     inside = {eqn for span in spans for eqn in span.equations}
     bits = {eqn.outvars[0] for span in spans for eqn in span.outcomes}
@@ -152,23 +161,23 @@ def _choose_rule(eqn: JaxprEqn) -> Rule:
     return _sum_span if "summed" in eqn.params else bind_equation
 
 
-def _sum_span(eqn: JaxprEqn, *given: Any) -> list[Any]:
-    """Return the state behind a span: the sum over all outcomes."""
+def _sum_span(eqn: JaxprEqn, *operands: Any) -> list[Any]:
+    """Evaluate a span for all combinations of its outcomes; return the sum of states."""
     body, n_outcomes = eqn.params["summed"], eqn.params["n_outcomes"]
     dtype = body.invars[0].aval.dtype
 
     def add(total: Operand, combination: Any) -> Any:
         bits = [(combination >> number) & 1 for number in range(n_outcomes)]
-        [state] = eval_jaxpr(body, (), *bits, *given)
+        [state] = eval_jaxpr(body, (), *bits, *operands)
         return total + state, None
 
     [state] = body.outvars
-    zero = vary_like(given, jnp.zeros(state.aval.shape, state.aval.dtype))
+    zero = vary_like(operands, jnp.zeros(state.aval.shape, state.aval.dtype))
     return [jax.lax.scan(add, zero, jnp.arange(2**n_outcomes, dtype=dtype))[0]]
 
 
 def _find_spans(jaxpr: Jaxpr) -> list[_OutcomeSpan]:
-    """Return the spans of a jaxpr, whose inner ones have been summed over."""
+    """Return the spans of a jaxpr, whose inner jaxprs were already rewritten."""
     last_use: dict[Any, int] = {}
     for number, eqn in enumerate(jaxpr.eqns):
         if has_tag(eqn, _NextPositionTag):

@@ -1,7 +1,8 @@
-"""``default.mixed``: the state is the means of all Pauli words, and operations are real matrices.
+"""Simulate ``default.mixed`` by expectation values of Pauli words.
 
-That takes half the memory of a density matrix and a quarter of the arithmetic, a partial trace is
-a slice, and the mean of a Pauli word is an entry.
+Operations are real matrices on these values.  Compared with a density matrix, this takes half the
+memory and a quarter of the arithmetic.  A partial trace is a slice, and the expectation value of a
+Pauli word is an entry.
 """
 
 import functools
@@ -36,15 +37,18 @@ from bellhop.errors import CompileError
 _IGNORED = (*IGNORED_OPERATIONS, qml.GlobalPhase)
 _LETTERS = {"PauliX": 1, "PauliY": 2, "PauliZ": 3}
 
-# The probabilities of so many qubits are one product.
+# Number of qubits whose probabilities are computed in one matrix product.
 _QUBITS_PER_STEP = 4
 
 
 class MixedSimulator(Simulator):
-    """The means of all Pauli words, see ``pauli_transfer``.
+    """A simulator of mixed states, as expectation values of all Pauli words.
 
-    Outcomes are read wrongly with the probability ``readout_prob`` of the device.  That is a bit
-    flip behind the gates that lead to the measured basis: words lose a share for each letter.
+    The state is a real array ``[4] * qubits``, see ``pauli_transfer``.
+
+    The device's ``readout_prob`` is the probability that an outcome is read wrongly.  This is a bit
+    flip after the gates that rotate to the measured basis: it multiplies the expectation value of a
+    word by a factor for each letter.
     """
 
     base = 4
@@ -60,7 +64,7 @@ class MixedSimulator(Simulator):
         self._readout_factor = 1 - 2 * (device.readout_err or 0.0)
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the means of a state."""
+        """Return the all-zero state, or the state that a preparation creates."""
         n = len(self.wires)
         if preparation is None:
             means = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * n)
@@ -70,7 +74,11 @@ class MixedSimulator(Simulator):
         return jnp.asarray(means, self.dtype)
 
     def can_apply(self, op: qml.operation.Operator) -> bool:
-        """Tell whether an operation has a matrix, or Kraus operators."""
+        """Return whether an operation has a matrix or Kraus operators.
+
+        Raises:
+            CompileError: for a channel with a batch of parameters.
+        """
         if not has_scalar_parameters(op):
             raise CompileError(
                 f"{self.where}: {op.name} has an array of parameters, and PennyLane has no batches "
@@ -85,34 +93,45 @@ class MixedSimulator(Simulator):
         return isinstance(op, _IGNORED) or is_supported_by_pennylane(op)
 
     def _check_channel(self, op: qml.operation.Channel) -> None:
-        """Let PennyLane check known numbers, while it is known where the user wrote them."""
+        """Raise PennyLane's error if a channel's static parameters are invalid."""
         try:
             op.kraus_matrices()
         except ValueError as error:
             raise ValueError(f"{self.where}: {op.name}: {error}") from error
 
     def has_small_matrix(self, op: qml.operation.Operator) -> bool:
-        """Tell whether an operation does more than preparing its wires, and anything at all."""
+        """Return whether an operation is applied as a Pauli transfer matrix.
+
+        State preparations of some wires, and operations without effect, are not.
+        """
         return not isinstance(op, (*_IGNORED, qml.QubitDensityMatrix))
 
     def compute_matrix(self, op: qml.operation.Operator) -> Any:
-        """Return the Pauli transfer matrix."""
+        """Return the Pauli transfer matrix of an operation."""
         return compute_transfer_matrix(op, self.where)
 
     def is_unitary(self, op: qml.operation.Operator) -> bool:
-        """Tell that a channel is not; gates are merged with those that follow them."""
+        """Return False: transfer matrices of channels are not orthogonal.
+
+        Gates are fused with the channels after them.
+        """
         return False
 
     def apply_single_operation(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Return the state after an operation, those of its wires brought to the front."""
+        """Apply an operation, with its qubits as the leading axes of the state."""
         if isinstance(op, _IGNORED):
             return state
         return _apply_to_leading_axes(self._make_row_function(op), state, qubits)
 
     def _make_row_function(self, op: qml.operation.Operator) -> Callable[[Any], Any]:
-        """Return the function that an operation is of rows of means, those of its wires first."""
+        """Return an operation as a function of the flattened state.
+
+        Returns:
+            a function of an array ``[4**wires, rest]``, whose rows are the Pauli words on the
+            operation's wires.
+        """
         k = len(op.wires)
         if isinstance(op, qml.QubitDensityMatrix):
             prepared = jnp.real(to_pauli_basis(op.data[0], k)).reshape(-1)
@@ -123,6 +142,7 @@ class MixedSimulator(Simulator):
         operators = get_kraus_operators(op, self.where)
 
         def apply(means: Operand) -> Any:
+            """Apply Kraus operators to one column: the words on the operation's wires."""
             before = from_pauli_basis(means.reshape((4,) * k), k)
             after = sum(operator @ before @ operator.conj().T for operator in operators)
             return jnp.real(to_pauli_basis(after, k)).reshape(-1)
@@ -136,7 +156,15 @@ class MixedSimulator(Simulator):
     def compute_moments(
         self, state: Any, observable: qml.operation.Operator, *, has_square: bool = True
     ) -> tuple[Any, Any]:
-        """Return moments of an observable whose words are each read with errors."""
+        """Return the expectation values of an observable and of its square, as read out.
+
+        Each term is read out with errors.
+
+        Args:
+            state: expectation values of Pauli words.
+            observable: PennyLane operator.
+            has_square: whether to compute the second moment; else it is None.
+        """
         terms = find_terms(observable, self.where)
         means = self._apply_readout_error(state)
         mean = self._compute_terms_mean(means, terms)
@@ -157,12 +185,14 @@ class MixedSimulator(Simulator):
         return mean, self._compute_terms_mean(applied, terms)
 
     def _apply_readout_error(self, state: Any) -> Any:
+        """Multiply each word's expectation value by a readout factor for each letter."""
         if self._readout_factor == 1:
             return state
         shares = [np.array([1.0, *[self._readout_factor] * 3])] * state.ndim
         return state * jnp.asarray(functools.reduce(np.multiply.outer, shares), state.dtype)
 
     def _compute_terms_mean(self, means: Operand, terms: Sequence[Any]) -> Any:
+        """Return the expectation value of a sum of terms; Pauli words are read by index."""
         words = [self._find_pauli_letters(factors) for _, factors in terms]
         places = [np.ravel_multi_index(word, means.shape) for word in words if word is not None]
         of_words = iter(jnp.real(means.reshape(-1)[np.array(places, int)]))
@@ -174,7 +204,7 @@ class MixedSimulator(Simulator):
         return jnp.stack(coefficients) @ jnp.stack(values)
 
     def _find_pauli_letters(self, factors: Sequence[Factor]) -> tuple[int, ...] | None:
-        """Return the letter of each qubit, or None for what is no Pauli word."""
+        """Return each qubit's letter (0 to 3), or None if a factor is not a Pauli matrix."""
         letters = [0] * len(self.wires)
         for factor in factors:
             if not isinstance(factor, NamedFactor) or factor.name not in _LETTERS:
@@ -183,6 +213,7 @@ class MixedSimulator(Simulator):
         return tuple(letters)
 
     def _compute_mean(self, means: Operand, factors: Sequence[Factor]) -> Any:
+        """Return the expectation value of a product of factors on disjoint wires."""
         qubits = [self.wires(wire) for factor in factors for wire in factor.wires]
         rest = _trace_out(means, qubits)
         for factor in factors:
@@ -192,33 +223,33 @@ class MixedSimulator(Simulator):
         return jnp.real(rest)
 
     def _multiply_from_left(self, means: Operand, factor: Factor) -> Any:
-        """Return the means of a state that a factor was multiplied to from the left."""
+        """Return the expectation values of Pauli words in the matrix ``factor @ state``."""
         qubits = list(map(self.wires, factor.wires))
         matrix = make_left_multiplication(get_factor_matrix(factor), len(qubits))
         return _apply_to_leading_axes(lambda rows: jnp.asarray(matrix) @ rows, means, qubits)
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the probabilities that outcomes are read with."""
+        """Return the probabilities with which the outcomes of `qubits` are read."""
         means = _trace_out(state, qubits)[(slice(None, None, 3),) * len(qubits)]
         one = np.array([[0.5, 0.5 * self._readout_factor], [0.5, -0.5 * self._readout_factor]])
         for first in range(0, len(qubits), _QUBITS_PER_STEP):
             k = len(qubits[first : first + _QUBITS_PER_STEP])
             signs = functools.reduce(np.kron, [one] * k)
-            # The outcomes of these go behind those of the others.
+            # The transposition puts the processed qubits after the remaining qubits.
             means = (jnp.asarray(signs, state.dtype) @ means.reshape(2**k, -1)).T
         return means.reshape(-1)
 
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the means, with axes of some qubits in front."""
+        """Return the state with `qubits` as leading axes."""
         return jnp.moveaxis(state, qubits, range(len(qubits)))
 
     def project(self, state: Any, basis: Any) -> Any:
-        """Return the halves of a state in a basis, of outcomes that are read with errors."""
+        """Project the first qubit on both states of a basis, with readout errors."""
         letter = self._readout_factor * state[1 + basis]
         return jnp.stack([state[0] + letter, state[0] - letter]) / 2
 
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the sum of all words by their means."""
+        """Return the reduced density matrix of `qubits`."""
         return from_pauli_basis(_trace_out(state, qubits), len(qubits))
 
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
@@ -227,7 +258,7 @@ class MixedSimulator(Simulator):
 
 
 def _trace_out(means: Operand, qubits: Sequence[int]) -> Any:
-    """Return the means of words on qubits, in their order."""
+    """Return the expectation values of the words on `qubits`, in their order."""
     kept = sorted(qubits)
     rest = means[tuple(slice(None) if qubit in kept else 0 for qubit in range(means.ndim))]
     return rest.transpose([kept.index(qubit) for qubit in qubits])
@@ -236,12 +267,19 @@ def _trace_out(means: Operand, qubits: Sequence[int]) -> Any:
 def _apply_to_leading_axes(
     function: Callable[[Any], Any], state: Any, qubits: Sequence[Any]
 ) -> Any:
-    """Return a state after a function of rows, which are those of some qubits."""
-    back: Callable[[Any], Any]
+    """Move `qubits` to the leading axes, apply `function`, and move them back.
+
+    Args:
+        function: function of the flattened state ``[4**len(qubits), rest]``.
+        state: array with an axis of four for each qubit.
+        qubits: static or traced integers.
+    """
+    restore_order: Callable[[Any], Any]
     if any(map(is_dynamic, qubits)):
-        there, back = move_dynamic_qubits_to_front(state, qubits)
+        in_front, restore_order = move_dynamic_qubits_to_front(state, qubits)
     else:
         order = [*qubits, *(qubit for qubit in range(state.ndim) if qubit not in qubits)]
-        there, back = state.transpose(order), lambda after: after.transpose(np.argsort(order))
-    rows = function(there.reshape(4 ** len(qubits), -1))
-    return back(rows.reshape(state.shape))
+        in_front = state.transpose(order)
+        restore_order = lambda after: after.transpose(np.argsort(order))
+    rows = function(in_front.reshape(4 ** len(qubits), -1))
+    return restore_order(rows.reshape(state.shape))

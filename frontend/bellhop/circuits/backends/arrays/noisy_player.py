@@ -1,9 +1,9 @@
-"""Noise models in circuits on ``default.mixed``: added while their jaxprs are played.
+"""Add the noise of a PennyLane noise model while a gate jaxpr is interpreted.
 
-Noise follows each operation where it is applied, so loops and conditionals stay what they are.  A
-gate that an outcome decides is a ``qml.ops.Conditional`` for the noise model, and the noise behind
-it is not: it is there whatever the outcome, as in PennyLane.  Where ``model`` puts ``noise`` on
-wire 0::
+Noise is inserted after each operation where it is applied, so loops and conditionals remain.  The
+noise model sees a gate in a branch on a mid-circuit outcome as a ``qml.ops.Conditional``.  As in
+PennyLane, the noise after such a gate does not depend on the outcome.  If ``model`` adds ``noise``
+on wire 0::
 
     m = measure(0)                          m = measure(0); noise
     qml.cond(m, qml.X, qml.Y)(0)            if m:  X(0); noise;       noise
@@ -36,17 +36,17 @@ from bellhop.tracing.state import circuit_scope
 
 @dataclass
 class _NoiseState:
-    """What was played so far.
+    """The progress of a `NoisyPlayer`.
 
     Attributes:
-        is_first: whether nothing was.
-        is_branch_taken: in branches that an outcome decides: whether gates are applied, or noise
-            alone.
-        has_branch_noise: whether there was noise in such a branch.
-        outcomes: those of measurements.
-        carried: what loops carry, whose origins are unknown while their bodies are traced.
-        deferred_error: why there must be no measurement, where a conditional was taken for none
-            of outcomes.
+        is_first: whether no operation was applied yet.
+        is_branch_taken: in branches on a mid-circuit outcome, whether gates are applied with their
+            noise (True) or noise alone (False); elsewhere None.
+        has_branch_noise: whether such a branch had noise.
+        outcomes: the outcomes of mid-circuit measurements.
+        carried: values carried by loops, whose origin is unknown while a loop's body is traced.
+        deferred_error: the error to raise at the next measurement, if a condition was assumed not
+            to depend on outcomes.
     """
 
     is_first: bool = True
@@ -59,12 +59,12 @@ class _NoiseState:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyPlayer(Player):
-    """Plays on a circuit, with the noise of a model.
+    """An interpreter of gate jaxprs that adds the noise of a noise model.
 
     Args:
-        noise: that of the model.
-        rewrite: changes operations that have noise around them.
-        noise_state: what was played so far.
+        noise: inserts the noise around operations.
+        rewrite: rewrites operations after noise was added.
+        noise_state: the progress so far, shared with interpreters of nested jaxprs.
     """
 
     noise: NoiseInserter
@@ -73,7 +73,7 @@ class NoisyPlayer(Player):
 
     @property
     def circuit(self) -> SimulatedCircuit:
-        """The current circuit."""
+        """The circuit that is being traced."""
         return cast(SimulatedCircuit, super().circuit)
 
     def emit(self, operations: list[Any]) -> None:
@@ -88,7 +88,7 @@ class NoisyPlayer(Player):
                 self._apply_noisy(list(group))
 
     def allocate(self, op: qml.operation.Operator) -> NoReturn:
-        """Refuse: PennyLane's noise models see wires that are none of the device's."""
+        """Raise an error: noise models do not support dynamically allocated wires."""
         raise CompileError(
             f"{self.circuit.where}: it has {op.name} and qml.add_noise, which are supported "
             "together in circuits of gates alone: no measure, conditional or loop of computed "
@@ -96,12 +96,12 @@ class NoisyPlayer(Player):
         )
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire, with noise around that, and return the outcome."""
+        """Measure a wire with noise around the measurement, and return the outcome."""
         if self.noise_state.is_branch_taken is not None:
             raise CompileError(
-                f"{self.circuit.where}: a measure ({site}) stands in a conditional that an outcome "
-                "decides, where PennyLane has none, so noise models say nothing of it. Measure "
-                "outside of it, or write channels behind the gates instead of qml.add_noise."
+                f"{self.circuit.where}: a measure ({site}) in a conditional on a mid-circuit "
+                "outcome is not supported with qml.add_noise. Measure outside of the conditional, "
+                "or write channels after the gates instead of qml.add_noise."
             )
         if self.noise_state.deferred_error is not None:
             raise self.noise_state.deferred_error
@@ -116,11 +116,12 @@ class NoisyPlayer(Player):
         return outcome
 
     def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
+        """Interpret a mid-circuit measurement; raise an error for ``pauli_measure``."""
         if eqn.params["is_joint"]:
             raise CompileError(
-                f"{self.circuit.where}: a pauli_measure ({eqn.params['site']}) stands in a QNode "
-                "with qml.add_noise, and PennyLane has no device that says what its noise is. "
-                "Write channels behind the gates."
+                f"{self.circuit.where}: a pauli_measure ({eqn.params['site']}) is not supported "
+                "with qml.add_noise, since PennyLane does not define its noise. Write channels "
+                "after the gates instead of qml.add_noise."
             )
         return super()._interpret_outcome(eqn, *operands)
 
@@ -132,15 +133,18 @@ class NoisyPlayer(Player):
         *,
         is_nest: bool = False,
     ) -> Any:
-        """Run a loop of the circuit's; return the carried values."""
+        """Run a for loop of the circuit with noise; return the carried values."""
         return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
 
     def while_loop(self, condition: Any, body: Body, carried: PyTree) -> Any:
-        """Run a loop of the circuit's; return the carried values."""
+        """Run a while loop of the circuit with noise; return the carried values."""
         return super().while_loop(condition, self._record_carried(body), carried)
 
     def _record_carried(self, body: Body) -> Body:
+        """Wrap a loop's body to record its carried tracers in `noise_state`."""
+
         def record_body(player: Player) -> Callable[..., Any]:
+            """Return the loop's body, which also records the carried tracers."""
             run = body(player)
 
             def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
@@ -152,14 +156,17 @@ class NoisyPlayer(Player):
         return record_body
 
     def branch(self, index: Operand, branches: Sequence[Callable[[Player], Any]]) -> Any:
-        """Run one branch; where an outcome decides which, with the noise of all of them."""
+        """Run one branch; if an outcome decides which, with the noise of all branches."""
         if not self._is_decided_by_outcome(index):
             return super().branch(index, branches)
         is_outer_taken = self.noise_state.is_branch_taken is not False
         noisy = {n for n, branch in enumerate(branches) if self._has_noise(branch)}
 
         def make_branch(number: int) -> Callable[[Player], Any]:
+            """Return the branch with this number, with the noise of all other branches."""
+
             def run(_: Player) -> Any:
+                """Run all branches that have noise, but only this one with its gates."""
                 results = {
                     n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
                     for n, branch in enumerate(branches)
@@ -174,25 +181,37 @@ class NoisyPlayer(Player):
     def measure_statistics(
         self, circuit: SimulatedCircuit, leaves: Sequence[Any], **options: Any
     ) -> list[Statistic]:
-        """Measure a circuit, each measurement with the noise in front of it."""
-        # Outcomes are no longer changed by noise.
+        """Measure a circuit, each measurement after its own noise.
+
+        Measurements with equal noise share one state.
+
+        Args:
+            circuit: the circuit, after all gates.
+            leaves: return values of the quantum function.
+            options: keyword arguments of the circuit's `measure_statistics`.
+
+        Returns:
+            a statistic for each leaf.
+        """
+        # Mid-circuit outcomes were measured before, so noise at the end does not affect them.
         is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
         noise = [
             self.noise.find_measurement_noise(leaf) if is_at_end(leaf) else [] for leaf in leaves
         ]
         before = circuit.state
-        found: dict[int, Statistic] = {}
-        while len(found) < len(leaves):
-            first = noise[next(n for n in range(len(leaves)) if n not in found)]
-            places = [n for n, each in enumerate(noise) if _is_same_sequence(each, first)]
+        measured: dict[int, Statistic] = {}
+        while len(measured) < len(leaves):
+            first = noise[next(n for n in range(len(leaves)) if n not in measured)]
+            indices = [n for n, each in enumerate(noise) if _is_same_sequence(each, first)]
             circuit.state = before
             with circuit_scope(circuit), qml.QueuingManager.stop_recording():
                 self._apply_noisy(first)
-            statistics = circuit.measure_statistics([leaves[n] for n in places], **options)
-            found.update(zip(places, statistics, strict=True))
-        return [found[n] for n in range(len(leaves))]
+            statistics = circuit.measure_statistics([leaves[n] for n in indices], **options)
+            measured.update(zip(indices, statistics, strict=True))
+        return [measured[n] for n in range(len(leaves))]
 
     def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
+        """Return an operation with noise around it, or the noise alone in other branches."""
         seen = self.noise_state
         is_first, seen.is_first = seen.is_first, False
         if is_control_flow(op):
@@ -204,18 +223,23 @@ class NoisyPlayer(Player):
         return noisy if seen.is_branch_taken else [each for each in noisy if each is not op]
 
     def _apply_noisy(self, operations: Sequence[Any]) -> None:
-        """Apply operations that have their noise."""
+        """Apply operations whose noise was added before."""
         self.circuit.precision.include([op.data for op in operations])
         self.circuit.apply(self.rewrite(operations))
 
     def _is_decided_by_outcome(self, index: Operand) -> bool:
-        """Tell whether an outcome decides a conditional."""
+        """Return whether the condition of a branch is computed from a mid-circuit outcome.
+
+        Raises:
+            CompileError: if this cannot be determined, and the circuit has mid-circuit
+                measurements.
+        """
         outcomes = set(map(id, self.noise_state.outcomes))
         carried = set(map(id, self.noise_state.carried))
         here, behind = find_origins(index, self.noise_state.outcomes)
         if here & outcomes:
             return True
-        # A state knows of the outcomes that it was projected on.
+        # A loop or conditional that carries the state may also pass on an outcome.
         if (here | behind) & carried or behind & {*outcomes, id(self.circuit.outcomes)}:
             error = CompileError(
                 f"{self.circuit.where}: whether outcomes decide a cond is unknown, since "
@@ -229,7 +253,11 @@ class NoisyPlayer(Player):
         return False
 
     def _has_noise(self, branch: Callable[[Player], Any]) -> bool:
-        """Tell whether there is noise in a branch that an outcome decides."""
+        """Return whether a branch on a mid-circuit outcome has noise.
+
+        Raises:
+            CompileError: if the branch has noise and a callback with an effect.
+        """
         seen = self.noise_state
         before, seen.has_branch_noise = seen.has_branch_noise, False
 
@@ -242,13 +270,14 @@ class NoisyPlayer(Player):
         seen.has_branch_noise |= before
         if has_noise and closed.effects:
             raise CompileError(
-                f"{self.circuit.where}: a branch that an outcome decides calls Python for an "
-                "effect, and its noise is there whether it is taken or not. Move the call out of "
-                "the branch."
+                f"{self.circuit.where}: a callback with an effect in a branch on a mid-circuit "
+                "outcome is not supported with qml.add_noise, since noise is applied whichever "
+                "branch is taken. Move the callback out of the branch."
             )
         return has_noise
 
     def _run_branch(self, branch: Callable[[Player], Any], *, is_taken: bool) -> Any:
+        """Run a branch with its gates and noise, or with its noise alone."""
         before, self.noise_state.is_branch_taken = self.noise_state.is_branch_taken, is_taken
         try:
             return branch(self)
@@ -257,6 +286,7 @@ class NoisyPlayer(Player):
 
 
 def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Return whether two sequences have the same operations."""
     return len(left) == len(right) and all(map(is_same_operation, left, right))
 
 
@@ -264,18 +294,18 @@ _CONTROL_FLOW = (cond_p, scan_p, while_p)
 
 
 def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], set[int]]:
-    """Return the tracers that a value is computed from.
+    """Return the tracers from which a value is computed.
 
     Args:
-        value: is being traced.
-        boundaries: tracers that count as computed from nothing, as arguments do.
+        value: a value that is being traced.
+        boundaries: tracers at which the search stops, as at arguments.
 
     Returns:
-        the ids of those that it is computed from, and of those that it is where a loop or a
-        conditional stands between.
+        two sets of ids: of the tracers from which the value is computed directly, and of the
+        tracers that reach the value through a loop or a conditional.
     """
     stops = set(map(id, boundaries))
-    found: tuple[set[int], set[int]] = set(), set()
+    origins: tuple[set[int], set[int]] = set(), set()
     seen: dict[tuple[int, bool], Any] = {}
     todo = [(value, False)]
     while todo:
@@ -287,8 +317,8 @@ def find_origins(value: object, boundaries: Sequence[Any]) -> tuple[set[int], se
         seen[key] = each
         eqn, _ = find_equation(each)
         if eqn is None or id(each) in stops:
-            found[is_behind].add(id(each))
+            origins[is_behind].add(id(each))
             continue
         is_inside = is_behind or eqn.primitive in _CONTROL_FLOW
         todo += [(operand, is_inside) for operand in eqn.in_tracers]
-    return found
+    return origins

@@ -1,8 +1,8 @@
-"""Sums of Pauli words, as one pass over a state for all words that flip the same qubits.
+"""Apply sums of Pauli words, in one pass for all words that flip the same qubits.
 
-A word is ``i**y X^x Z^z``, where ``x`` are the qubits of its X and Y, ``z`` those of its Z and Y,
-and ``y`` is how many Y it has.  So words of the same ``x`` are one diagonal matrix together, before
-the qubits of ``x`` are flipped::
+A word is ``i**y X^x Z^z``: ``x`` are the qubits with X or Y, ``z`` the qubits with Z or Y, and
+``y`` is the number of Ys.  So the words with equal ``x`` are together one diagonal matrix, followed
+by a flip of the qubits ``x``::
 
     0.5 Z0 + 0.2 Z1 + 0.3 X0 Z1 + 0.1 Y0  =  (0.5 Z0 + 0.2 Z1) + X0 (0.3 Z1 + 0.1 i Z0)
 """
@@ -20,7 +20,7 @@ from jax.typing import DTypeLike
 
 from bellhop.base.types import Operand
 
-# More words, and more sets of flipped qubits, are gone through in a loop.
+# More words, or more sets of flipped qubits, are processed in a loop.
 _MAX_UNROLLED = 8
 
 
@@ -28,41 +28,44 @@ class PauliTerm(NamedTuple):
     """A Pauli word with its coefficient.
 
     Attributes:
-        coefficient: a real number.
-        letters: pairs of a qubit and one of X, Y and Z.
+        coefficient: real scalar.
+        letters: pairs of a qubit and ``"X"``, ``"Y"`` or ``"Z"``.
     """
 
     coefficient: Any
     letters: Sequence[tuple[int, str]]
 
     def find_mask(self, letters: str, n_qubits: int) -> int:
-        """Return the bits of the qubits that have some letters."""
+        """Return the bit mask of the qubits whose letter is in `letters`."""
         return sum(1 << (n_qubits - 1 - qubit) for qubit, is_ in self.letters if is_ in letters)
 
     @property
     def phase_power(self) -> int:
-        """That of the imaginary unit."""
+        """The power of the imaginary unit in ``i**y X^x Z^z``, modulo 4."""
         return sum(is_ == "Y" for _, is_ in self.letters) % 4
 
 
 def stack_coefficients(words: Sequence[PauliTerm], dtype: DTypeLike) -> Any:
-    """Return the coefficients of words as an array."""
+    """Return the real coefficients of words as an array ``[words]``."""
     coefficients = [word.coefficient for word in words]
     if any(isinstance(each, jax.core.Tracer) for each in coefficients):
         return jnp.stack([jnp.asarray(jnp.real(each), dtype) for each in coefficients])
-    # One constant, where there may be thousands.
+    # One constant array instead of up to thousands of scalar constants.
     return jnp.asarray(np.real(np.array(coefficients)), dtype)
 
 
 def apply_pauli_sum(words: Sequence[PauliTerm], state: Operand, coefficients: Operand) -> Any:
-    """Return a state after a sum of words, the real and imaginary part of whose amplitudes it has.
+    """Apply a sum of Pauli words to a state.
 
     Args:
-        words: at least one; their coefficients are not used.
-        state: of shape ``(2, 2**n)``.
-        coefficients: real numbers, one for each.
+        words: at least one word; their own coefficients are not used.
+        state: real array ``[2, 2**n]``, real and imaginary parts.
+        coefficients: real array ``[words]``.
+
+    Returns:
+        real array ``[2, 2**n]``.
     """
-    # With the sign of the imaginary unit's power.
+    # Coefficients with the sign of i**y; its remaining factor is 1 or i.
     shares = coefficients * np.array(
         [1 if word.phase_power < 2 else -1 for word in words], state.dtype
     )
@@ -81,7 +84,7 @@ def apply_pauli_sum(words: Sequence[PauliTerm], state: Operand, coefficients: Op
 
 
 def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
-    """Return a state some of whose qubits are flipped; neighbours are one axis, reversed."""
+    """Flip the qubits of a bit mask, reversing one axis per group of neighbours."""
     bits = [bool(mask >> place & 1) for place in reversed(range(n_qubits))]
     starts = [n for n, bit in enumerate(bits) if not n or bit != bits[n - 1]]
     ends = [*starts[1:], n_qubits]
@@ -91,7 +94,7 @@ def flip_qubits(state: Operand, mask: int, n_qubits: int) -> Any:
 
 
 def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand) -> Any:
-    """Return a state after a diagonal matrix, that of words without their flips."""
+    """Apply the diagonal matrix of words without their flips."""
     n_qubits = state.shape[1].bit_length() - 1
     parts: list[Any] = []
     for is_imaginary in (False, True):
@@ -104,7 +107,7 @@ def _apply_diagonal(words: Sequence[PauliTerm], shares: Operand, state: Operand)
 
 
 def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
-    """Return the diagonal of words of Z, and of Y as the sign that it has beside them."""
+    """Return the diagonal of a sum of words, where a Y only counts as Z."""
     numbers = _make_basis_indices(n_qubits)
     if len(masks) <= _MAX_UNROLLED:
         each = zip(masks, shares, strict=True)
@@ -123,18 +126,20 @@ def _compute_diagonal(masks: np.ndarray, shares: Operand, n_qubits: int) -> Any:
 def _apply_in_scan(
     words: Sequence[PauliTerm], shares: Operand, state: Operand, n_qubits: int
 ) -> Any:
+    """Apply a sum of words in a loop over the words."""
     flips = np.array([word.find_mask("XY", n_qubits) for word in words], np.uint32)
     masks = np.array([word.find_mask("YZ", n_qubits) for word in words], np.uint32)
     is_imaginary = np.array([word.phase_power % 2 == 1 for word in words])
 
-    # Its values are made again for derivatives: a state for each word would be kept.
+    # Recompute for derivatives: otherwise JAX saves a state for each word.
     @jax.checkpoint
     def add(total: Operand, word: Any) -> tuple[Any, None]:
+        """Add the state after one word to the total."""
         flip, mask, share, is_imaginary = word
         source = _make_basis_indices(n_qubits) ^ flip
-        there = _apply_signs(share, source, mask) * state[:, source]
-        turned = jnp.stack([-there[1], there[0]])
-        return total + jnp.where(is_imaginary, turned, there), None
+        permuted = _apply_signs(share, source, mask) * state[:, source]
+        turned = jnp.stack([-permuted[1], permuted[0]])
+        return total + jnp.where(is_imaginary, turned, permuted), None
 
     xs = flips, masks, shares, is_imaginary
     return jax.lax.scan(add, jnp.zeros_like(state), xs)[0]
@@ -145,6 +150,6 @@ def _make_basis_indices(n_qubits: int) -> Any:
 
 
 def _apply_signs(share: Operand, numbers: Any, mask: Any) -> Any:
-    """Return a number for each of others, negated where an odd number of a mask's bits are set."""
+    """Return `share` for each index, negated if it has an odd number of a mask's bits."""
     parity = jax.lax.population_count(numbers & mask) & 1
     return jnp.where(parity == 1, -share, share)

@@ -1,17 +1,18 @@
-"""Pauli transfer matrices: what operations do to a mixed state, as the means of its Pauli words.
+"""Compute Pauli transfer matrices: operations on Pauli expectation values.
 
 A state ``rho`` of n qubits is the vector of ``Tr(P rho)`` for all words P of I, X, Y and Z: 4**n
-real numbers, with an axis of four for each qubit.  Whatever operators ``K`` an operation has, it
-multiplies that by a real matrix::
+real numbers, with an axis of four for each qubit.  An operation with Kraus operators ``K``
+multiplies this vector by the real matrix ::
 
     R[i, j] = sum over K of Tr(P_i K P_j K^dagger) / 2**n
 
-For one qubit a channel shrinks X, Y and Z, and shifts Z: an amplitude damping by ``g`` is ::
+For one qubit a channel shrinks X, Y and Z, and shifts Z.  Amplitude damping by ``g`` is ::
 
     [1, 0, 0, 0], [0, sqrt(1-g), 0, 0], [0, 0, sqrt(1-g), 0], [g, 0, 0, 1-g]
 
-PennyLane has Kraus operators, which are square roots of probabilities and have no second derivative
-at zero.  What the program computes goes into these matrices, where there are no roots but this one.
+PennyLane's Kraus operators contain square roots of probabilities, which have no second derivative
+at zero.  So transfer matrices of channels with traced parameters are computed in closed form, where
+damping channels have the only square root.
 """
 
 import functools
@@ -29,16 +30,19 @@ from bellhop.circuits.ir.wires import is_dynamic
 
 _PAULIS = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
 
-# Added to what a root is taken of, as PennyLane does: a damping by one has a derivative.
+# Added to arguments of square roots, as in PennyLane, so that damping by 1 has a derivative.
 _EPS = qml.math.eps
 
 
 def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
-    """Return the Pauli transfer matrix of a gate or channel; NumPy's where all of it is known.
+    """Return the Pauli transfer matrix of a gate or channel.
 
     Args:
         op: the operation.
-        where: the QNode, for errors.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        real matrix ``[4**wires, 4**wires]``, a NumPy array if it is static.
     """
     if any(map(is_dynamic, op.data)) and type(op) in _CLOSED_FORMS:
         return _CLOSED_FORMS[type(op)](op)
@@ -51,15 +55,15 @@ def compute_transfer_matrix(op: qml.operation.Operator, where: str) -> Any:
 
 
 def has_scalar_parameters(op: qml.operation.Operator) -> bool:
-    """Tell whether what should be numbers of a channel are; PennyLane has no batches of them."""
+    """Return whether a channel has scalar parameters, as PennyLane's channels need."""
     return type(op) not in _CLOSED_FORMS or not any(map(jnp.ndim, op.data))
 
 
 def get_kraus_operators(op: qml.operation.Operator, where: str) -> list[Any]:
-    """Return the operators of a channel, or the one of a gate.
+    """Return the Kraus operators of a channel, or the matrix of a gate.
 
     Raises:
-        CompileError: where they are not of qubits.
+        CompileError: if the operation does not act on qubits.
     """
     operators = op.kraus_matrices() if isinstance(op, qml.operation.Channel) else [op.matrix()]
     if operators[0].shape[-1] != 2 ** len(op.wires):
@@ -81,7 +85,7 @@ def to_pauli_basis(matrix: Operand, n_qubits: int) -> Any:
 
 
 def from_pauli_basis(means: Operand, n_qubits: int) -> Any:
-    """Return the matrix that has these means, which have an axis of four for each qubit."""
+    """Return the matrix of Pauli expectation values; the inverse of `to_pauli_basis`."""
     xp = _choose_numpy(means)
     rest = _cast_complex(xp.asarray(means))
     for _ in range(n_qubits):
@@ -91,7 +95,7 @@ def from_pauli_basis(means: Operand, n_qubits: int) -> Any:
 
 
 def make_left_multiplication(matrix: Operand, n_qubits: int) -> Any:
-    """Return the complex matrix of a multiplication by an operator from the left."""
+    """Return ``rho -> matrix @ rho`` as a complex matrix in the Pauli basis."""
     xp = _choose_numpy(matrix)
     side = 2**n_qubits
     factor = _cast_complex(xp.asarray(matrix))
@@ -100,14 +104,14 @@ def make_left_multiplication(matrix: Operand, n_qubits: int) -> Any:
 
 
 def _to_transfer_matrix(pairs: Any, n_qubits: int) -> Any:
-    """Return a matrix on the entries of matrices as one on the means of words."""
+    """Convert a superoperator on row-major matrix entries to the Pauli basis."""
     words = _choose_numpy(pairs).asarray(_make_basis_change(n_qubits), pairs.dtype)
     return words @ pairs @ words.conj().T / 2**n_qubits
 
 
 @functools.cache
 def _make_basis_change(n_qubits: int) -> np.ndarray:
-    """Return what multiplies the entries of a matrix, row by row, to their means."""
+    """Return the matrix from row-major matrix entries to the Pauli basis."""
     columns = [
         to_pauli_basis(unit.reshape(2**n_qubits, -1), n_qubits) for unit in np.eye(4**n_qubits)
     ]
@@ -115,6 +119,7 @@ def _make_basis_change(n_qubits: int) -> np.ndarray:
 
 
 def _choose_numpy(*values: Any) -> Any:
+    """Return ``jax.numpy`` if a value is traced, else ``numpy``."""
     return jnp if any(map(is_dynamic, values)) else np
 
 
@@ -123,6 +128,7 @@ def _cast_complex(values: Any) -> Any:
 
 
 def _make_one_qubit_matrix(x: Any, y: Any, z: Any, shift: Any, is_valid: Any) -> Any:
+    """Return a matrix with factors for X, Y, Z and a shift of Z, or NaN if invalid."""
     zero, one = jnp.zeros_like(x), jnp.ones_like(x)
     rows = [[one, zero, zero, zero], [zero, x, zero, zero], [zero, zero, y, zero]]
     matrix = jnp.stack([jnp.stack(row) for row in [*rows, [shift, zero, zero, z]]])
@@ -134,10 +140,10 @@ def _has_valid_probabilities(*values: Any) -> Any:
 
 
 def _make_channel_rule(form: Callable[..., Sequence[Any]]) -> Callable[[Any], Any]:
-    """Return what makes the matrix of a channel whose parameters are probabilities.
+    """Return a function from a channel, parametrized by probabilities, to its matrix.
 
     Args:
-        form: takes them; returns what X, Y and Z are multiplied by, and the shift of Z.
+        form: takes the parameters; returns the factors of X, Y and Z, and the shift of Z.
     """
 
     def matrix(op: qml.operation.Operator) -> Any:
@@ -158,6 +164,7 @@ def _compute_dephasing(gamma: Any) -> Sequence[Any]:
 
 
 def _make_reset_matrix(op: qml.operation.Operator) -> Any:
+    """Return the transfer matrix of ``ResetError``."""
     zero, one = op.data
     rest = 1 - zero - one
     return _make_one_qubit_matrix(
@@ -166,6 +173,7 @@ def _make_reset_matrix(op: qml.operation.Operator) -> Any:
 
 
 def _make_relaxation_matrix(op: qml.operation.Operator) -> Any:
+    """Return the transfer matrix of ``ThermalRelaxationError``."""
     excited, t1, t2, time = op.data
     population, coherence = jnp.exp(-time / t1), jnp.exp(-time / t2)
     is_valid = (
@@ -179,6 +187,7 @@ _ANTICOMMUTES = {"I": [0, 0, 0, 0], "X": [0, 0, 1, 1], "Y": [0, 1, 0, 1], "Z": [
 
 
 def _make_pauli_error_matrix(op: qml.operation.Operator) -> Any:
+    """Return the matrix of ``PauliError``: the words that anticommute with it shrink."""
     (probability,) = op.data
     number = functools.reduce(
         np.add.outer,

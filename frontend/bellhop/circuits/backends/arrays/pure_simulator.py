@@ -1,7 +1,7 @@
-"""``default.qubit``: the state is a vector of amplitudes, and gates are matrices on it.
+"""Simulate ``default.qubit``: a state vector and gates as matrices.
 
-It is a real array of shape ``(2, 2**n)``, the real and the imaginary parts: two axes, the last one
-long, and products of real matrices, which is what accelerators have.
+The state is a real array ``[2, 2**n]`` of real and imaginary parts.  Accelerators are fastest with
+few, long axes and real matrix products.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,17 +29,17 @@ from bellhop.circuits.ir.statistics import mixed_state_error
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.measure.observables import Factor, NamedFactor, find_terms
 
-# To the eigenvectors of X, Y and Z.
+# Rotations to the eigenbases of X, Y and Z; the rows are conjugated eigenvectors.
 _BASES = np.array([[[1, 1], [1, -1]], [[1, -1j], [1, 1j]], [[2**0.5, 0], [0, 2**0.5]]]) / 2**0.5
 
 _LETTERS = {"PauliX": "X", "PauliY": "Y", "PauliZ": "Z"}
 
-# Gates of several parameters; those of one have a generator.
+# Unitary gates with several parameters. PennyLane's gates with one parameter have a generator.
 _UNITARY_GATES = (qml.Rot, qml.CRot, qml.U2, qml.U3, qml.GlobalPhase)
 
 
 class PureSimulator(Simulator):
-    """The amplitudes of all outcomes."""
+    """A simulator of pure states, as amplitudes of all basis states."""
 
     base = 2
     axes_per_qubit = 1
@@ -47,7 +47,7 @@ class PureSimulator(Simulator):
     max_fused_qubits = 4
 
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the amplitudes of a state."""
+        """Return the amplitudes of the all-zero state, or of a state preparation."""
         if preparation is None:
             size = 2 ** len(self.wires)
             is_first = jax.lax.broadcasted_iota(np.int32, (2, size), 1) == 0
@@ -56,22 +56,26 @@ class PureSimulator(Simulator):
         return self._to_components(prepare_amplitudes(preparation, self.wires))
 
     def can_apply(self, op: Any) -> bool:
-        """Tell whether PennyLane applies an operation as it is."""
+        """Return whether PennyLane can apply an operation without decomposing it."""
         return is_supported_by_pennylane(op)
 
     def has_small_matrix(self, op: Any) -> bool:
-        """Tell that an operation has one: all do that are applied."""
+        """Return True: all operations that are applied have a matrix."""
         return True
 
     def compute_matrix(self, op: Any) -> Any:
-        """Return the matrix of a gate, which must be one of qubits."""
+        """Return the matrix of a gate.
+
+        Raises:
+            CompileError: if the gate does not act on qubits.
+        """
         matrix = op.matrix()
         if matrix.shape[-1] != 2 ** len(op.wires):
             raise unsupported_operation_error(op, self.where)
         return matrix
 
     def is_unitary(self, op: Any) -> bool:
-        """Tell whether a gate is, whatever its parameters: it is a rotation."""
+        """Return whether a gate is unitary for all values of its parameters."""
         while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
             op = op.base
         if any(map(jnp.iscomplexobj, op.data)):
@@ -81,36 +85,42 @@ class PureSimulator(Simulator):
         return isinstance(op, _UNITARY_GATES) or (op.num_params == 1 and op.has_generator)
 
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
-        """Return the state after an operation, as PennyLane applies it."""
+        """Apply one operation on static or dynamic qubits with PennyLane."""
         by_qubit = self._reshape_by_qubit(state)
         if not any(map(is_dynamic, qubits)):
             return self._to_components(apply_operation(map_to_qubits(op, self.wires), by_qubit))
-        there, back = move_dynamic_qubits_to_front(by_qubit, qubits)
-        front = op.map_wires(dict(zip(op.wires, range(len(op.wires)), strict=True)))
-        return self._to_components(back(apply_operation(front, there)))
+        in_front, restore_order = move_dynamic_qubits_to_front(by_qubit, qubits)
+        on_first = op.map_wires(dict(zip(op.wires, range(len(op.wires)), strict=True)))
+        return self._to_components(restore_order(apply_operation(on_first, in_front)))
 
     def _reshape_by_qubit(self, state: Any) -> Any:
-        """Return amplitudes, with an axis for each qubit."""
+        """Return complex amplitudes, with an axis for each qubit."""
         return self._to_complex(state).reshape((2,) * len(self.wires))
 
     def _to_complex(self, state: Any) -> Any:
         return jax.lax.complex(state[0], state[1])
 
     def _to_components(self, amplitudes: Any) -> Any:
-        # Gates with parameters of half the precision must not change the type.
+        # Gates with parameters of lower precision must not change the state's dtype.
         vector = jnp.ravel(amplitudes)
         return jnp.stack([jnp.real(vector), jnp.imag(vector)]).astype(self.dtype)
 
     def compute_probability(self, state: Any) -> Any:
-        """Return the squared norm."""
+        """Return the squared norm of the state."""
         return jnp.sum(jnp.real(state) ** 2 + jnp.imag(state) ** 2)
 
     def compute_moments(
         self, state: Any, observable: Any, *, has_square: bool = True
     ) -> tuple[Any, Any]:
-        """Return moments by the state after the observable.
+        """Return the expectation values of an observable and of its square.
 
-        PennyLane would diagonalize some, whose derivative is none where eigenvalues are equal.
+        Both are inner products with the state after the observable is applied.  PennyLane
+        diagonalizes some observables instead, which has no derivative at degenerate eigenvalues.
+
+        Args:
+            state: array ``[2, 2**n]``.
+            observable: PennyLane operator.
+            has_square: whether to compute the second moment; else it is None.
         """
         words: list[PauliTerm] = []
         others: list[Any] = []
@@ -135,34 +145,50 @@ class PureSimulator(Simulator):
         return self._inner_product(amplitudes, after), square
 
     def _get_amplitudes(self, state: Any, like: Any = None) -> Any:
-        """Return the amplitudes of a state, as they stand or as in another one."""
+        """Return the amplitudes of a state, in the qubit order of `like` if any."""
         del like
         return state
 
     def _get_pauli_sum(self, words: Sequence[PauliTerm], state: Any) -> Callable[[Any, Any], Any]:
-        """Return what takes the amplitudes of a state, and coefficients, to a sum of words."""
+        """Return a function that applies a sum of Pauli words to amplitudes.
+
+        Args:
+            words: the Pauli words; their coefficients are not used.
+            state: the state, whose layout a partitioned simulator needs.
+
+        Returns:
+            a function from amplitudes and coefficients to amplitudes.
+        """
         del state
         return lambda amplitudes, coefficients: apply_pauli_sum(words, amplitudes, coefficients)
 
     def _compute_mean(
         self, after: Callable[..., Any], amplitudes: Operand, coefficients: Operand
     ) -> Any:
-        """Return the mean of a symmetric matrix, for whose derivative one state is kept."""
+        """Return an expectation value whose JVP saves only one state.
+
+        Args:
+            after: applies a real symmetric matrix to amplitudes, with the coefficients of its
+                terms.
+            amplitudes: the state.
+            coefficients: coefficients of the terms of the matrix.
+        """
 
         @jax.custom_jvp
         def mean(amplitudes: Operand, coefficients: Operand) -> Any:
             return self._inner_product(amplitudes, after(amplitudes, coefficients))
 
         def rule(primals: PyTree, tangents: PyTree) -> tuple[Any, Any]:
+            """Compute value and tangent: a symmetric matrix ``A`` gives ``2 <A psi, d psi>``."""
             amplitudes, coefficients = primals
             tangent, of_coefficients = tangents
-            there = after(amplitudes, coefficients)
-            value = self._inner_product(amplitudes, there)
-            # So the state is read for the value before the derivative overwrites it.
-            there = jnp.where(jnp.isnan(value), value, there)
+            applied = after(amplitudes, coefficients)
+            value = self._inner_product(amplitudes, applied)
+            # This dependence makes XLA read the state before the derivative overwrites it.
+            applied = jnp.where(jnp.isnan(value), value, applied)
             change: Any = jnp.zeros_like(value)
             if is_perturbed(tangent):
-                change += 2 * self._inner_product(there, tangent)
+                change += 2 * self._inner_product(applied, tangent)
             if is_perturbed(of_coefficients):
                 change += self._inner_product(amplitudes, after(amplitudes, of_coefficients))
             return value, change
@@ -171,10 +197,11 @@ class PureSimulator(Simulator):
         return mean(amplitudes, coefficients)
 
     def _inner_product(self, one: Operand, other: Operand) -> Any:
-        """Return the inner product of two states."""
+        """Return the real inner product of two states."""
         return jnp.sum(one * other)
 
     def _find_pauli_term(self, coefficient: Any, factors: Sequence[Factor]) -> PauliTerm | None:
+        """Convert a product of factors to a Pauli word; None if a factor is not a Pauli."""
         letters = [
             (self.wires(factor.wire), _LETTERS[factor.name])
             for factor in factors
@@ -183,60 +210,60 @@ class PureSimulator(Simulator):
         return PauliTerm(coefficient, letters) if len(letters) == len(factors) else None
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the sums of squares of amplitudes."""
+        """Return the outcome probabilities of `qubits`: sums of squared amplitudes."""
         squares = jnp.sum(state**2, axis=0, keepdims=True)
         return jnp.sum(self._to_outcome_rows(squares, qubits), axis=(0, 2))
 
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the amplitudes, with axes of some qubits in front."""
+        """Return complex amplitudes, with an axis for each qubit and `qubits` in front."""
         return jnp.moveaxis(self._reshape_by_qubit(state), qubits, range(len(qubits)))
 
     def project(self, state: Any, basis: Any) -> Any:
-        """Return the halves of a state in a basis."""
+        """Project the first qubit on both states of a basis; return both projections."""
         return jnp.tensordot(jnp.asarray(_BASES, state.dtype)[basis], state, 1)
 
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the products of amplitudes."""
+        """Return the reduced density matrix of `qubits`."""
         rows = self._to_complex(self._to_outcome_rows(state, qubits))
         return jnp.matmul(rows, jnp.conj(rows).T, precision=jax.lax.Precision.HIGHEST)
 
     def _to_outcome_rows(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return parts of numbers, a row for each outcome of some qubits."""
+        """Return the components of amplitudes, with a row for each outcome of `qubits`."""
         order = range(len(self.wires))
         others = [qubit for qubit in order if qubit not in qubits]
         in_front = permute_qubits(state, order, [*qubits, *others], self.base)
         return in_front.reshape(len(state), 2 ** len(qubits), -1)
 
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Return the vector."""
+        """Return the complex state vector."""
         if is_mixture:
             raise mixed_state_error(self.where)
         vector = self._to_complex(self._gather_amplitudes(state))
         return vector * jnp.sqrt(self.compute_probability(state)) if is_divided else vector
 
     def _gather_amplitudes(self, state: Any) -> Any:
-        """Return the amplitudes of all outcomes, in order."""
+        """Return the amplitudes of all basis states, in order."""
         return state
 
 
 def is_supported_by_pennylane(op: Any) -> bool:
-    """Tell whether PennyLane applies an operation to a state as it is."""
+    """Return whether PennyLane can apply an operation without decomposing it."""
     if op.batch_size is not None:
-        # Its parts are asked for one by one.
+        # The rows of a batch are applied one by one.
         return False
     if has_traced_power(op):
-        # A power of a matrix is not differentiable everywhere, and decompositions are.
+        # A matrix power is not differentiable everywhere, in contrast to decompositions.
         return not strip_modifiers(op, ())[0].has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
 
 
 def prepare_amplitudes(preparation: Any, wires: WireMap) -> Any:
-    """Return the amplitudes of what an operation prepares."""
+    """Return the amplitudes that a state preparation creates."""
     return create_initial_state(range(len(wires)), map_to_qubits(preparation, wires))
 
 
 def map_to_qubits(part: Any, wires: WireMap) -> Any:
-    """Return an operation or measurement with qubits in place of wire labels."""
+    """Replace the wire labels of an operation or measurement by qubits."""
     qubits = {wire: wires(wire) for wire in part.wires}
     if all(wire == qubit for wire, qubit in qubits.items()):
         return part
@@ -244,7 +271,7 @@ def map_to_qubits(part: Any, wires: WireMap) -> Any:
 
 
 def has_traced_power(op: Any) -> bool:
-    """Tell whether a power of what the program computes is in an operation."""
+    """Return whether an operation contains a power with traced parameters."""
     if isinstance(op, qml.ops.CompositeOp):
         return any(map(has_traced_power, op))
     if not isinstance(op, qml.ops.SymbolicOp):
@@ -254,6 +281,7 @@ def has_traced_power(op: Any) -> bool:
 
 
 def _to_operation(factor: Factor) -> Any:
+    """Convert a factor of an observable to a PennyLane operator."""
     if isinstance(factor, NamedFactor):
         return getattr(qml, factor.name)(factor.wire)
     return qml.Hermitian(factor.matrix, wires=factor.wires)

@@ -1,16 +1,15 @@
-"""Loops of gates whose derivative keeps no state of any iteration.
+"""Differentiate loops of gates without saving the state of any iteration.
 
-An iteration of gates alone is a product of orthogonal matrices, so its inverse is its transpose,
-which JAX has: the loop is gone through backwards, and the state before an iteration is the
-transposed iteration of the state behind it::
+An iteration that only has gates is an orthogonal matrix, so its inverse is its transpose, which JAX
+computes.  The backward pass recomputes the state before each iteration from the state after it::
 
     primal      state = M(i, x) state                      for each i, forwards
-    transposed  state = M(i, x)^T state                    for each, backwards
+    transposed  state = M(i, x)^T state                    for each i, backwards
                 cotangent, x_bar += vjp of M(i, x) state
 
-What else the loop carries does not depend on the state; it is computed before, and kept for each
-iteration.  That is five passes over the state instead of three, and takes one and a half to twice
-the time, so states are kept where all of them are small.
+The remaining carried values do not depend on the state; they are computed first and saved for each
+iteration.  This takes five passes over the state instead of three, and up to twice the time.  So
+small states are saved instead.
 """
 
 from collections.abc import Sequence
@@ -32,20 +31,20 @@ from bellhop.control_flow.trace_body import TracedStep
 from bellhop.jaxprs.equations import find_dependents
 from bellhop.jaxprs.jaxpr_interpreter import Rules, rewrite
 
-# Bytes of the states of all iterations that are kept; a batch has as many for each of its rows.
+# Largest size of the saved states of all iterations, for each row of a batch.
 MAX_SAVED_BYTES = 1 << 26
 
 
 def should_reverse(step: TracedStep, carried: tuple[Any, ...], count: int) -> bool:
-    """Tell whether a loop of orthogonal iterations is to be gone through backwards.
+    """Return whether to differentiate a loop of orthogonal iterations reversibly.
 
-    That is where its states are too large to keep, nothing but the state depends on the state, and
-    an iteration only computes.
+    This requires that the states of all iterations are too large to save, that only the state
+    depends on the state, and that an iteration has no effects.
 
     Args:
-        step: an iteration.
-        carried: what the first one takes; the first leaf is the state.
-        count: how many there are.
+        step: one iteration.
+        carried: the initial carried values; the first leaf is the state.
+        count: trip count.
     """
     leaves, tree = jax.tree.flatten(carried)
     if step.has_effects or count * leaves[0].nbytes <= MAX_SAVED_BYTES:
@@ -60,16 +59,17 @@ def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tu
     """Run iterations that only change the state by orthogonal matrices.
 
     Args:
-        step: an iteration.
-        carried: what the first one takes; the first leaf is the state.
-        count: how many there are.
+        step: one iteration.
+        carried: the initial carried values; the first leaf is the state.
+        count: trip count.
 
     Returns:
-        what is carried at the end.
+        the final carried values.
     """
     leaves, tree = jax.tree.flatten(carried)
 
     def flat(*operands: Operand) -> list[Any]:
+        """Run one iteration on flat carried values and the index of the iteration."""
         *now, number = operands
         return jax.tree.leaves(step(jax.tree.unflatten(tree, now), number)[0])
 
@@ -90,7 +90,11 @@ def run_reversibly(step: TracedStep, carried: tuple[Any, ...], count: int) -> tu
 def _scan_other_carry(
     closed: ClosedJaxpr, others: Sequence[Any], numbers: Any
 ) -> tuple[list[Any], list[Any]]:
-    """Return what is carried besides the state at the end, and before each iteration."""
+    """Run a loop without its state.
+
+    Returns:
+        the final carried values other than the state, and their values before each iteration.
+    """
     used = [False, *[True] * len(others)]
     alone, _ = dce(closed, used, [*used, True])
 
@@ -101,11 +105,12 @@ def _scan_other_carry(
 
 
 class _ReversibleLoop:
-    """The iterations of a loop, as functions of the state.
+    """The iterations of a loop, as a differentiable function of the state.
 
     Args:
-        closed: takes the state, what is carried besides, and the number of the iteration.
-        changes: whether each of the others is another one in each iteration.
+        closed: jaxpr of one iteration, ``(state, *others, index) -> (state, ...)``.
+        is_scanned: for each of `others`, whether it has one slice per iteration (as `xs` of
+            `lax.scan`) or is loop-invariant.
     """
 
     def __init__(self, closed: ClosedJaxpr, is_scanned: Sequence[bool]) -> None:
@@ -114,18 +119,26 @@ class _ReversibleLoop:
         self._jaxpr = of_state.jaxpr
         self._is_scanned = [*is_scanned, *[False] * len(closed.consts)]
         self._n_others = len(is_scanned)
-        # Its transpose asks for no rule of a part.
+        # For transposing, inline functions with custom JVP rules.
         self._plain_jaxpr = rewrite(of_state, _PLAIN_RULES).jaxpr
         self.run = define_adjoint_derivative(self._run_forward, self._pull_back)
 
     def _evaluate_iteration(
         self, jaxpr: Any, state: Operand, number: Operand, given: Sequence[Any]
     ) -> Any:
+        """Return the state after one iteration.
+
+        Args:
+            jaxpr: jaxpr of an iteration.
+            state: the state before it.
+            number: index of the iteration.
+            given: the other carried values, and the constants of the jaxpr.
+        """
         others, consts = given[: self._n_others], given[self._n_others :]
         return eval_jaxpr(jaxpr, consts, state, *others, number)[0]
 
     def _split_scanned(self, given: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return what has a row for each iteration, and the rest."""
+        """Split values into those with a slice per iteration and the loop-invariant ones."""
         both = list(zip(given, self._is_scanned, strict=True))
         return [x for x, yes in both if yes], [x for x, yes in both if not yes]
 
@@ -134,12 +147,13 @@ class _ReversibleLoop:
         return [next(of_rows if yes else of_rest) for yes in self._is_scanned]
 
     def _run_forward(self, state: Operand, numbers: Any, *given: Any) -> Any:
+        """Run all iterations, and return the final state."""
         rows, rest = self._split_scanned(given)
 
         def step(state: Operand, row: Operand) -> tuple[Any, None]:
-            number, here = row
+            number, slices = row
             return self._evaluate_iteration(
-                self._jaxpr, state, number, self._merge_scanned(here, rest)
+                self._jaxpr, state, number, self._merge_scanned(slices, rest)
             ), None
 
         return jax.lax.scan(step, state, (numbers, rows))[0]
@@ -147,12 +161,14 @@ class _ReversibleLoop:
     def _pull_back(
         self, after: Operand, cotangent: Operand, numbers: Any, *given: Any
     ) -> list[Any]:
+        """Run all iterations backwards, recomputing states; return all cotangents."""
         rows, rest = self._split_scanned(given)
 
         def step(carry: Any, row: Operand) -> tuple[Any, list[Any]]:
+            """Recompute the state before an iteration, and pull the cotangent back through it."""
             state, cotangent, of_rest = carry
-            number, here = row
-            now = self._merge_scanned(here, rest)
+            number, slices = row
+            now = self._merge_scanned(slices, rest)
             inverse = lambda state: self._evaluate_iteration(self._plain_jaxpr, state, number, now)
             [before] = jax.vjp(inverse, jnp.zeros_like(state))[1](state)
 
@@ -162,23 +178,32 @@ class _ReversibleLoop:
                 )
 
             _, pull = jax.vjp(iteration, before, *filter(is_differentiable, now))
-            cotangent, *found = pull(cotangent)
-            each = _replace_differentiable([None] * len(now), found, now)
-            found_here, found_rest = self._split_scanned(each)
-            sums = [a if b is None else a + b for a, b in zip(of_rest, found_rest, strict=True)]
-            return (before, cotangent, sums), found_here
+            cotangent, *cotangents = pull(cotangent)
+            each = _replace_differentiable([None] * len(now), cotangents, now)
+            slice_cotangents, invariant_cotangents = self._split_scanned(each)
+            sums = [
+                a if b is None else a + b
+                for a, b in zip(of_rest, invariant_cotangents, strict=True)
+            ]
+            return (before, cotangent, sums), slice_cotangents
 
         zeros = [jnp.zeros_like(x) if is_differentiable(x) else None for x in rest]
         start = after, cotangent, zeros
         (_, cotangent, of_rest), of_rows = jax.lax.scan(step, start, (numbers, rows), reverse=True)
-        found = self._merge_scanned(of_rows, of_rest)
-        return [cotangent, *(each for each in found if each is not None)]
+        cotangents = self._merge_scanned(of_rows, of_rest)
+        return [cotangent, *(each for each in cotangents if each is not None)]
 
 
 def _replace_differentiable(
     values: Sequence[Any], moving: Sequence[Any], like: Any = None
 ) -> list[Any]:
-    """Return values in which others stand for those that have derivatives."""
+    """Replace the differentiable values.
+
+    Args:
+        values: the values.
+        moving: replacements for the differentiable values, in order.
+        like: values whose dtypes decide which values are replaced; by default `values`.
+    """
     others = iter(moving)
     which = map(is_differentiable, values if like is None else like)
     return [next(others) if yes else x for x, yes in zip(values, which, strict=True)]

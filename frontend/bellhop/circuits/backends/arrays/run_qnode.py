@@ -1,4 +1,8 @@
-"""Calls of QNodes on devices in the program: one run, or one for each combination of outcomes."""
+"""Trace calls of QNodes whose state is an array of the compiled program.
+
+A circuit with mid-circuit measurements is executed once for each combination of outcomes, called a
+*branch*; other circuits are executed once.
+"""
 
 import functools
 import math
@@ -49,22 +53,31 @@ from bellhop.errors import CompileError
 from bellhop.mesh.manual_axes import vary_like
 from bellhop.tracing.state import trace_state
 
-# Each device has as many qubits as the matrices that meet the state, or more.
+# A shard has at least as many qubits as a fused matrix.
 _MIN_LOCAL_QUBITS = PureSimulator.max_fused_qubits
 
 
 def _choose_simulator(device: Any, n_qubits: int, where: str) -> Any:
     if type(device) is qml.devices.DefaultMixed:
         return MixedSimulator
-    # Devices of amplitudes have derivatives of a circuit here that their own engine has not.
+    # Other devices simulate pure states. Here their circuits have derivatives to any order.
     return choose_pure_simulator(n_qubits, where)
 
 
 def choose_pure_simulator(n_qubits: int, where: str) -> Any:
-    """Return the class of simulators of pure states of so many qubits, or what makes one.
+    """Return the simulator class for pure states, partitioned over a mesh if possible.
+
+    Args:
+        device: PennyLane device.
+        n_qubits: number of qubits of the state.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        `PureSimulator`, or a partial of `PartitionedSimulator` if the surrounding region partitions
+        states and each shard is large enough.
 
     Raises:
-        CompileError: where the number of devices is no power of two.
+        CompileError: if the number of devices is not a power of two.
     """
     state = trace_state()
     over = state.state_axes
@@ -85,22 +98,22 @@ def choose_pure_simulator(n_qubits: int, where: str) -> Any:
 
 
 def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
-    """Trace a circuit as a part of the program, as on ``default.qubit``.
+    """Trace a QNode call into the program, simulated on arrays.
 
-    With mid-circuit measurements, results are exact means over all outcomes, by the sum over
-    runs that each have other outcomes; it is differentiated as it is.  With shots, each shot
-    falls to one of these runs, which draws its samples.
+    Without shots, results of circuits with mid-circuit measurements are exact expectation values:
+    sums over all branches, weighted by probability, which JAX differentiates.  With shots, each
+    shot is assigned to one branch, and the branch draws its samples.
 
     Args:
         call: the circuit.
-        device: its device.
-        wires: its wires.
+        device: the QNode's device.
+        wires: maps wire labels to qubits.
 
     Returns:
         the measurements' values, in the structure that the quantum function returned.
 
     Raises:
-        CompileError: where its state does not fit into memory.
+        CompileError: if the state does not fit into memory, or the circuit has too many outcomes.
     """
     method, options = call.config.diff_method, call.config.read_diff_options()
     if method not in DIFFERENCE_METHODS:
@@ -110,13 +123,13 @@ def run_on_arrays(call: Circuit, device: qml.devices.Device, wires: WireMap) -> 
 
 
 class DrawnShots(NamedTuple):
-    """What was drawn for the shots of a circuit.
+    """The random assignment of a circuit's shots to branches.
 
     Attributes:
-        shot_branches: the outcomes that each shot fell to.
-        total: the probability of all.
-        n_accepted: how many shots of each group fell to any.
-        key: for what is drawn next.
+        shot_branches: ``u32[shots]``, the branch (outcomes as bits) of each shot.
+        total: scalar, the sum of the probabilities of all branches.
+        n_accepted: ``[groups]``, the number of shots of each group that are assigned to a branch.
+        key: PRNG key for the samples.
     """
 
     shot_branches: Any
@@ -126,23 +139,23 @@ class DrawnShots(NamedTuple):
 
     @classmethod
     def make_empty(cls, shots: Shots) -> "DrawnShots":
-        """Return what it is before anything is drawn, without a key."""
+        """Return the value before branches are drawn: all shots in branch 0, a zero key."""
         no_key = jax.random.wrap_key_data(jnp.zeros(2, jnp.uint32), impl="threefry2x32")
         n_accepted = jnp.asarray(1.0 * np.array(shots.copies))
         return cls(jnp.zeros(shots.total, jnp.uint32), jnp.ones(()), n_accepted, no_key)
 
 
 class _TracedCircuit(NamedTuple):
-    """A run of a circuit, as traced.
+    """The jaxpr of one execution of a circuit, and facts that tracing it found.
 
     Attributes:
-        closed: takes the outcomes of the run, what was drawn, the row and the inputs;
-            returns the probability of the outcomes, the fault of the run, and values.
-        results: made of the values of all runs.
-        method: how the circuit is run, see ``choose_mcm_method``.
-        postselects: whether it does.
-        unbounded_outcomes: why there must be no outcomes in loops of computed length, if there may
-            be.
+        closed: jaxpr from ``(outcomes, *DrawnShots, row, *inputs)`` to
+            ``(probability, fault, *values)`` of one branch.
+        results: computes the results from the values of all branches.
+        method: how mid-circuit outcomes are treated, see ``choose_mcm_method``.
+        postselects: whether a measurement postselects.
+        unbounded_outcomes: the error to raise if mid-circuit outcomes remain in a loop with a
+            dynamic trip count.
     """
 
     closed: ClosedJaxpr
@@ -160,45 +173,57 @@ def _trace_circuit(
     nothing_drawn: DrawnShots,
     box: tuple[str, ...],
 ) -> _TracedCircuit:
+    """Trace one execution of a circuit.
+
+    Args:
+        call: the circuit.
+        simulator: implements operations on the state.
+        rows: the rows of the circuit's batch.
+        faults: records run-time errors of operations.
+        nothing_drawn: the shapes of the drawn shots.
+        box: lines that drawings show for the circuit.
+    """
     config, shots = call.config, call.shots
     noise = find_noise(config)
-    found: tuple[Any, ...] = ()
+    facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
-        nonlocal found
+        """Execute one branch; return its probability, fault and values."""
+        nonlocal facts
         is_here = drawn.shot_branches == outcomes
-        here = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
-        on_branch = here if shots.total else None
+        branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
+        on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
-        player, measured = None, circuit.measure_statistics
+        player, measure = None, circuit.measure_statistics
         if noise is not None:
             player = NoisyPlayer(
                 change=make_change_before_noise(config), noise=noise, rewrite=make_rewrite(config)
             )
-            measured = functools.partial(player.measure_statistics, circuit)
+            measure = functools.partial(player.measure_statistics, circuit)
         leaves, out_tree = call.function.apply_to_circuit(
             circuit, simulator.prepare_inputs(inputs), player
         )
         method = circuit.method = call.choose_mcm_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
-        statistics = measured(leaves, diff_method=config.diff_method, is_single=is_single)
+        statistics = measure(leaves, diff_method=config.diff_method, is_single=is_single)
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
-        found = results, method, circuit.postselects, circuit.unbounded_outcomes
+        facts = results, method, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()
         if config.precision == "single" and not results.precision.is_single:
-            # As of the engine: amplitudes are in single precision, and what is summed over is not.
+            # As in the engine, amplitudes have single precision, and sums over branches double.
             values = [_cast_dtype(value, np.float32, real_type()) for value in values]
         return [circuit.compute_probability(), circuit.fault, *values]
 
-    # TPUs and some GPUs have faster products of fewer bits, PennyLane's products among them.
+    # By default TPUs and some GPUs multiply with fewer bits, also in functions from PennyLane.
     with jax.default_matmul_precision("highest"):
         closed = jax.make_jaxpr(call.name_in_errors(run))(
             jax.ShapeDtypeStruct((), jnp.uint32), nothing_drawn, ROW_STRUCT, *call.inputs
         )
-    return _TracedCircuit(closed, *found)
+    return _TracedCircuit(closed, *facts)
 
 
 def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap) -> Any:
+    """Trace a circuit, evaluate it for all rows and branches, and return its results."""
     config, inputs, where, shots = call.config, call.inputs, call.where, call.shots
     kind = _choose_simulator(device, len(wires), where)
     simulator_of = functools.partial(kind, device, wires, where)
@@ -213,7 +238,7 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
     nothing_drawn = DrawnShots.make_empty(shots)
     traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
     if traced.results.precision.is_single and asked is None and is_double():
-        # Which numbers a circuit is made of is known when it has been traced.
+        # The parameters' dtypes are known after the first trace: trace again in single precision.
         simulator = simulator_of(np.dtype(np.float32))
         traced = _trace_circuit(call, simulator, rows, all_faults, nothing_drawn, box)
     closed, results, method, postselects, uncounted = traced
@@ -229,27 +254,31 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
         offer_device_seed(device)
 
     def check_draws(total: Operand, values: Any) -> Any:
+        """Return values, with a run-time error if they are drawn and `total` is NaN."""
         total = jax.lax.stop_gradient(total)
         if not is_random:
             return values
         return check_draw(values, total, where)
 
     def run_row(row: Operand) -> Any:
+        """Evaluate all branches of one row of the batch and return the row's results."""
         key = make_random_key(row, *inputs) if is_random else nothing_drawn.key
         at_first = nothing_drawn._replace(key=key)
 
         def evaluate(outcomes: Any, drawn: DrawnShots) -> list[Any]:
+            """Evaluate one branch."""
             operands = [outcomes, *drawn, row, *inputs]
             return list(eval_jaxpr(closed.jaxpr, closed.consts, *operands))
 
         def sum_branches(drawn: DrawnShots) -> Any:
+            """Evaluate all branches; return probabilities, faults and sums of values."""
             branches = jnp.arange(2**n_outcomes, dtype=jnp.uint32)
 
             def add(sums: list[Any], outcomes: Any) -> Any:
                 weight, fault, *values = evaluate(outcomes, drawn)
                 return list(map(_add, sums, values)), (weight, fault)
 
-            # Sums on the way, since values may be large: density matrices are.
+            # Accumulate in the loop: stacked values, such as density matrices, may be large.
             zeros = [jnp.zeros(aval.shape, aval.dtype) for aval in closed.out_avals[2:]]
             zeros = vary_like((inputs, closed.consts), zeros)
             sums, (weights, faults) = jax.lax.scan(add, zeros, branches)
@@ -261,8 +290,8 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
             return results.finish(all_faults.raise_faults(values, faults, None))
         weights, faults, values = sum_branches(at_first)
         sum_of_weights = jnp.sum(weights)
-        # Of a state that is not normalized, the probabilities of all outcomes are more or less than
-        # one; only of those that were chosen are results means.
+        # Postselected results are divided by the remaining probability. Without postselection they
+        # are not: the probabilities of a user's unnormalized state need not sum to one.
         total = mask_impossible(sum_of_weights) if postselects else jnp.ones(())
         is_accepted: Any = None
         drops = postselects and config.drops_shots
@@ -286,14 +315,17 @@ def _run_on_simulator(call: Circuit, device: qml.devices.Device, wires: WireMap)
 
 
 def _add(one: Any, other: Any) -> Any:
+    """Add two arrays; combine booleans with ``or``."""
     return one | other if one.dtype == bool else one + other
 
 
 def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
+    """Convert an array from one dtype to another; return other arrays unchanged."""
     return value.astype(after) if value.dtype == before else value
 
 
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
+    """Raise an error if a circuit has more than `MAX_OUTCOMES` outcomes at once."""
     if n_outcomes > MAX_OUTCOMES:
         sums = "Let an outcome decide all that it does before the next one is measured, or use"
         raise CompileError(

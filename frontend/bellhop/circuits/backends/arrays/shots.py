@@ -1,14 +1,14 @@
-"""Shots of circuits in the program: samples of a state that is an array of it.
+"""Draw the shots of circuits whose state is an array of the program.
 
-With mid-circuit measurements each shot first falls to one combination of outcomes, a *branch*
-through the circuit; each branch draws samples for its own shots, and what it makes of them adds up
-with what the others do.
+With mid-circuit measurements, each shot is first assigned to one combination of outcomes, a
+*branch*.  Each branch draws samples for its own shots, and the contributions of all branches are
+summed.
 
-Means over shots are differentiated by the likelihood ratio of the samples: the mean of ``f`` has
-the derivative of the mean of ``f * p / p0``, where ``p`` is the probability of each sample and
-``p0`` its value (Glynn, Communications of the ACM 33, 75, 1990; also called REINFORCE).  That is
-an unbiased estimate from the same samples, and its variance is that of a parameter shift or less,
-since the Fisher information of a measurement is at most that of the state.
+Averages over shots are differentiated by the likelihood ratio of the samples: the average of ``f``
+has the derivative of the average of ``f * p / p0``, where ``p`` is the probability of each sample
+and ``p0`` its value (Glynn, Communications of the ACM 33, 75, 1990; also called REINFORCE).  This
+is an unbiased estimate from the same samples.  Its variance is at most the variance of a parameter
+shift, since the Fisher information of a measurement is at most the Fisher information of the state.
 """
 
 from collections.abc import Sequence
@@ -38,14 +38,14 @@ _SECOND_DERIVATIVE_ERROR = (
 
 @dataclass
 class BranchShots:
-    """The shots of a circuit, seen from one branch through its outcomes.
+    """The shots of a circuit, and which of them are assigned to one branch.
 
     Attributes:
-        key: for random numbers.
-        is_in_branch: for each shot, whether it fell to this branch.
-        total: the probability of all branches, less than one where some are postselected.
-        groups: the shots of each group that there is a mean of.
-        n_accepted: how many of these fell to any branch.
+        key: PRNG key for samples.
+        is_in_branch: ``bool[shots]``, whether each shot is assigned to this branch.
+        total: sum of the probabilities of all branches, less than one with postselection.
+        groups: number of shots of each group over which results are averaged.
+        n_accepted: ``[groups]``, number of shots of each group that are assigned to any branch.
     """
 
     key: Any
@@ -56,7 +56,7 @@ class BranchShots:
     _rounds: int = 0
 
     def sample(self, simulator: Simulator, state: Any, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Return what is asked of one round of samples of the state of this branch."""
+        """Sample the state of this branch once, and return a result for each request."""
         self._rounds += 1
         key = jax.random.fold_in(self.key, self._rounds)
         snapshots = [what for what in asked if isinstance(what, ShadowSnapshots)]
@@ -76,11 +76,14 @@ class BranchShots:
         ]
 
     def average_over_groups(self, value: Any, probability: Any) -> Any:
-        """Return what this branch adds to the mean of a value over each group.
+        """Return this branch's contribution to the mean of a value over each group.
 
         Args:
-            value: of this branch.
-            probability: of this branch.
+            value: array, the value in this branch.
+            probability: scalar, the probability of this branch.
+
+        Returns:
+            array ``[groups, *shape]``.
         """
         weights = self._compute_weights(jnp.broadcast_to(probability, self.is_in_branch.shape))
         sums = (
@@ -92,7 +95,7 @@ class BranchShots:
         return jnp.tensordot(shares, value, axes=0)
 
     def mask_other_branches(self, samples: Any) -> Any:
-        """Return samples with zeros in place of the shots of other branches."""
+        """Zero the samples of shots that are assigned to other branches."""
         is_here = self.is_in_branch.reshape(-1, *[1] * (samples.ndim - 1))
         return jnp.where(is_here, samples, jnp.zeros_like(samples))
 
@@ -104,7 +107,12 @@ class BranchShots:
     def _sample_snapshots(
         self, simulator: Simulator, state: Any, key: Any, request: ShadowSnapshots
     ) -> Any:
-        """Return samples, each shot in a basis of its own, or the means of words over them."""
+        """Sample each shot in its own bases.
+
+        Returns:
+            snapshots ``[shots, 2, wires]``, or for `ShadowMeans` the means of Pauli words over
+            groups.
+        """
         key_of_bases, key = jax.random.split(key)
         shots, wires = len(self.is_in_branch), len(request.wires)
         bases = request.draw_bases()
@@ -119,14 +127,20 @@ class BranchShots:
         values *= self._compute_weights(probabilities)[:, None]
         sums = jnp.zeros((len(request.groups), values.shape[1]), values.dtype)
         sums = sums.at[find_shot_groups(request.groups)].add(values)
-        # Of a part of a copy, that part of the shots that were kept.
+        # Shots that postselection drops are spread evenly over the parts of a group.
         last_shots = np.cumsum(request.groups) - 1
         copies = np.searchsorted(np.cumsum(self.groups), last_shots, side="right")
         share = np.array(request.groups) / np.array(self.groups)[copies]
         return sums / (self.n_accepted[copies] * share)[:, None]
 
     def _compute_weights(self, probability: Any) -> Any:
-        """Return one for each shot that is here, with the derivative of its likelihood."""
+        """Return the weight of each shot: 1 with the tangent of its likelihood, or 0.
+
+        Shots of other branches have weight zero.
+
+        Args:
+            probability: ``[shots]``, the probability of each sample.
+        """
         safe = lambda p: jnp.where(self.is_in_branch & (p > 0), p, 1.0)
         ratio = lambda p: 1 + make_zero_with_ratio_tangent(p, p, _SECOND_DERIVATIVE_ERROR)
         weights = jnp.where(self.is_in_branch, ratio(safe(probability)), 0.0)
@@ -134,17 +148,17 @@ class BranchShots:
 
 
 def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[Any, Any]:
-    """Draw the branch that each shot falls to.
+    """Draw the branch of each shot.
 
     Args:
-        key: for random numbers.
-        weights: the probability of each branch.
-        shots: how many.
-        drops: whether a shot is lost with the probability that they do not add up to.
+        key: PRNG key.
+        weights: ``[branches]``, the probability of each branch.
+        shots: number of shots.
+        drops: whether a shot is dropped with the probability that no branch has.
 
     Returns:
-        the number of the branch of each shot, beyond all for those that are not kept; and whether
-        it is kept, as all are or none if none is dropped.
+        the index of each shot's branch, ``len(weights)`` for a dropped shot, and whether each shot
+        is accepted. If the total probability is zero, no shot is accepted.
     """
     weights = jax.lax.stop_gradient(weights)
     total = jnp.sum(weights)
@@ -154,24 +168,24 @@ def draw_branches(key: Any, weights: Any, shots: int, *, drops: bool) -> tuple[A
     return jnp.where(is_accepted, branches, len(weights)).astype(jnp.uint32), is_accepted
 
 
-# Shots at a time, whose states hold so many numbers together.
+# Largest number of scalars in the states of shots that are sampled at once.
 _MAX_BATCH_SIZE = 1 << 22
 
 
 def sample_snapshots(
     simulator: Simulator, state: Any, key: Any, wires: Sequence[int], bases: Any
 ) -> tuple[Any, Any]:
-    """Sample wires, each shot in bases of its own.
+    """Sample wires, each shot in its own bases.
 
     Args:
-        simulator: what measuring does to the state.
-        state: of the circuit.
-        key: for random numbers.
-        wires: what is sampled.
-        bases: 0, 1, 2 for X, Y, Z, a row for each shot.
+        simulator: implements measurements of the state.
+        state: the state at the end of the circuit.
+        key: PRNG key.
+        wires: qubits to sample.
+        bases: ``[shots, wires]``, 0, 1, 2 for X, Y, Z.
 
     Returns:
-        the outcomes, a row for each shot, and the probability of each row.
+        the outcomes ``[shots, wires]``, and the probability of each row.
     """
     first = simulator.prepare_snapshot(state, wires)
 

@@ -1,8 +1,8 @@
-"""Circuits on ``default.qubit`` and ``default.mixed``: traced into the program, gate by gate.
+"""Trace circuits on ``default.qubit`` and ``default.mixed`` gate by gate.
 
-The state is an array of the program, and gates and measurements are functions of it.  So such a
-circuit differentiates to any order, is batched by ``jax.vmap``, and runs on whatever device the
-region around it runs on.
+The state is an array of the program, and gates and measurements are JAX functions of the state.  So
+such a circuit can be differentiated to any order, batched by ``jax.vmap``, and runs on the device
+of the surrounding region.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ from bellhop.control_flow.for_loop import run_for_loop, run_scan
 from bellhop.control_flow.trace_body import TracedStep
 from bellhop.errors import CompileError
 
-# Exact methods, all of which have the values that JAX computes through the state.
+# Exact methods; JAX computes the same derivatives through the state for all of them.
 _EXACT_METHODS = (BEST, "backprop", ADJOINT, PARAMETER_SHIFT, HADAMARD)
 _METHODS_WITH_SHOTS = (BEST, PARAMETER_SHIFT, HADAMARD)
 
@@ -58,16 +58,18 @@ _SAMPLES_ERROR = (
 
 
 class SimulatedCircuit(ProgramCircuit):
-    """A circuit whose state is an array of the program.
+    """A circuit whose state is an array of the compiled program.
+
+    A measurement projects the state without normalizing it, so the squared norm of the state is the
+    probability of the outcomes.
 
     Args:
-        simulator: what operations do to that.
-        outcomes: the outcomes of its mid-circuit measurements, a bit for each.
-        shots: the shots of the circuit that have these outcomes; None without shots.
-        box: what pictures say of it.
-
-    A measurement projects the state and does not normalize it, so that its weight is the
-    probability of these outcomes.
+        simulator: implements operations on the state.
+        rows: the current row of the circuit's batch.
+        faults: records run-time errors of operations.
+        outcomes: unsigned integer, a bit for each mid-circuit outcome of the current branch.
+        shots: the shots that are assigned to this branch; None without shots.
+        box: lines that drawings show for the circuit.
     """
 
     def __init__(
@@ -86,13 +88,13 @@ class SimulatedCircuit(ProgramCircuit):
         self.can_apply_observables = not simulator.is_mixed
         self.state = simulator.prepare()
         self._is_fresh = True
-        # Operations that wait for those that they are merged with.
+        # Operations that are not applied yet, so that they can be fused.
         self._pending: list[Any] = []
         self.outcomes = outcomes
-        # How many mid-circuit measurements there were so far.
+        # Number of mid-circuit measurements so far, the index of the next outcome's bit.
         self._position: Any = jnp.int32(0)
         self.postselects = False
-        # Why there must be none whose number is not known.
+        # The error to raise if outcomes remain in a loop with a dynamic trip count.
         self.unbounded_outcomes: CompileError | None = None
 
     @property
@@ -109,6 +111,7 @@ class SimulatedCircuit(ProgramCircuit):
         super()._resume((jax.tree.map(mark_summable, state), *others))
 
     def _run_part(self, before: Any, function: Callable[..., Any], *args: Any) -> tuple[Any, ...]:
+        """Run a part of the circuit; return the state, in `before`'s layout, and results."""
         now, *results = super()._run_part(before, function, *args)
         state, *others = now
         return ((self.simulator.canonicalize_carry(state, before[0]), *others), *results)
@@ -116,9 +119,11 @@ class SimulatedCircuit(ProgramCircuit):
     def _run_iterations(
         self, n_iterations: Any, step: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
+        """Run a loop of gates, reversibly if this saves memory for derivatives."""
         outer, self.simulator.is_orthogonal = self.simulator.is_orthogonal, True
 
         def run(traced: TracedStep, carried: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+            """Run iterations reversibly, or by a scan that saves every state for derivatives."""
             if self.simulator.is_orthogonal and should_reverse(traced, carried, count):
                 return run_reversibly(traced, carried, count)
             return run_scan(traced, carried, count)
@@ -133,6 +138,7 @@ class SimulatedCircuit(ProgramCircuit):
         super().apply(merge_preparations(operations) if self._is_fresh else operations)
 
     def _flush(self) -> None:
+        """Apply the pending operations."""
         run, self._pending = self._pending, []
         if run:
             self.state = jax.tree.map(
@@ -140,6 +146,7 @@ class SimulatedCircuit(ProgramCircuit):
             )
 
     def _apply_gate(self, op: Any, depth: int) -> None:
+        """Prepare a state, add a supported operation to the pending ones, or decompose it."""
         op = find_rotation(op) or op
         is_preparation = isinstance(op, StatePrepBase) and not any(map(is_dynamic, op.wires))
         if self._is_fresh and is_preparation:
@@ -159,14 +166,14 @@ class SimulatedCircuit(ProgramCircuit):
         self._is_fresh = False
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Project a wire on its outcome, and return that."""
+        """Project a wire on its outcome in this branch, and return the outcome."""
         if postselect >= 0:
             outcome = jnp.uint32(postselect)
         else:
             outcome, self._position = read_outcome(self.outcomes, self._position)
             self.n_outcomes += 1
         one, zero = outcome.astype(float), (1 - outcome).astype(float)
-        # To the outcome, or with a reset to zero.
+        # Projector on the outcome, followed by a flip to zero with `reset`.
         rows = [[zero, one], [0, 0]] if reset else [[zero, 0], [0, one]]
         with qml.QueuingManager.stop_recording():
             self._pending.append(qml.Hermitian(jnp.array(rows), wires=label))
@@ -178,18 +185,22 @@ class SimulatedCircuit(ProgramCircuit):
     def _raise_or_defer(self, error: CompileError) -> None:
         if not self.simulator.is_mixed:
             raise error
-        # Over these it sums, where they are needed in an iteration alone.
+        # A mixed state is summed over outcomes that only one iteration needs.
         self.unbounded_outcomes = self.unbounded_outcomes or error
 
     def measure_statistics(
         self, leaves: Sequence[Any], diff_method: str, *, is_single: bool
     ) -> list[Statistic]:
-        """Measure; the values are exact, or with mid-circuit measurements those of one branch.
+        """Measure all results in the current branch.
 
         Args:
-            leaves: what the quantum function returned.
-            diff_method: that of the QNode.
-            is_single: whether only one branch, drawn at random, is run.
+            leaves: return values of the quantum function.
+            diff_method: the QNode's `diff_method`.
+            is_single: whether only one branch, drawn at random, is executed.
+
+        Returns:
+            a statistic for each leaf. Its values are exact, or with mid-circuit measurements the
+            contribution of this branch.
         """
         with qml.QueuingManager.stop_recording():
             if self.n_outcomes:
@@ -211,9 +222,10 @@ class SimulatedCircuit(ProgramCircuit):
         return [self._guard(statistic, obstacle, is_single) for statistic in statistics]
 
     def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
-        """Return a statistic whose derivative is an error where it would be wrong.
+        """Make the derivative of a statistic an error if the derivative would be wrong.
 
-        What was drawn, or is computed of that, knows nothing of what it was drawn by.
+        Samples, and values computed from samples, do not depend differentiably on the probabilities
+        from which they are drawn.
         """
         is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
         reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle
@@ -224,7 +236,7 @@ class SimulatedCircuit(ProgramCircuit):
         return statistic.map_values(guard)
 
     def _find_obstacle(self, diff_method: str, *, is_single: bool) -> str:
-        """Return why results have no derivative; empty where they have one."""
+        """Return why results have no derivative; empty if they have one."""
         methods = _EXACT_METHODS if self._shots is None else _METHODS_WITH_SHOTS
         methods = (*methods, *DIFFERENCE_METHODS)
         if diff_method not in methods:
@@ -236,41 +248,41 @@ class SimulatedCircuit(ProgramCircuit):
         return OUTCOMES_ARE_DRAWN if is_single else ""
 
     def _zero_other_branches(self) -> None:
-        # Bits that this branch through the circuit has no measurement for count once.
+        # Branches that differ only in unused bits are the same; count the one with zeros.
         is_branch = self.outcomes >> self._position.astype(jnp.uint32) == 0
         self.state = jax.tree.map(lambda x: jnp.where(is_branch, x, 0), self.state)
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The shots of each group, of which there is a mean."""
+        """The number of shots of each group over which results are averaged."""
         return () if self._shots is None else self._shots.groups
 
     def sample(self, asked: Sequence[SampleRequest]) -> list[Any]:
-        """Return what is asked of one round of samples."""
+        """Draw one sample of all shots and return a result for each request."""
         assert self._shots is not None
         return self._shots.sample(self.simulator, self.state, asked)
 
     def average_over_groups(self, value: Any) -> Any:
-        """Return what these outcomes add to the mean of a value of them, for each group."""
+        """Return this branch's contribution to the mean of a value over each group."""
         assert self._shots is not None
         return self._shots.average_over_groups(value, self.compute_probability())
 
     def broadcast_to_shots(self, value: Any) -> Any:
-        """Return a value of these outcomes, a row for each shot."""
+        """Return a value of this branch for each shot, as an array ``[shots, *shape]``."""
         assert self._shots is not None
         return jnp.broadcast_to(value, (*self._shots.is_in_branch.shape, *value.shape))
 
     def compute_probability(self) -> Any:
-        """Return the probability of the outcomes."""
+        """Return the probability of this branch's outcomes."""
         return self.simulator.compute_probability(self.state)
 
 
 class _StateEvaluator(ExactValues):
-    """Exact values of a circuit, computed from its state.
+    """Exact values of a circuit, computed from its state array.
 
     Args:
-        circuit: the circuit, at its end.
-        is_single: whether only one branch, drawn at random, is run.
+        circuit: the circuit, after all gates.
+        is_single: whether only one branch, drawn at random, is executed.
     """
 
     def __init__(self, circuit: SimulatedCircuit, *, is_single: bool) -> None:
@@ -295,6 +307,7 @@ class _StateEvaluator(ExactValues):
     def request_probabilities(
         self, wires: Sequence[Any], rotations: Sequence[Any] = ()
     ) -> ValueReader:
+        """Return a function that computes the probabilities of `wires` after `rotations`."""
         qubits = list(map(self._circuit.wires, wires))
 
         def take(_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a circuit in a program does to its state, whatever that is an array of."""
+"""Define the interface of simulators: operations on a state and measurements."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,31 +16,30 @@ from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.ir.memory import check_state_fits
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 
-# A matrix has one qubit for so many of the state.
+# Fused matrices have at most one qubit for each four qubits of the state.
 _QUBITS_PER_FUSED_QUBIT = 4
 
 
 class Simulator(ABC):
-    """The operations on a state, and what is measured of it.
+    """Operations on a state array, and measurements of it.
 
-    A state is not normalized: measuring projects it, so that what it weighs is the probability of
-    the outcomes.
+    A state is not normalized: mid-circuit measurements project it, so its norm (or trace) is the
+    probability of the outcomes.
 
     Args:
-        device: PennyLane's.
-        wires: gives the qubit of a wire label.
-        where: the QNode, for errors.
-        dtype: that of the real numbers of the state.
+        device: PennyLane device.
+        wires: maps wire labels to qubits.
+        where: the QNode and its line, for errors.
+        dtype: real dtype of the state.
 
     Attributes:
-        base: how many entries a qubit has.
-        n_components: how many real numbers an entry is.
-        axes_per_qubit: how many axes of two these entries are: two for a density matrix.
-        max_fused_qubits: how many qubits the matrices have that operations are merged into, at
-            most.
-        is_mixed: whether the sum of two states is one.
-        devices: those that a state is partitioned over; None for a state that is not.
-        is_orthogonal: whether all that was applied so far is, as a matrix on the state.
+        base: number of entries per qubit: 2 for amplitudes, 4 for expectation values of Paulis.
+        n_components: real numbers per entry: 2 for real and imaginary part, or 1.
+        axes_per_qubit: axes of size two per qubit: 1 for a vector, 2 for a density matrix.
+        max_fused_qubits: largest number of qubits of a fused matrix.
+        is_mixed: whether the simulator can represent mixed states, and so sums of states.
+        devices: devices over which the state is partitioned, or None.
+        is_orthogonal: whether all matrices applied so far are orthogonal.
     """
 
     base: ClassVar[int]
@@ -59,30 +58,27 @@ class Simulator(ABC):
 
     @property
     def matrix_dtype(self) -> np.dtype:
-        """The type of the numbers in its matrices."""
+        """The dtype of the matrices of operations."""
         return np.result_type(self.dtype, np.complex64) if self.n_components == 2 else self.dtype
 
     def check_memory(self) -> None:
-        """Refuse a state that takes more memory than there is."""
+        """Raise an error if the state does not fit into memory."""
         check_state_fits(len(self.wires), self.where, axes=self.axes_per_qubit)
 
     def prepare_inputs(self, inputs: Any) -> Any:
-        """Return the inputs of a circuit as the simulator has them."""
+        """Convert the inputs of a circuit, for instance to another sharding."""
         return inputs
 
     @abstractmethod
     def prepare(self, preparation: Any = None) -> Any:
-        """Return the state in which a circuit begins: all zeros, or what an operation prepares."""
+        """Return the all-zero state, or the state that a preparation creates."""
 
     @abstractmethod
     def can_apply(self, op: Any) -> bool:
-        """Tell whether an operation is applied as it is."""
+        """Return whether an operation can be applied without decomposing it."""
 
     def apply_operations(self, operations: Sequence[Any], state: Any) -> Any:
-        """Return the state after operations that are applied as they are.
-
-        Those that follow each other on few qubits are merged.
-        """
+        """Apply supported operations to the state, fusing consecutive ones on few qubits."""
         run: list[tuple[Any, tuple[int, ...]]] = []
         for op in operations:
             qubits = tuple(map(self.wires.get_qubit, op.wires))
@@ -98,6 +94,12 @@ class Simulator(ABC):
         return self._apply_sequence(run, state)
 
     def _apply_sequence(self, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any) -> Any:
+        """Fuse and apply operations that have small matrices.
+
+        Args:
+            sequence: pairs of an operation and its qubits.
+            state: the state.
+        """
         if not sequence:
             return state
         matrices = self._make_matrix_sequence()
@@ -106,7 +108,7 @@ class Simulator(ABC):
         return after
 
     def _make_matrix_sequence(self) -> Any:
-        """Return what applies a run of operations: a ``MatrixSequence``, or a ``MatrixScan``."""
+        """Return an object whose `apply` applies the matrices of operations."""
 
         def matrix(op: Any) -> Any:
             with explain_concretization(op, self.where):
@@ -116,7 +118,7 @@ class Simulator(ABC):
         if self.devices is None:
             if should_scan(self.dtype, self.base**n_qubits):
                 return MatrixScan(self.base, matrix, self.is_unitary)
-            # To multiply matrices takes longer than a state of few qubits does.
+            # For few qubits, fusing large matrices takes longer than applying small ones.
             most = min(most, max(2, -(-n_qubits // _QUBITS_PER_FUSED_QUBIT)))
         return MatrixSequence(
             self.base, matrix, self.matrix_dtype, most, self.is_unitary, self.devices
@@ -125,51 +127,66 @@ class Simulator(ABC):
     def _apply_matrices(
         self, matrices: Any, sequence: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
-        """Return the state after the matrices of operations."""
+        """Apply the matrices of operations to the state."""
         return matrices.apply(sequence, state.reshape(self.n_components, -1)).reshape(state.shape)
 
     def canonicalize_carry(self, state: Any, like: Any = None) -> Any:
-        """Return a state as loops and conditionals carry it.
+        """Convert a state to the form in which loops and conditionals carry it.
 
         Args:
-            state: at the beginning of one, or at the end of its body.
-            like: the state at the beginning of the body.
+            state: the state before the construct, or at the end of its body.
+            like: the state at the beginning of the body, whose layout the result gets; or None.
         """
         del like
         return state
 
     @abstractmethod
     def has_small_matrix(self, op: Any) -> bool:
-        """Tell whether what an operation on few qubits does is a matrix."""
+        """Return whether an operation on few qubits can be applied as a matrix."""
 
     @abstractmethod
     def compute_matrix(self, op: Any) -> Any:
-        """Return that matrix; NumPy's where all of it is known."""
+        """Return the matrix of an operation, as a NumPy array if it is static."""
 
     @abstractmethod
     def is_unitary(self, op: Any) -> bool:
-        """Tell whether that matrix is, whatever the parameters of the operation."""
+        """Return whether the matrix is unitary for all values of the parameters."""
 
     @abstractmethod
     def apply_single_operation(self, op: Any, qubits: tuple[Any, ...], state: Any) -> Any:
-        """Return the state after an operation on many qubits, or on some that are computed."""
+        """Apply an operation on many qubits, or on dynamic qubits."""
 
     @abstractmethod
     def compute_probability(self, state: Any) -> Any:
-        """Return the probability of a state."""
+        """Return the probability of the state: its squared norm or trace."""
 
     @abstractmethod
     def compute_moments(
         self, state: Any, observable: Any, *, has_square: bool = True
     ) -> tuple[Any, Any]:
-        """Return the mean of an observable, and that of its square if that is asked for."""
+        """Return the expectation values of an observable and of its square.
+
+        Args:
+            state: the state.
+            observable: PennyLane operator.
+            has_square: whether to compute the second moment; else it is None.
+        """
 
     @abstractmethod
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the probabilities of the outcomes of qubits."""
+        """Return the probabilities of the outcomes of `qubits`, an array ``[2**qubits]``."""
 
     def sample(self, state: Any, key: Operand, shots: int) -> tuple[Any, Any]:
-        """Return samples, a row of bits for each, and the probability of each."""
+        """Draw samples of all qubits.
+
+        Args:
+            state: the state.
+            key: PRNG key.
+            shots: number of samples.
+
+        Returns:
+            bits ``[shots, qubits]``, and the probability of each sample ``[shots]``.
+        """
         n_qubits = len(self.wires)
         probabilities = self.compute_probabilities(state, range(n_qubits))
         sample = draw_outcomes(key, jax.lax.stop_gradient(probabilities), shots)
@@ -178,20 +195,22 @@ class Simulator(ABC):
 
     @abstractmethod
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return a state as ``sample_in_bases`` takes it: with an axis for each qubit, some in
-        front."""
+        """Convert a state for ``sample_in_bases``, with `qubits` as leading axes."""
 
     def sample_in_bases(self, first: Any, uniform: Operand, bases: Operand) -> tuple[Any, Any]:
-        """Return an outcome of wires, each in a basis, and its probability.
+        """Draw one outcome of several qubits, each in its own basis.
 
         Args:
-            first: a state by these wires.
-            uniform: a number between zero and one for each.
-            bases: 0, 1, 2 for X, Y, Z.
+            first: the state in the form of `prepare_snapshot`, with the sampled qubits in front.
+            uniform: ``[qubits]``, uniform random numbers between zero and one.
+            bases: ``[qubits]``, 0, 1, 2 for X, Y, Z.
+
+        Returns:
+            bits ``[qubits]``, and the probability of the outcome.
         """
         rest = first
         bits: list[Any] = []
-        # A wire after the other, each of which leaves half of the state.
+        # Measure qubit by qubit; each projection halves the state.
         for place, basis in zip(uniform, bases, strict=True):
             after = self.project(rest, basis)
             zero, one = map(self.compute_probability, after)
@@ -202,43 +221,50 @@ class Simulator(ABC):
 
     @abstractmethod
     def project(self, state: Any, basis: Any) -> Any:
-        """Return the states of the other qubits after both outcomes of the first, not normalized.
+        """Project the first qubit on both states of a basis.
 
         Args:
-            state: of some qubits.
-            basis: 0, 1, 2 for X, Y, Z, an integer of the program.
+            state: the state of the qubits that are not measured yet.
+            basis: traced integer, 0, 1, 2 for X, Y, Z.
+
+        Returns:
+            the unnormalized states of the remaining qubits, stacked along a new leading axis.
         """
 
     @abstractmethod
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the density matrix of qubits."""
+        """Return the reduced density matrix of `qubits`."""
 
     @abstractmethod
     def to_state_result(self, state: Any, *, is_mixture: bool, is_divided: bool) -> Any:
-        """Return a state as ``qml.state`` does.
+        """Convert a state to the result of ``qml.state``.
 
         Args:
-            state: that of the circuit.
-            is_mixture: whether it is one of several that are mixed.
-            is_divided: whether the result is divided by the state's weight later.
+            state: the state at the end of the circuit.
+            is_mixture: whether the circuit ends in a mixture of several branches.
+            is_divided: whether the result is later divided by the state's probability.
         """
 
 
 def draw_outcomes(key: Operand, probabilities: Any, shots: int) -> Any:
-    """Return the index of an outcome for each shot; probabilities need not add up to one."""
+    """Draw an outcome's index for each shot; probabilities need not sum to one."""
     ends = jnp.cumsum(probabilities)
     places = jax.random.uniform(key, (shots,), ends.dtype) * ends[-1]
-    found = jnp.searchsorted(ends, places, side="right")
-    return jnp.minimum(found, len(probabilities) - 1)
+    outcomes = jnp.searchsorted(ends, places, side="right")
+    return jnp.minimum(outcomes, len(probabilities) - 1)
 
 
 def move_dynamic_qubits_to_front(state: Any, qubits: Sequence[Any]) -> tuple[Any, Any]:
-    """Bring qubits to the front, of which the program computes some.
+    """Move the axes of some qubits, whose indices may be traced, to the front.
 
-    Where one is not there the state is of no use; see ``checked_runs``.
+    If an index is out of range, the result is undefined; see ``runtime_checks``.
+
+    Args:
+        state: array with an axis for each qubit.
+        qubits: indices of the axes, static or traced integers.
 
     Returns:
-        the state, and what brings another one of its shape back.
+        the transposed state, and a function that restores the order of an array of its shape.
     """
     n, base = state.ndim, state.shape[0]
     wires = [jnp.asarray(qubit) if is_dynamic(qubit) else jnp.int32(qubit) for qubit in qubits]

@@ -1,7 +1,7 @@
-"""Circuits on ``default.qubit`` that are differentiated by differences of their values.
+"""Differentiate circuits on arrays by finite differences or SPSA.
 
-Their parameters are the arguments of the QNode: a function ``f`` of these becomes one whose
-tangents are sums of ``f`` at shifted arguments.
+The circuit's parameters are the arguments of the QNode.  A function ``f`` of them becomes a
+function whose tangents are linear combinations of ``f`` at shifted arguments.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,62 +26,68 @@ def evaluate_with_differences(
     options: Mapping[str, Any],
     where: str,
 ) -> Any:
-    """Return a function of inputs, whose derivatives are by a method of differences.
+    """Evaluate a function whose derivatives are differences of its values.
 
     Args:
-        function: of the inputs.
+        function: function of `inputs`.
         inputs: arrays.
-        method: the method.
-        options: those of it.
-        where: the QNode, for errors.
+        method: ``"finite-diff"`` or ``"spsa"``.
+        options: options of the method, with PennyLane's names.
+        where: the QNode and its line, for errors.
+
+    Returns:
+        the function's results.
     """
     closed, outer = jax.closure_convert(function, *inputs)
     differentiated = jax.custom_jvp(closed)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        moved = [
+        """Evaluate the function at shifted inputs, and combine the values to tangents."""
+        perturbed = [
             number
             for number, tangent in enumerate(tangents)
             if not isinstance(tangent, jax.custom_derivatives.SymbolicZero)
         ]
-        if any(map(jnp.iscomplexobj, (primals[number] for number in moved))):
+        if any(map(jnp.iscomplexobj, (primals[number] for number in perturbed))):
             raise DifferentiableCompileError(
-                f"{where}: it is differentiated by complex arguments, which differences of values "
-                "are not taken of. Give real and imaginary part, or use diff_method='best'."
+                f"{where}: it is differentiated by complex arguments, which diff_method='{method}' "
+                "does not support. Give real and imaginary part, or use diff_method='best'."
             )
-        here = _concatenate_flat([primals[number] for number in moved])
-        direction = _concatenate_flat([tangents[number] for number in moved])
-        shapes = [primals[number].shape for number in moved]
+        origin = _concatenate_flat([primals[number] for number in perturbed])
+        direction = _concatenate_flat([tangents[number] for number in perturbed])
+        shapes = [primals[number].shape for number in perturbed]
 
         def evaluate_shifted(params: Operand) -> Any:
+            """Evaluate the function with concatenated values of the perturbed inputs."""
             shifted = list(primals)
-            for number, value in zip(moved, split_last_axis(params, shapes), strict=True):
+            for number, value in zip(perturbed, split_last_axis(params, shapes), strict=True):
                 shifted[number] = value.astype(primals[number].dtype)
             return closed(*shifted)
 
-        # What has no derivative says so.
-        jax.eval_shape(lambda: jax.jvp(evaluate_shifted, (here,), (direction,)))
+        # Raises the error of a function that has no derivative.
+        jax.eval_shape(lambda: jax.jvp(evaluate_shifted, (origin,), (direction,)))
         # SPSA shifts along random directions, finite differences along each parameter.
-        rows, mean = jnp.eye(here.size), 1.0
+        rows, mean = jnp.eye(origin.size), 1.0
         if method == SPSA:
             n_directions = options["num_directions"]
-            rows = draw_directions(here.size, n_directions, options["sampler_rng"])
+            rows = draw_directions(origin.size, n_directions, options["sampler_rng"])
             mean = 1 / n_directions
         along = mean * (rows @ direction)
         terms = compute_difference_terms(options["h"], options["approx_order"], options["strategy"])
         coefficients, shifts = terms.T
         is_shifted = shifts != 0
         weights = jnp.ravel(coefficients[is_shifted, None] * along)
-        weight_here = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
-        points = (shifts[is_shifted, None, None] * rows).reshape(-1, here.size)
-        values = evaluate_shifted(here)
-        shifted = jax.lax.map(lambda point: evaluate_shifted(here + point), points)
+        weight_at_origin = np.sum(coefficients[~is_shifted]) * jnp.sum(along)
+        points = (shifts[is_shifted, None, None] * rows).reshape(-1, origin.size)
+        values = evaluate_shifted(origin)
+        shifted = jax.lax.map(lambda point: evaluate_shifted(origin + point), points)
 
         def compute_tangent(value: Operand, values: Any) -> Any:
+            """Return the tangent of one result, from its values at shifted inputs."""
             if not jnp.issubdtype(value.dtype, jnp.inexact):
                 return jnp.zeros(value.shape, jax.dtypes.float0)
             once = lambda array: forbid_derivative(array, f"{where}: {SECOND_DIFFERENCE_ERROR}")
-            total = jnp.tensordot(weights, once(values), 1) + weight_here * once(value)
+            total = jnp.tensordot(weights, once(values), 1) + weight_at_origin * once(value)
             return total.astype(value.dtype)
 
         return values, jax.tree.map(compute_tangent, values, shifted)

@@ -1,1 +1,1 @@
-"""The devices of a mesh as wires of a state: which wires they are, and exchanges of wires."""
+"""Map the devices of a mesh to wires of a state, and plan exchanges of wires."""

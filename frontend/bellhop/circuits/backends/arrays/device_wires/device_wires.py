@@ -1,9 +1,9 @@
-"""The devices that a state is partitioned over: a mesh with an axis of two for each wire.
+"""Represent the devices of a mesh as wires: a mesh axis of size two for each wire.
 
-A state of ``n`` qubits over ``2**k`` devices is one array of the program, ``(2, 2**n)``, whose
-last axis is partitioned.  Its qubits are in the order ``(*devices, *others)``, so the first ``k``
-are the number of the device in binary, and what is done inside of ``jax.shard_map`` sees the others
-alone::
+The state of ``n`` qubits over ``2**k`` devices is one array ``(2, 2**n)`` of the program, whose
+last axis is partitioned.  Its qubits are in the order ``(*devices, *local)``: the first ``k``
+qubits are the bits of the device's index, and functions in ``jax.shard_map`` only see the local
+qubits::
 
     mesh ("batch", "state") of (3, 4)  ->  ("batch", "wire_0", "wire_1") of (3, 2, 2)
     f64[2, 2**n]                       ->  P(None, ("wire_0", "wire_1")): f64[2, 2**(n - 2)] each
@@ -31,11 +31,11 @@ REPLICATED = PartitionSpec()
 
 @dataclass(frozen=True)
 class DeviceWires:
-    """Axes of a mesh that stand for wires.
+    """Mesh axes of size two, each of which represents a wire of the state.
 
     Attributes:
-        mesh: with one axis for each of them, of size two.
-        axes: their names.
+        mesh: mesh that has one axis of size two for each wire.
+        axes: names of these axes.
     """
 
     mesh: Mesh
@@ -43,7 +43,7 @@ class DeviceWires:
 
     @classmethod
     def from_state_axes(cls, state_axes: StateAxes) -> "DeviceWires":
-        """Return those of axes whose sizes are powers of two."""
+        """Split mesh axes, whose sizes are powers of two, into axes of size two."""
         names: list[str] = []
         sizes: list[int] = []
         for name, size in state_axes.mesh.shape.items():
@@ -61,11 +61,17 @@ class DeviceWires:
 
     @property
     def state_spec(self) -> PartitionSpec:
-        """How a state is partitioned."""
+        """The partition of a state over the axes."""
         return PartitionSpec(None, self.axes)
 
     def map_shards(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-        """Return a function of the parts of each device as one of whole arrays."""
+        """Convert a function of shards to a function of whole arrays.
+
+        Args:
+            function: function that each device calls with its shards.
+            in_specs: partitions of the arguments.
+            out_specs: partitions of the results.
+        """
         mapped = jax.shard_map(
             function,
             mesh=self.mesh,
@@ -77,7 +83,11 @@ class DeviceWires:
         return jax.jit(mapped)
 
     def device_index(self, axes: Sequence[int] | None = None) -> Any:
-        """Return the values of the wires of some axes, as one number, or those of all."""
+        """Return this device's index along some axes, by default all.
+
+        Args:
+            axes: positions in `self.axes`, the first for the most significant bit.
+        """
         chosen = range(len(self.axes)) if axes is None else axes
         number = jnp.int32(0)
         for axis in chosen:
@@ -85,18 +95,19 @@ class DeviceWires:
         return number
 
     def exchange_qubits(self, rows: Any, placement: ExchangePlacement) -> Any:
-        """Return some columns of the part of this device after an exchange.
+        """Exchange qubits between devices, for some columns of this device's shard.
 
         Args:
-            rows: of parts and incoming qubits; afterwards of parts and outgoing ones.
-            placement: of the exchange.
+            rows: array ``[components * incoming qubits, columns]``; in the result, outgoing qubits
+                take the place of incoming ones.
+            placement: the exchange.
         """
         if placement.axes:
             blocks = rows.reshape(-1, 2 ** len(placement.axes), rows.shape[1])
             names = tuple(self.axes[axis] for axis in placement.axes)
             return jax.lax.all_to_all(blocks, names, 1, 1, tiled=True).reshape(rows.shape)
         numbers = np.arange(2 ** len(self.axes)).reshape(1, -1)
-        # Where the part is that is to be on each.
+        # For each device, the device that holds its new shard.
         sources = permute_qubits(numbers, placement.exchange.before, placement.exchange.after, 2)[
             0
         ].tolist()
@@ -104,10 +115,10 @@ class DeviceWires:
         return jax.lax.ppermute(rows, self.axes, moves)
 
     def sum_over_devices(self, value: object) -> Any:
-        """Return the sum over all devices."""
+        """Sum a pytree over all devices."""
         return jax.tree.map(partial(jax.lax.psum, axis_name=self.axes), value)
 
 
 def list_local_qubits(devices: Sequence[int], n_qubits: int) -> tuple[int, ...]:
-    """Return the qubits of each device's part, in order."""
+    """Return the qubits that do not index devices, in ascending order."""
     return tuple(qubit for qubit in range(n_qubits) if qubit not in devices)

@@ -1,7 +1,7 @@
-"""On which wires the matrix of an operation is diagonal: those may stand for devices.
+"""Find the wires on which the matrix of an operation is diagonal.
 
-Of an operation whose parameters are computed, that is seen in its matrix for some others, drawn at
-random: an entry is a polynomial of sines and cosines, and so zero for all or for almost none.
+Such wires may be device wires.  If parameters are traced, the matrix is tested for random
+parameters: an entry is a polynomial of sines and cosines, and so zero for all or for almost none.
 """
 
 import functools
@@ -14,7 +14,7 @@ import pennylane as qml
 from bellhop.circuits.gates.operator_data import get_parameters, replace_parameters
 from bellhop.circuits.ir.wires import is_dynamic
 
-# Matrices of more wires are not looked at.
+# Matrices on more wires count as diagonal on none.
 _MAX_WIRES = 4
 _TOLERANCE = 1e-14
 _RANDOM_ANGLES = np.random.default_rng(23).uniform(0.3, 2.8, 64)
@@ -22,11 +22,11 @@ _RANDOM_ANGLES = np.random.default_rng(23).uniform(0.3, 2.8, 64)
 
 @dataclass(frozen=True)
 class GateWires:
-    """Where a gate acts.
+    """The wires on which a gate acts.
 
     Attributes:
-        wires: all of its wires.
-        nondiagonal: those that must be local: on the others its matrix is diagonal.
+        wires: all wires of the gate.
+        nondiagonal: the wires that must be local; the matrix is diagonal on the remaining wires.
     """
 
     wires: frozenset[int]
@@ -34,16 +34,16 @@ class GateWires:
 
     @classmethod
     def from_wires(cls, wires: Iterable[int], diagonal: Iterable[int] = ()) -> "GateWires":
-        """Return that of a gate whose matrix is diagonal on some of its wires."""
+        """Return the wires of a gate whose matrix is diagonal on the wires `diagonal`."""
         return cls(frozenset(wires), frozenset(wires) - frozenset(diagonal))
 
 
 def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> GateWires:
-    """Return where an operation acts.
+    """Return the qubits of an operation, and those on which it is not diagonal.
 
     Args:
         op: the operation.
-        qubits: those of its wires.
+        qubits: qubits of the operation's wires, in order.
     """
     with qml.QueuingManager.stop_recording():
         places = _find_diagonal_positions(op)
@@ -51,7 +51,7 @@ def find_gate_wires(op: qml.operation.Operator, qubits: tuple[int, ...]) -> Gate
 
 
 def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
-    """Return the places of the wires on which an operation is diagonal."""
+    """Return the positions of the wires on which an operation is diagonal."""
     wires = list(op.wires)
     if isinstance(op, qml.ops.Controlled):
         of_base = [op.base.wires[place] for place in _find_diagonal_positions(op.base)]
@@ -70,6 +70,7 @@ def _find_diagonal_positions(op: qml.operation.Operator) -> tuple[int, ...]:
 
 
 def _is_diagonal(matrix: np.ndarray, n_wires: int, position: int) -> bool:
+    """Return whether a matrix is diagonal on the wire at `position`."""
     by_wire = np.moveaxis(
         matrix.reshape((2,) * 2 * n_wires), (position, n_wires + position), (0, 1)
     )

@@ -1,15 +1,15 @@
-"""Which wires stand for devices while which gates are applied, for fewest exchanges.
+"""Plan which wires are device wires during which gates, with few exchanges.
 
-A state of ``n`` wires over ``2**k`` devices has ``k`` wires whose values are the number of the
-device; the others are local.  A gate is local where it is a matrix on local wires, however it
-depends on the others: as their control, or by being diagonal.  For all other gates wires change
-places, several in one all-to-all::
+A state of ``n`` wires over ``2**k`` devices has ``k`` device wires, whose values are the bits of
+the device's index; the remaining wires are local.  A gate can be applied if it is diagonal on its
+device wires, for instance if they are its controls.  For all other gates, device wires are
+exchanged with local wires, several in one all-to-all::
 
-    wires of devices    0 1                 0 1 -> 4 5          4 5
+    device wires        0 1                 0 1 -> 4 5          4 5
     gates               H 2, H 3, CNOT 0 2  (an exchange)       H 0, H 1, CZ 0 4
 
-Gates that commute with those that wait go first.  Where some gates cannot be applied, wires become
-those of devices one after another, each time that for which the fewest gates have to wait.
+Gates that commute with all pending gates before them are applied first.  For an exchange, device
+wires are chosen one after another, each such that the fewest gates remain pending.
 """
 
 import itertools
@@ -30,14 +30,14 @@ Wires = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Exchange:
-    """Wires that stand for devices, before and after an exchange.
+    """The device wires before and after an exchange.
 
-    Some become local and others come in their places, in an all-to-all; or all stay and change
-    their axes, as whole parts move.
+    Either local wires take the place of device wires, in an all-to-all; or the same device wires
+    change their axes, by sending whole shards.
 
     Attributes:
-        before: the wire of each axis of the devices.
-        after: the same, afterwards.
+        before: the wire of each device axis before the exchange.
+        after: the wire of each device axis after the exchange.
     """
 
     before: Wires
@@ -45,20 +45,22 @@ class Exchange:
 
     @property
     def sent_fraction(self) -> float:
-        """The share of its part that a device sends."""
+        """The fraction of its shard that a device sends."""
         if outgoing := frozenset(self.before) - frozenset(self.after):
             return 1 - 0.5 ** len(outgoing)
-        # A device keeps its part where the wires of each cycle are equal.
+        # A device keeps its shard if the wires of each cycle have equal values.
         changed = sum(map(operator.ne, self.before, self.after))
         return 1 - 2.0 ** (_count_cycles(self.before, self.after) - changed)
 
 
 def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
-    """Return what takes wires to their axes: an all-to-all, then a move of parts, or one of both.
+    """Return the exchanges that change the device wires.
+
+    These are an all-to-all and a permutation of shards, each only if necessary.
 
     Args:
-        before: the wire of each axis of the devices.
-        after: the same, afterwards.
+        before: the wire of each device axis before the exchanges.
+        after: the wire of each device axis after the exchanges.
     """
     pairs = list(zip(before, after, strict=True))
     elsewhere = iter([new for old, new in pairs if new not in before and old in after])
@@ -71,11 +73,11 @@ def plan_exchanges(before: Wires, after: Wires) -> list[Exchange]:
 
 @dataclass(frozen=True)
 class ExchangePlacement:
-    """Where qubits are exchanged with those of devices.
+    """An exchange of a state whose local qubits are in a known order.
 
     Attributes:
-        exchange: of which qubits.
-        initial_order: the order of the qubits of each device's part before it.
+        exchange: the device qubits before and after.
+        initial_order: the order of the qubits in each shard before the exchange.
     """
 
     exchange: Exchange
@@ -83,27 +85,27 @@ class ExchangePlacement:
 
     @property
     def positions(self) -> Wires:
-        """Where in each part qubits come in the places of others, in order."""
+        """Ascending positions in a shard of the qubits that become device qubits."""
         return tuple(
             n for n, qubit in enumerate(self.initial_order) if qubit in self.exchange.after
         )
 
     @property
     def axes(self) -> Wires:
-        """The axes of the devices that each of these qubits is exchanged with."""
+        """The device axis to which each of the qubits at `positions` goes."""
         return tuple(
             self.exchange.after.index(self.initial_order[place]) for place in self.positions
         )
 
     @property
     def resulting_order(self) -> Wires:
-        """The order of the qubits of each device's part behind it."""
+        """The order of the qubits in each shard after the exchange."""
         outgoing = dict(zip(self.exchange.after, self.exchange.before, strict=True))
         return tuple(outgoing.get(qubit, qubit) for qubit in self.initial_order)
 
     @property
     def inverse(self) -> "ExchangePlacement":
-        """The exchange back."""
+        """The inverse exchange."""
         return ExchangePlacement(
             Exchange(self.exchange.after, self.exchange.before), self.resulting_order
         )
@@ -111,11 +113,11 @@ class ExchangePlacement:
 
 @dataclass(frozen=True)
 class Segment:
-    """Gates that are applied without an exchange.
+    """Gates that are applied without an exchange between them.
 
     Attributes:
-        devices: the wire of each axis of the devices.
-        gates: the numbers of the gates, in order.
+        devices: the wire of each device axis.
+        gates: indices of the gates, in order of application.
     """
 
     devices: Wires
@@ -124,12 +126,12 @@ class Segment:
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """All gates of a sequence, in segments with an exchange between them.
+    """A sequence of gates, in segments with exchanges between them.
 
     Attributes:
-        start: the wire of each axis before the first segment.
-        segments: at least one.
-        end: the wire of each axis after the last.
+        start: the wire of each device axis before the first segment.
+        segments: at least one segment.
+        end: the wire of each device axis after the last segment.
     """
 
     start: Wires
@@ -138,19 +140,19 @@ class ExchangePlan:
 
     @cached_property
     def exchanges(self) -> tuple[Exchange, ...]:
-        """What is exchanged, in order."""
+        """All exchanges, in order."""
         devices = [self.start, *(segment.devices for segment in self.segments), self.end]
         steps = itertools.starmap(plan_exchanges, itertools.pairwise(devices))
         return tuple(itertools.chain.from_iterable(steps))
 
     @property
     def sent_fraction(self) -> float:
-        """How many times over a device sends its part, altogether."""
+        """The sum of the exchanges' fractions of a shard that a device sends."""
         return sum(exchange.sent_fraction for exchange in self.exchanges)
 
 
 def plan_single_device(n_gates: int) -> ExchangePlan:
-    """Return the plan of one device."""
+    """Return the plan for one device, without exchanges."""
     return ExchangePlan((), (Segment((), tuple(range(n_gates))),), ())
 
 
@@ -162,22 +164,22 @@ def plan_segments(
     *,
     can_choose_start: bool,
 ) -> ExchangePlan:
-    """Plan where gates are applied.
+    """Plan the order of gates and the exchanges between them.
 
     Args:
-        gates: in order; each has at most as many local wires as there are.
-        n_wires: those of the state.
-        start: the wire of each axis of the devices before the first gate.
-        end: the same after the last one; None if any will do.
-        can_choose_start: whether the wires may be exchanged at the start for nothing, as in a
-            state of zeros.
+        gates: wires of the gates, in order; each gate's nondiagonal wires fit into a shard.
+        n_wires: number of wires of the state.
+        start: the wire of each device axis before the first gate.
+        end: the wire of each device axis after the last gate; None for any.
+        can_choose_start: whether the device wires can be changed at the start at no cost, as in the
+            all-zero state.
     """
     assert all(len(gate.nondiagonal) <= n_wires - len(start) for gate in gates)
     waiting, devices, segments = _PendingGates.from_gates(gates), start, list[Segment]()
     while waiting.gates or not segments:
         if segments or can_choose_start:
             chosen = waiting.choose_device_wires(n_wires, devices)
-            # As few wires are exchanged as these gates need.
+            # Keep device wires that these gates do not need to be local.
             applied = waiting.find_applicable(chosen)
             needed = frozenset[int]().union(*(gates[number].nondiagonal for number in applied))
             kept = [wire for wire in devices if segments and wire not in needed]
@@ -191,13 +193,13 @@ def plan_segments(
 
 @dataclass(frozen=True)
 class _PendingGates:
-    """Gates that wait, in sets of bits: of gates by their numbers, and of wires.
+    """Gates that are not applied yet, with sets of gates and wires as bit masks.
 
     Attributes:
-        gates: those that wait.
-        nondiagonal: for each gate, waiting or not, the wires that must be local.
-        dependencies: the same, the gates before it that it does not commute with.
-        wires: all that gates act on.
+        gates: the pending gates.
+        nondiagonal: for each gate, pending or not, the wires that must be local.
+        dependencies: for each gate, the earlier gates with which it does not commute.
+        wires: all wires on which gates act.
     """
 
     gates: int
@@ -207,9 +209,9 @@ class _PendingGates:
 
     @classmethod
     def from_gates(cls, gates: Sequence["GateWires"]) -> "_PendingGates":
-        """Return all gates, in order."""
+        """Return all gates as pending."""
         before: list[int] = []
-        # The gates on each wire, and those of them that are not diagonal there.
+        # The gates on each wire, and the gates that are not diagonal on the wire.
         on, local_on = defaultdict[int, int](int), defaultdict[int, int](int)
         for number, gate in enumerate(gates):
             diagonal = gate.wires - gate.nondiagonal
@@ -225,16 +227,21 @@ class _PendingGates:
         return cls((1 << len(gates)) - 1, local, tuple(before), _to_bitmask(on))
 
     def find_applicable(self, devices: Iterable[int]) -> tuple[int, ...]:
-        """Return the gates that can be applied while some wires stand for devices."""
+        """Return the indices of the gates that can be applied with these device wires."""
         done = self.gates ^ self._find_remaining(_to_bitmask(devices))
         return tuple(number for number in range(len(self.nondiagonal)) if done >> number & 1)
 
     def remove_applicable(self, devices: Iterable[int]) -> "_PendingGates":
-        """Return what waits once these are applied."""
+        """Return the gates that remain pending after applying `find_applicable`'s gates."""
         return replace(self, gates=self._find_remaining(_to_bitmask(devices)))
 
     def choose_device_wires(self, n_wires: int, before: Wires) -> Wires:
-        """Choose wires to stand for devices, of equally good ones those that do already."""
+        """Choose device wires greedily so that few gates remain pending.
+
+        Args:
+            n_wires: number of wires of the state.
+            before: the current device wires, which are preferred among equally good ones.
+        """
         chosen: Wires = ()
         while len(chosen) < len(before):
             others = [wire for wire in range(n_wires) if wire not in chosen]
@@ -246,7 +253,7 @@ class _PendingGates:
         return chosen
 
     def _find_remaining(self, devices: int) -> int:
-        """Return the gates that wait once those are applied that can be."""
+        """Return the gates that cannot be applied with these device wires, as a bit mask."""
         waiting = rest = self.gates
         stopped = 0
         while waiting and stopped != self.wires:
@@ -265,7 +272,7 @@ def _to_bitmask(numbers: Iterable[int]) -> int:
 
 
 def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
-    """Return wires of devices, each on its axis of before or of the end where that is free."""
+    """Assign device wires to axes, if possible as in `before`, then as in `end`."""
     placed = {axis: wire for axis, wire in enumerate(before) if wire in chosen}
     rest = [wire for wire in chosen if wire not in placed.values()]
     for wire in [wire for wire in rest if wire in end]:
@@ -279,7 +286,7 @@ def _assign_axes(chosen: Wires, before: Wires, end: Wires) -> Wires:
 
 
 def _count_cycles(before: Wires, after: Wires) -> int:
-    """Return how many cycles the wires that change their axes are in."""
+    """Return the number of cycles, other than fixed points, of a wire permutation."""
     seen, cycles = set[int](), 0
     for axis, wire in enumerate(before):
         if wire in seen or after[axis] == wire:
@@ -292,7 +299,14 @@ def _count_cycles(before: Wires, after: Wires) -> int:
 
 
 def permute_qubits(state: Operand, before: Sequence[int], after: Sequence[int], base: int) -> Any:
-    """Return a state whose qubits are in another order, moving those together that stay so."""
+    """Transpose a state's qubits, moving neighbours that stay together as one axis.
+
+    Args:
+        state: array ``[components, base**qubits]``.
+        before: the order of the qubits.
+        after: the new order.
+        base: number of entries per qubit.
+    """
     places = [before.index(qubit) for qubit in after]
     starts = [n for n, place in enumerate(places) if not n or place != places[n - 1] + 1]
     if len(starts) == 1:

@@ -1,1 +1,1 @@
-"""Matrices of operations, and their products with a state."""
+"""Compute the matrices of operations, and their products with a state."""

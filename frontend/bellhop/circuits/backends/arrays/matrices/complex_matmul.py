@@ -1,7 +1,7 @@
-"""Products of small complex matrices, for a TPU by one product of real ones.
+"""Multiply small complex matrices, on a TPU by one product of real matrices.
 
-A TPU has no complex numbers, so that such a product is four, and no double precision: where XLA
-emulates that, each is some hundreds of operations.  There is one here::
+A TPU has no complex numbers, so that such a product becomes four, and no double precision, so that
+each of these becomes hundreds of operations.  Here one real product computes both parts::
 
     [C_re]   [A_re  -A_im] [B_re]
     [C_im] = [A_im   A_re] [B_im]
@@ -17,11 +17,12 @@ from bellhop.base.types import Operand
 
 
 def matmul(left: Operand, right: Operand) -> Any:
-    """Return the products of matrices, the last two axes, of which each may be real."""
+    """Multiply matrices (the last two axes), each of which may be real or complex."""
     return jax.lax.platform_dependent(left, right, tpu=_matmul_as_real, default=jnp.matmul)
 
 
 def _matmul_as_real(left: Operand, right: Operand) -> Any:
+    """Multiply matrices by one product of real matrices."""
     if not jnp.iscomplexobj(right):
         if not jnp.iscomplexobj(left):
             return left @ right
@@ -39,7 +40,12 @@ def _join_complex(both: Operand, axis: int) -> jax.Array:
 
 
 def to_real_matrices(matrices: Any, n_components: int) -> Any:
-    """Return matrices as those of the parts and the entries of a state together."""
+    """Convert complex matrices to real ones that act on real and imaginary parts.
+
+    Args:
+        matrices: array ``[matrices, rows, columns]``.
+        n_components: 2; or 1 for matrices that are real already, which are returned unchanged.
+    """
     if n_components == 1:
         return matrices
     xp = np if isinstance(matrices, np.ndarray) else jnp

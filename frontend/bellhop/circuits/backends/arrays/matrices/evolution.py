@@ -1,22 +1,24 @@
-"""A state after a sequence of matrices, and the adjoint method for their derivatives.
+"""Apply a sequence of matrices to a state, differentiated by the adjoint method.
 
-A state is an array of two axes: ``(parts, base**n)``, where amplitudes have a real and an imaginary
-part and means of Pauli words have one.  A matrix of ``k`` qubits is real, on the parts and the
-entries of these qubits together, and multiplies the state where it stands (``matrix_products.py``).
+A state is an array ``[components, base**n]``.  Amplitudes have two components, real and imaginary
+part; expectation values of Pauli words have one.  The matrix of ``k`` qubits is real, acts on the
+components and the entries of these qubits together, and multiplies the state in place
+(``matrix_products.py``).
 
-Orthogonal matrices are differentiated by the adjoint method (Jones and Gacon, arXiv:2009.02823):
-backwards, the state before a matrix is the transposed matrix by the state behind it, so two states
-are held, whatever the number of matrices::
+Orthogonal matrices are differentiated by the adjoint method (Jones and Gacon, arXiv:2009.02823).
+The backward pass recomputes the state before a matrix with the transposed matrix, so it holds only
+two states::
 
     primal      state = M state                         for each, forwards
     transposed  M_bar = cotangent state_before^T        for each, backwards
                 cotangent = M^T cotangent
                 state = M^T state
 
-Stretches that repeat are loops over their matrices (``repetitions.py``), backwards too.
+Sequences that repeat become loops over their matrices (``find_repeats.py``), also backwards.
 
-Of a state that is partitioned over devices (``device_wires/``), each multiplies its part, and
-between the matrices qubits are exchanged with those that stand for devices, backwards in reverse.
+If a state is partitioned over devices (``device_wires/``), each device multiplies its shard.
+Between the matrices, local qubits are exchanged with qubits that index devices; the backward pass
+exchanges them back.
 """
 
 from collections import Counter
@@ -37,7 +39,7 @@ from bellhop.circuits.backends.arrays.matrices.find_repeats import RepeatedSteps
 from bellhop.circuits.backends.arrays.matrices.matrix_products import MatrixRows
 from bellhop.mesh.manual_axes import vary_like
 
-# A part is exchanged in so many pieces, if they have at least so many numbers.
+# A shard is exchanged in at most this number of tiles, each at least this number of scalars.
 _MAX_TILES = 16
 _MIN_TILE_SIZE = 1 << 14
 
@@ -47,10 +49,10 @@ class MatrixPlacement:
     """Where a matrix acts.
 
     Attributes:
-        qubits: those of the matrix, in the order of its rows and of the state.
-        qubit_order: the order of the state's qubits before it, and behind.
+        qubits: local qubits of the matrix, in the order of its rows and of the state.
+        qubit_order: qubit order of the state; the matrix does not change it.
         is_constant: whether the matrix is a constant.
-        axes: those of the devices whose wires come before these qubits; there it is diagonal.
+        axes: mesh axes whose qubits precede `qubits` in the matrix, which is diagonal along them.
     """
 
     qubits: tuple[int, ...]
@@ -60,12 +62,12 @@ class MatrixPlacement:
 
     @property
     def resulting_order(self) -> tuple[int, ...]:
-        """The order of the state's qubits behind it."""
+        """Qubit order of the state after the matrix."""
         return self.qubit_order
 
     @property
     def size(self) -> int:
-        """How many qubits the matrix has, with those of devices."""
+        """Number of qubits of the matrix, including qubits that index devices."""
         return len(self.axes) + len(self.qubits)
 
 
@@ -73,18 +75,18 @@ Placement = MatrixPlacement | ExchangePlacement
 
 
 def count_sizes(places: Sequence[Placement]) -> Counter[int]:
-    """Return how many qubits matrices have, and how many have so many."""
+    """Return the number of matrices of each size, in order of first occurrence."""
     return Counter(place.size for place in places if isinstance(place, MatrixPlacement))
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """A sequence of matrices.
+    """A sequence of matrices and exchanges, which is applied to a state.
 
     Attributes:
-        base: how many entries a qubit has.
-        repeats: where they act, one after the other.
-        devices: those that the state is partitioned over; None for a state that is not.
+        base: number of entries per qubit.
+        repeats: where matrices and exchanges act, in order.
+        devices: devices over which the state is partitioned, or None.
     """
 
     base: int
@@ -92,26 +94,33 @@ class Evolution:
     devices: DeviceWires | None = None
 
     def apply(self, state: Operand, *tables: Any) -> Any:
-        """Return a state after all matrices, differentiated as JAX does, state by state.
+        """Apply all matrices, differentiated by JAX, which saves a state per matrix.
 
         Args:
-            state: of parts and entries.
-            tables: arrays of the matrices.
+            state: array ``[components, base**qubits]``.
+            tables: for each repeated sequence and size, array ``[repeats, matrices, *matrix]``.
         """
         return self._map_shards(self._apply_to_shard, 1, 1)(state, *tables)
 
     def apply_with_adjoint(self, state: Operand, *tables: Any) -> Any:
-        """Return the same where the matrices are orthogonal, differentiated by the adjoint method.
+        """Apply orthogonal matrices, differentiated by the adjoint method.
 
         Args:
-            state: of parts and entries.
-            tables: arrays of the matrices.
+            state: array ``[components, base**qubits]``.
+            tables: for each repeated sequence and size, array ``[repeats, matrices, *matrix]``.
         """
         pullback = self._map_shards(self._pull_back, 2, 1 + len(tables))
         return define_adjoint_derivative(self.apply, pullback)(state, *tables)
 
     def _map_shards(self, function: Callable[..., Any], n_states: int, n_results: int) -> Any:
-        """Return a function of states and tables that each device runs with its part."""
+        """Return a function of states and tables that each device calls with its shards.
+
+        Args:
+            function: takes shards of states, and replicated tables; returns one shard, and
+                replicated arrays.
+            n_states: number of states among the arguments.
+            n_results: number of results.
+        """
         devices = self.devices
         if devices is None:
             return function
@@ -125,11 +134,14 @@ class Evolution:
         return run_on_shards
 
     def _apply_to_shard(self, state: Operand, *tables: Any) -> Any:
+        """Apply all matrices to a shard."""
+
         def step(place: Placement, state: Any, matrix: Any) -> tuple[Any, None]:
+            """Apply one matrix or exchange."""
             if isinstance(place, ExchangePlacement):
                 return self._exchange(state, place), None
             if place.is_constant:
-                # Or the state before it would be kept.
+                # Otherwise JAX saves the state before the matrix for its cotangent.
                 matrix = jax.lax.stop_gradient(matrix)
             return self._get_rows(place).multiply(self._select_block(matrix, place), state), None
 
@@ -137,20 +149,23 @@ class Evolution:
         return state
 
     def _pull_back(self, state: Operand, cotangent: Operand, *tables: Any) -> tuple[Any, ...]:
+        """Apply the adjoint method; return the cotangents of state and tables."""
+
         def step(place: Placement, carried: Sequence[Any], inverse: Any) -> tuple[Any, Any]:
+            """Undo one matrix or exchange; return the matrix's cotangent."""
             if isinstance(place, ExchangePlacement):
                 return [self._exchange(each, place.inverse) for each in carried], None
             rows, chosen = self._get_rows(place), self._select_block(inverse, place)
-            # In one loop for both, so that what else reads the state has done so before it begins.
+            # One loop updates state and cotangent, so that other readers of the state run before.
             *before, contraction = rows.step_backwards(chosen, *carried)
-            found = (
+            matrix_cotangent = (
                 jnp.zeros_like(inverse)
                 if place.is_constant
                 else self._embed_block(contraction, place)
             )
-            return before, found
+            return before, matrix_cotangent
 
-        # As tables: products of transposed matrices are slower than those of others.
+        # Transpose whole tables: products with transposed matrices are slower.
         inverses = [table.mT for table in tables]
         (_, cotangent), of_tables = self._scan_steps(
             step, [state, cotangent], inverses, backwards=True
@@ -167,24 +182,30 @@ class Evolution:
         *,
         backwards: bool = False,
     ) -> tuple[Any, list[Any]]:
-        """Run a step for each place; return what it carries, and its results for each table.
+        """Run a step for each placement, with loops over repeated sequences.
 
         Args:
-            step: takes a place, what is carried, and its matrix in each array of a table.
-            carried: at the first place.
-            tables: pytrees of arrays, one for each size of matrices in each stretch.
-            backwards: whether the last place is the first.
+            step: takes a placement, the carried value, and the placement's matrix; returns the
+                carried value, and a result for the matrix.
+            carried: the initial carried value.
+            tables: for each repeated sequence and size, a pytree of arrays ``[repeats, matrices,
+                ...]``.
+            backwards: whether to run the placements in reverse order.
+
+        Returns:
+            the final carried value, and for each table the results in the same layout.
         """
         turn = -1 if backwards else 1
         carried = vary_like((carried, tables), carried)
         numbers = iter(range(len(tables)))
         numbers_of = [[next(numbers) for _ in count_sizes(steps)] for steps, _ in self.repeats]
-        found: dict[int, Any] = {}
+        results_by_table: dict[int, Any] = {}
         for (steps, times), own in list(zip(self.repeats, numbers_of, strict=True))[::turn]:
 
             def run_steps(
                 carried: Any, given: Sequence[Any], steps: Any = steps
             ) -> tuple[Any, Any]:
+                """Run the steps of one repetition, with their matrices."""
                 sizes = list(count_sizes(steps))
                 matrices = [iter(_unstack(table)[::turn]) for table in given]
                 results: list[list[Any]] = [[] for _ in given]
@@ -203,11 +224,11 @@ class Evolution:
                 results = jax.tree.map(lambda x: x[None], results)
             else:
                 carried, results = jax.lax.scan(run_steps, carried, given, reverse=backwards)
-            found |= zip(own, results, strict=True)
-        return carried, [found[number] for number in range(len(tables))]
+            results_by_table |= zip(own, results, strict=True)
+        return carried, [results_by_table[number] for number in range(len(tables))]
 
     def _select_block(self, matrix: Operand, placement: MatrixPlacement) -> Any:
-        """Return a matrix, of those that are diagonal on wires of devices the block of this one."""
+        """Return this device's block of a matrix that is diagonal along mesh axes."""
         if not placement.axes:
             return matrix
         assert self.devices is not None
@@ -219,27 +240,27 @@ class Evolution:
         return chosen.reshape(size, size)
 
     def _embed_block(self, block: Any, placement: MatrixPlacement) -> Any:
-        """Return a matrix with the block of this device, and zeros in the others."""
+        """Return a matrix with this device's block, and zeros elsewhere."""
         if not placement.axes:
             return block
         assert self.devices is not None
         n_blocks = self.base ** len(placement.axes)
         size = len(block) * n_blocks
         blocks = self._reshape_to_blocks(jnp.zeros((size, size), block.dtype), placement)
-        here = jnp.arange(n_blocks) == self.devices.device_index(placement.axes)
-        is_here = here[:, None, None, None, None] & here[:, None]
+        is_own_index = jnp.arange(n_blocks) == self.devices.device_index(placement.axes)
+        is_own_block = is_own_index[:, None, None, None, None] & is_own_index[:, None]
         parts, _, entries, *_ = blocks.shape
         own = block.reshape(parts, 1, entries, parts, 1, entries)
-        return jnp.where(is_here, own, blocks).reshape(size, size)
+        return jnp.where(is_own_block, own, blocks).reshape(size, size)
 
     def _reshape_to_blocks(self, matrix: Operand, placement: MatrixPlacement) -> Any:
-        """Return a matrix as one of parts, wires of devices and others."""
+        """Reshape a matrix to axes ``(components, device blocks, local entries) * 2``."""
         n_blocks, entries = self.base ** len(placement.axes), self.base ** len(placement.qubits)
         parts = len(matrix) // (n_blocks * entries)
         return matrix.reshape((parts, n_blocks, entries) * 2)
 
     def _exchange(self, state: Operand, place: ExchangePlacement) -> Any:
-        """Return a state after an exchange, some columns of it at a time, in its own memory."""
+        """Exchange qubits with other devices, tile by tile, in the memory of the state."""
         devices = self.devices
         assert devices is not None
 
@@ -262,7 +283,7 @@ class Evolution:
 
 
 def _unstack(table: PyTree) -> list[Any]:
-    """Return the rows of arrays, which are transposed to one concatenation."""
+    """Return the rows of arrays, such that their transpose is one concatenation."""
     leaves, structure = jax.tree.flatten(table)
     split = [jax.lax.split(leaf, [1] * len(leaf)) for leaf in leaves]
     rows = zip(*split, strict=True)

@@ -1,10 +1,10 @@
-"""Stretches of a sequence that repeat.
+"""Find repeated subsequences.
 
-Gates come in layers, which differ by their parameters alone: such steps are a loop of the program,
-which takes as long to compile as one layer does, however many there are::
+Gates often come in layers, which only differ in their parameters.  Repeated layers become a loop,
+which XLA compiles as fast as one layer::
 
     steps        a b c d c d c d
-    stretches    a b, once; c d, three times
+    repeats      a b, once; c d, three times
 """
 
 from collections.abc import Hashable, Sequence
@@ -14,44 +14,49 @@ import numpy as np
 
 Step = TypeVar("Step", bound=Hashable)
 
-# A loop of fewer steps in place of its rounds would take longer to compile than they do.
+# Smallest number of saved steps: a loop that saves fewer takes longer to compile than its steps.
 _MIN_SAVED_STEPS = 4
 
 
 class RepeatedSteps(NamedTuple, Generic[Step]):
-    """Steps, and how often they come one after the other."""
+    """A sequence of steps, and how often it is repeated.
+
+    Attributes:
+        steps: the steps of one repetition.
+        n_repeats: number of repetitions, at least one.
+    """
 
     steps: tuple[Step, ...]
     n_repeats: int
 
 
 def find_repeats(steps: Sequence[Step]) -> list[RepeatedSteps[Step]]:
-    """Return a sequence in stretches, the first of which repeats first.
+    """Split a sequence into repeated subsequences, greedily from the start.
 
     Args:
-        steps: of which those are equal that are the same step.
+        steps: hashable steps; equal steps are interchangeable.
     """
     period, saved = _find_periods(steps)
-    found: list[RepeatedSteps[Step]] = []
-    start = place = 0
-    while place < len(steps):
-        if saved[place] < _MIN_SAVED_STEPS:
-            place += 1
+    repeats: list[RepeatedSteps[Step]] = []
+    start = index = 0
+    while index < len(steps):
+        if saved[index] < _MIN_SAVED_STEPS:
+            index += 1
             continue
-        if start < place:
-            found.append(RepeatedSteps(tuple(steps[start:place]), 1))
-        length = period[place]
-        found.append(
-            RepeatedSteps(tuple(steps[place : place + length]), 1 + saved[place] // length)
+        if start < index:
+            repeats.append(RepeatedSteps(tuple(steps[start:index]), 1))
+        length = period[index]
+        repeats.append(
+            RepeatedSteps(tuple(steps[index : index + length]), 1 + saved[index] // length)
         )
-        start = place = place + length + saved[place]
+        start = index = index + length + saved[index]
     if start < len(steps):
-        found.append(RepeatedSteps(tuple(steps[start:]), 1))
-    return found
+        repeats.append(RepeatedSteps(tuple(steps[start:]), 1))
+    return repeats
 
 
 def _find_periods(steps: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """Return how long what repeats most from each step on is, and how many steps repeat it."""
+    """Return the best period at each step, and the number of steps that it saves."""
     numbers = {step: number for number, step in enumerate(dict.fromkeys(steps))}
     sequence = np.array([numbers[step] for step in steps])
     n_steps = len(steps)

@@ -1,13 +1,13 @@
-"""Matrices on few qubits, grouped into blocks that are matrices on some more.
+"""Fuse matrices on few qubits into blocks on some more qubits.
 
-A state is gone through once for each matrix that is applied to it, and that takes as long as moving
-it through memory does, be the matrix of one qubit or of four.  So matrices that follow each other
-on few qubits are multiplied before they meet the state::
+Applying a matrix takes one pass over the state, which is limited by memory bandwidth, and so takes
+equally long for one qubit and for four.  So neighbouring matrices are multiplied before they are
+applied to the state::
 
     matrices    0 1, 1 2, 2 3, 3 4, 4 5, 5 0
     blocks      0 1 2 3: (2 3)(1 2)(0 1);  3 4 5 0: (5 0)(4 5)(3 4)
 
-The products of all blocks are made together, side by side.
+The products of all blocks are computed together.
 """
 
 from collections import defaultdict
@@ -21,21 +21,21 @@ import numpy as np
 from bellhop.circuits.backends.arrays.matrices.complex_matmul import matmul
 from bellhop.circuits.backends.arrays.matrices.matrix_table import Entry, MatrixTable
 
-# The product of more is made by more blocks.
+# Largest number of factors of a block.
 _MAX_FACTORS = 16
 
-# The factors of a block, which of them is computed, on which places of the block, and what it is.
+# The factors of a block, the index of a traced one, its qubits' positions in the block, its entry.
 _TracedFactor = tuple[list[Entry], int, tuple[int, ...], Any]
 
 
 @dataclass
 class FusedBlock:
-    """Matrices that are multiplied.
+    """Matrices that are multiplied with each other.
 
     Attributes:
-        qubits: those of the block, in the order of the rows of its matrix.
-        factors: pairs of the qubits of a matrix and what it is, the first to be applied first.
-        is_unitary: whether the inverse of all is the adjoint, whatever their parameters.
+        is_unitary: whether all factors are unitary for all values of their parameters.
+        qubits: qubits of the block, in the order of the rows of its matrix.
+        factors: pairs of a matrix's qubits and the matrix, in order of application.
     """
 
     is_unitary: bool
@@ -44,22 +44,22 @@ class FusedBlock:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all of its matrices are constants."""
+        """Whether all factors are constants."""
         return all(isinstance(what, np.ndarray) for _, what in self.factors)
 
 
 def fuse_matrices(
     steps: Sequence[tuple[tuple[int, ...], Any, bool]], max_qubits: int, n_qubits: int
 ) -> list[FusedBlock]:
-    """Group matrices that are applied one after the other.
+    """Group consecutive matrices into blocks.
 
     Args:
-        steps: qubits, the matrix, and whether it is unitary, whatever its parameters.
-        max_qubits: how many qubits a block has; only a matrix of more is one of its own.
-        n_qubits: those of the state.
+        steps: qubits, the matrix, and whether it is unitary for all values of its parameters.
+        max_qubits: largest number of qubits of a block; a larger matrix becomes a separate block.
+        n_qubits: number of qubits of the state.
     """
     blocks: list[FusedBlock] = []
-    # The last block that each qubit is in.
+    # For each qubit, the index of the last block that acts on it.
     last = [-1] * n_qubits
     for qubits, what, is_unitary in steps:
         first = max(last[qubit] for qubit in qubits)
@@ -88,18 +88,21 @@ def multiply_blocks(
     dtype: np.dtype,
     gather_matrices: Callable[[int, Sequence[Any]], Any],
 ) -> Any:
-    """Return the products of blocks on equally many qubits, one after the other.
+    """Multiply the factors of blocks that have the same number of qubits.
 
     Args:
-        blocks: of which some may be known; NumPy's where all are.
-        base: how many entries a qubit has.
-        dtype: that of the numbers.
-        gather_matrices: takes a number of qubits and what matrices on so many are; returns these.
+        blocks: the blocks.
+        base: number of entries per qubit.
+        dtype: dtype of the matrices.
+        gather_matrices: stacks traced matrices, from their number of qubits and their entries.
+
+    Returns:
+        array ``[blocks, rows, columns]``, a NumPy array if all blocks are static.
     """
     k = len(blocks[0].qubits)
     table = MatrixTable(dtype)
     factors: list[list[Entry]] = [[] for _ in blocks]
-    # By the number of qubits, and whether these are all of the block's: where they stand.
+    # Traced factors by their number of qubits, and whether they act on the whole block in order.
     computed: dict[tuple[int, bool], list[_TracedFactor]] = defaultdict(list)
     known: dict[Any, np.ndarray] = {}
     for block, own in zip(blocks, factors, strict=True):
@@ -129,18 +132,20 @@ def multiply_blocks(
 
 
 def _embed(matrices: Any, places: Sequence[tuple[int, ...]], base: int, k: int) -> Any:
-    """Return matrices on some places of ``k`` as matrices on all of these.
+    """Extend matrices on some qubits to matrices on ``k`` qubits.
 
     Args:
-        matrices: on equally many places, one after the other.
-        places: those of each.
+        matrices: array ``[matrices, rows, columns]``, all on the same number of qubits.
+        places: for each matrix, the positions of its qubits among the ``k`` qubits.
+        base: number of entries per qubit.
+        k: number of qubits of the results.
     """
     xp = np if isinstance(matrices, np.ndarray) else jnp
     weights = np.zeros((len(places), k), int)
     for row, chosen in enumerate(places):
         weights[row, list(chosen)] = base ** np.arange(len(chosen))[::-1]
     digits = np.arange(base**k)[:, None] // base ** np.arange(k)[::-1] % base
-    # What the entries of the chosen places are, and those of the others.
+    # Indices of rows in the small matrix, and of the entries of the remaining qubits.
     here = weights @ digits.T
     there = (weights == 0) * base ** np.arange(k) @ digits.T
     units = (here[..., None] == np.arange(matrices.shape[-1])).astype(matrices.real.dtype)

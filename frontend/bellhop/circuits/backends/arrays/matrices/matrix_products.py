@@ -1,12 +1,13 @@
-"""The product of a matrix on some qubits with a state, as a primitive.
+"""Multiply a matrix on some qubits with a state, as a JAX primitive.
 
-Beside the matrix a state is rows, those of these qubits, and columns::
+The state becomes a matrix, whose rows are the components and the entries of these qubits::
 
     qubits 1 2 of 4    (parts, 2, 4, 2)  ->  (parts * 4, 2 * 2)  ->  matrix @
 
-On a CPU that is one pass over the state, in its own memory.  A loop takes so many columns as fit
-into a processor's cache, multiplies them and writes them back, so the qubits keep their places.  An
-accelerator takes more at once, up to all, for each step of a loop starts several kernels.
+On a CPU this is one pass over the state, in its own memory: a loop reads a tile of columns that
+fits into a processor's cache, multiplies it and writes it back, so the order of qubits does not
+change. Accelerators process larger tiles, up to the whole state, since each iteration starts
+several kernels.
 """
 
 import itertools
@@ -26,22 +27,22 @@ from bellhop.base.types import Aval, Operand
 from bellhop.callbacks.linear_map import is_perturbed
 from bellhop.mesh.manual_axes import vary_like, vary_types_like
 
-# Of the host and of every accelerator: TPUs and GPUs have faster products of fewer bits.
+# By default, TPUs and some GPUs multiply with fewer bits.
 _PRECISION = jax.lax.Precision.HIGHEST
 
-# How many numbers are taken at once: 64 KiB in double precision, and 16 MiB, which a GPU caches.
+# Scalars of a tile: 64 KiB in double precision on a CPU, and 16 MiB, which a GPU caches, elsewhere.
 _CPU_TILE_SIZE = 1 << 13
 _TILE_SIZE = 1 << 21
 
 
 @dataclass(frozen=True)
 class MatrixRows:
-    """Which qubits of a state are the rows beside a matrix.
+    """The qubits of a state that become the rows of a matrix product.
 
     Attributes:
-        base: how many entries a qubit has.
-        n_qubits: those of the state.
-        positions: those of the matrix, in order.
+        base: number of entries per qubit.
+        n_qubits: number of qubits of the state.
+        positions: ascending positions of the matrix's qubits in the state.
     """
 
     base: int
@@ -49,21 +50,21 @@ class MatrixRows:
     positions: tuple[int, ...]
 
     def multiply(self, matrix: Operand, state: Operand) -> Any:
-        """Return the state after a matrix.
+        """Multiply a matrix with the rows of a state.
 
         Args:
-            matrix: of the parts and the rows of the state.
-            state: of parts and entries.
+            matrix: square array of size ``components * base**len(positions)``.
+            state: array ``[components, base**n_qubits]``.
         """
         return _product_p.bind(*vary_like((matrix, state), (matrix, state)), rows=self)
 
     def map_tiles(self, function: Callable[[Any], Any], state: Operand, at_once: int) -> Any:
-        """Return a state after a linear function of its rows, some columns of them at a time.
+        """Apply a linear function of the rows to a state, one tile of columns at a time.
 
         Args:
-            function: takes and returns an array of rows and columns.
-            state: of parts and entries.
-            at_once: how many numbers it is given at most, if that is more than one column.
+            function: takes and returns an array ``[rows, columns]``.
+            state: array ``[components, base**n_qubits]``.
+            at_once: largest number of scalars of a tile with more than one column.
         """
         tiles = _Tiles(self, state.shape, at_once)
 
@@ -73,32 +74,35 @@ class MatrixRows:
         return tiles.loop(step, state.reshape(tiles.shape)).reshape(state.shape)
 
     def contract(self, one: Operand, other: Operand) -> Any:
-        """Return the matrix of the inner products of the rows of two states."""
+        """Return the matrix of the inner products between the rows of two states."""
         return _contraction_p.bind(*vary_like((one, other), (one, other)), rows=self)
 
     def step_backwards(self, inverse: Operand, state: Operand, cotangent: Operand) -> Sequence[Any]:
-        """Return state and cotangent before an orthogonal matrix, and the cotangent of that.
+        """Run one step of the adjoint method for an orthogonal matrix.
 
         Args:
             inverse: the transposed matrix.
-            state: behind the matrix.
-            cotangent: the same.
+            state: the state after the matrix.
+            cotangent: the cotangent of this state.
+
+        Returns:
+            state and cotangent before the matrix, and the cotangent of the matrix.
         """
         operands = inverse, state, cotangent
         return _backwards_p.bind(*vary_like(operands, operands), rows=self)
 
 
 class _Tiles:
-    """A state in tiles of columns, as an array with an axis for each run of qubits.
+    """A state in tiles of columns, as an array with an axis for each group of qubits.
 
     Args:
-        read_tile: the qubits that are none.
-        shape: that of the state, behind axes of batches.
-        at_once: how many numbers a tile has at most, if it has more than one column.
+        rows: the qubits that become rows.
+        shape: shape of the state, which may have leading batch axes.
+        at_once: largest number of scalars of a tile with more than one column.
 
     Attributes:
-        n_tiles: how many tiles there are.
-        shape: that of this array.
+        n_tiles: number of tiles.
+        shape: shape of the array that the other methods take.
     """
 
     def __init__(self, rows: MatrixRows, shape: tuple[int, ...], at_once: int) -> None:
@@ -129,7 +133,7 @@ class _Tiles:
         self._rows_shape = *shape[:-2], shape[-2] * rows.base ** len(rows.positions), in_columns
 
     def read_tile(self, state: Operand, number: Operand) -> Any:
-        """Return a tile of a state, as rows."""
+        """Return a tile of a state, as an array ``[..., rows, columns]``."""
         if self.n_tiles > 1:
             state = jax.lax.dynamic_slice(state, self._compute_start(number), self._slice_shape)
         return (
@@ -137,7 +141,7 @@ class _Tiles:
         )
 
     def update_tile(self, state: Operand, number: Operand, rows: Operand) -> Any:
-        """Return a state with other rows in a tile."""
+        """Return a state with one tile replaced by an array ``[..., rows, columns]``."""
         by_row = rows.reshape([self._tile_shape[axis] for axis in self._axes_to_rows])
         tile = by_row.transpose(self._axes_from_rows).reshape(
             self._slice_shape if self.n_tiles > 1 else self.shape
@@ -147,7 +151,7 @@ class _Tiles:
         return jax.lax.dynamic_update_slice(state, tile, self._compute_start(number))
 
     def _compute_start(self, number: Operand) -> list[Any]:
-        """Return where a tile begins, on each axis."""
+        """Return the index of a tile's first entry, for each axis."""
         start: list[Any] = []
         for is_looped, size in zip(reversed(self._is_looped), reversed(self._sizes), strict=True):
             start.append(number % size if is_looped else 0)
@@ -155,7 +159,7 @@ class _Tiles:
         return [*[0] * (len(self.shape) - len(start)), *reversed(start)]
 
     def loop(self, step: Callable[[Any, Any], Any], carried: Any) -> Any:
-        """Run a step for each tile."""
+        """Run a step for each tile's index."""
         if self.n_tiles == 1:
             return step(0, carried)
         return jax.lax.fori_loop(0, self.n_tiles, step, carried)
@@ -170,6 +174,7 @@ def _multiply(matrix: Operand, state: Operand, *, rows: MatrixRows, at_once: int
 
 
 def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -> Any:
+    """Add up the inner products of two states' rows over all tiles."""
     tiles = _Tiles(rows, one.shape, at_once)
     first, second = one.reshape(tiles.shape), other.reshape(tiles.shape)
 
@@ -183,30 +188,34 @@ def _contract(one: Operand, other: Operand, *, rows: MatrixRows, at_once: int) -
 def _step_backwards(
     inverse: Operand, state: Operand, cotangent: Operand, *, rows: MatrixRows, at_once: int
 ) -> list[Any]:
+    """Run one step of the adjoint method, tile by tile."""
     tiles = _Tiles(rows, state.shape, at_once)
 
     def step(number: Operand, carried: Any) -> Any:
+        """Process one tile."""
         state, cotangent, total = carried
         before, after = (
             _matmul(inverse, tiles.read_tile(state, number)),
             tiles.read_tile(cotangent, number),
         )
         total += _matmul(after, before.mT)
-        moved = _matmul(inverse, after)
+        cotangent_before = _matmul(inverse, after)
         if tiles.n_tiles == 1:
-            # One matrix after the other, or states would be held until they are asked for; of rows,
-            # since to put them back is then one transposition with that to the next rows.
-            before, moved, total = jax.lax.optimization_barrier((before, moved, total))
+            # Keep the order of steps, or XLA holds several states. The barrier is on rows, so that
+            # XLA merges the transposition back with the transposition to the next rows.
+            before, cotangent_before, total = jax.lax.optimization_barrier(
+                (before, cotangent_before, total)
+            )
         return (
             tiles.update_tile(state, number, before),
-            tiles.update_tile(cotangent, number, moved),
+            tiles.update_tile(cotangent, number, cotangent_before),
             total,
         )
 
     zero = vary_like(state, jnp.zeros_like(inverse))
     carried = state.reshape(tiles.shape), cotangent.reshape(tiles.shape), zero
-    before, moved, total = tiles.loop(step, carried)
-    return [before.reshape(state.shape), moved.reshape(state.shape), total]
+    before, cotangent_before, total = tiles.loop(step, carried)
+    return [before.reshape(state.shape), cotangent_before.reshape(state.shape), total]
 
 
 def _make_matrix_aval(state: Any, rows: MatrixRows) -> ShapedArray:
@@ -221,7 +230,7 @@ def _to_plain_aval(aval: Aval) -> ShapedArray:
 def _batch(
     primitive: Primitive, operands: Sequence[Any], dims: Sequence[int | None], *, rows: MatrixRows
 ) -> tuple[Any, Any]:
-    """Bind a primitive to operands that all have one axis more in front."""
+    """Bind a primitive to operands that all have the batch axis in front."""
     size = next(x.shape[d] for x, d in zip(operands, dims, strict=True) if d is not None)
     all_batched = [
         jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
@@ -232,6 +241,7 @@ def _batch(
 
 
 def _register(primitive: Primitive, function: Callable[..., Any]) -> None:
+    """Register the primitive's implementation, batching and lowerings."""
     several = primitive.multiple_results
     primitive.def_impl(partial(function, at_once=_CPU_TILE_SIZE))
     batching.primitive_batchers[primitive] = partial(_batch, primitive)
@@ -240,7 +250,7 @@ def _register(primitive: Primitive, function: Callable[..., Any]) -> None:
         mlir.register_lowering(primitive, lowering, platform=platform)
 
 
-# A matrix, and a state.
+# Operands: a matrix, and a state.
 _product_p = Primitive("matrix_product")
 _product_p.def_abstract_eval(
     lambda matrix, state, *, rows: vary_types_like([matrix, state], [_to_plain_aval(state)])[0]
@@ -252,7 +262,7 @@ ad.defbilinear(
     lambda cotangent, matrix, _, *, rows: rows.multiply(matrix.mT, cotangent),
 )
 
-# Two states.
+# Operands: two states.
 _contraction_p = Primitive("matrix_contraction")
 _contraction_p.def_abstract_eval(
     lambda one, other, *, rows: vary_types_like([one, other], [_make_matrix_aval(one, rows)])[0]
@@ -264,7 +274,7 @@ ad.defbilinear(
     lambda cotangent, one, _, *, rows: rows.multiply(cotangent.mT, one),
 )
 
-# An inverse matrix, a state and its cotangent.
+# Operands: an inverse matrix, a state and its cotangent.
 _backwards_p = Primitive("matrix_backwards")
 _backwards_p.multiple_results = True
 _backwards_p.def_abstract_eval(
@@ -278,9 +288,11 @@ _register(_backwards_p, _step_backwards)
 def _backwards_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, rows: MatrixRows
 ) -> tuple[Any, Any]:
+    """Differentiate a step of the adjoint method, as products and a contraction."""
     places = [n for n, tangent in enumerate(tangents) if is_perturbed(tangent)]
 
     def compute_products(*perturbed: Any) -> list[Any]:
+        """Compute the same results by products that have JVPs."""
         operands = list(primals)
         for place, operand in zip(places, perturbed, strict=True):
             operands[place] = operand

@@ -1,16 +1,16 @@
-"""Runs of operations as matrices on the axes of a state: few equations, however many there are.
+"""Apply sequences of operations as matrices, with few equations in the program.
 
-Each equation of a program takes XLA some milliseconds to compile, and each kernel a microsecond to
-start.  So the matrices of a run of operations are made together, and merged before they are
-applied, in equations that all of a kind share:
+XLA compiles each equation for some milliseconds, and starts each kernel for a microsecond.  So the
+matrices of all operations of one kind are computed together, and are fused before they are applied,
+again in shared equations:
 
     operations    RX(a) 0, RX(b) 1, BitFlip(p) 0, BitFlip(q) 1, CNOT 0 1
-    made          RX of [a, b]; BitFlip of [p, q]; CNOT is known
+    computed      RX of [a, b]; BitFlip of [p, q]; CNOT is static
     multiplied    [BitFlip(p) RX(a), BitFlip(q) RX(b)]
-    merged        CNOT (first x second)
+    fused         CNOT (first x second)
     applied       one matrix to wires 0 and 1
 
-An axis of a state has two entries for amplitudes, and four for means of Pauli words.
+A qubit's axis of a state has two entries for amplitudes, and four for expectation values of Paulis.
 """
 
 import itertools
@@ -51,22 +51,22 @@ from bellhop.circuits.backends.arrays.matrices.operation_matrices import (
     is_unitary_matrix,
 )
 
-# Matrices of more wires are not made.
+# Operations on more wires are not applied as matrices.
 MAX_WIRES = 3
 
-# So many factors of one wire are one product.
+# Largest number of factors in a product of one-qubit matrices.
 _MAX_PRODUCT_LENGTH = 32
 
 
 @dataclass(frozen=True)
 class _MatrixStep:
-    """A matrix, after products of matrices of one wire each.
+    """Products of one-qubit matrices, followed by a matrix on the same qubits.
 
     Attributes:
-        qubits: those of all.
-        entry: the matrix; None for the products alone.
-        products: of each of one or two qubits, the first matrix to be applied first; none for the
-            matrix alone.
+        qubits: the qubits of the step.
+        entry: the matrix that follows the products; None if there is none.
+        products: for each of one or two qubits, its one-qubit matrices in order of application;
+            empty if there is only the matrix.
     """
 
     qubits: tuple[int, ...]
@@ -76,19 +76,19 @@ class _MatrixStep:
 
 @dataclass
 class MatrixSequence:
-    """A run of operations on qubits that are known, each of few.
+    """Fuses and applies operations on few, static qubits.
 
     Args:
-        base: how many entries the axis of a qubit has.
-        compute_matrix: returns the matrix of an operation; NumPy's where all of it is known.
-        dtype: that of the numbers in the matrices.
-        max_qubits: how many qubits the matrices have that meet the state.
-        is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
-            parameters; these are differentiated by the adjoint method.
-        devices: those that the state is partitioned over; None for a state that is not.
+        base: number of entries of a qubit's axis.
+        compute_matrix: returns the matrix of an operation, a NumPy array if it is static.
+        dtype: dtype of the matrices.
+        max_qubits: largest number of qubits of a fused matrix.
+        is_unitary: returns whether an operation is unitary for all values of its parameters;
+            unitary matrices are differentiated by the adjoint method.
+        devices: devices over which the state is partitioned, or None.
 
     Attributes:
-        is_orthogonal: whether all matrices that were applied are.
+        is_orthogonal: whether all applied matrices are orthogonal.
     """
 
     base: int
@@ -101,18 +101,18 @@ class MatrixSequence:
     _operation_matrices: OperationMatrices = field(init=False)
     _pending: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
     _steps: list[_MatrixStep] = field(default_factory=list)
-    # Rows of tables, with the number of their qubits.
+    # Pairs of a matrix's number of qubits and its row in the table.
     _not_unitary: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._operation_matrices = OperationMatrices(self.compute_matrix, self.dtype)
 
     def apply(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
-        """Return a state after operations.
+        """Apply operations to a state on one device.
 
         Args:
             operations: pairs of an operation and its qubits.
-            state: of two axes, see ``evolution``.
+            state: array ``[components, base**qubits]``, see ``evolution``.
         """
         order = tuple(range(round(math.log(state.shape[1], self.base))))
         return self.apply_plan(operations, state, plan_single_device(len(operations)), order)[0]
@@ -124,13 +124,16 @@ class MatrixSequence:
         plan: ExchangePlan,
         order: tuple[int, ...],
     ) -> tuple[Any, tuple[int, ...]]:
-        """Return a state after operations, and the order of the qubits of each device's part.
+        """Apply operations to a state, exchanging qubits between devices as planned.
 
         Args:
             operations: pairs of an operation and its qubits.
-            state: of two axes, see ``evolution``.
-            plan: where they are applied.
-            order: that of the qubits of each device's part before.
+            state: array ``[components, base**qubits]``, see ``evolution``.
+            plan: the exchanges, and the operations between them.
+            order: the order of the qubits in each shard before.
+
+        Returns:
+            the state, and the order of the qubits in each shard after.
         """
         n_qubits = len(plan.start) + len(order)
         entries = self._operation_matrices.compute(operations)
@@ -176,7 +179,15 @@ class MatrixSequence:
         devices: tuple[int, ...],
         order: tuple[int, ...],
     ) -> list[Placement]:
-        """Say where blocks act, which all get as many qubits as are applied at once."""
+        """Choose the qubits of each block, and return where blocks and exchanges act.
+
+        Blocks of fewer than `max_qubits` qubits are extended, so that blocks have equal sizes.
+
+        Args:
+            steps: blocks and exchanges in order; the blocks' qubits are changed.
+            devices: the qubits that index devices.
+            order: the order of the qubits in each shard.
+        """
         n_qubits = len(devices) + len(order)
         places: list[Placement] = []
         for block in steps:
@@ -187,7 +198,7 @@ class MatrixSequence:
             others = (qubit for qubit in order if qubit not in block.qubits)
             missing = min(self.max_qubits, n_qubits) - len(block.qubits)
             block.qubits += itertools.islice(others, max(missing, 0))
-            # As they stand.
+            # In the order of the state.
             block.qubits.sort(key=(*devices, *order).index)
             axes = tuple(map(devices.index, filter(devices.__contains__, block.qubits)))
             qubits = tuple(block.qubits[len(axes) :])
@@ -197,7 +208,7 @@ class MatrixSequence:
     def _multiply_blocks(
         self, steps: Sequence[FusedBlock | Exchange], state: Operand
     ) -> dict[int, Any]:
-        """Return the matrices of blocks by the number of their qubits, the first block's first."""
+        """Return the stacked matrices of blocks, by their number of qubits."""
         by_size: dict[int, list[FusedBlock]] = defaultdict(list)
         for block in steps:
             if isinstance(block, FusedBlock):
@@ -216,11 +227,11 @@ class MatrixSequence:
         return self._operation_matrices.get_table(self.base**n_qubits)
 
     def _gather(self, n_qubits: int, entries: Sequence[Entry]) -> Any:
-        """Return matrices of equally many qubits, one after the other."""
+        """Stack matrices of the same number of qubits."""
         return self._get_table(n_qubits).gather(entries)
 
     def _add_matrix(self, entry: Entry, qubits: tuple[int, ...]) -> None:
-        """Add a matrix to the run: to what waits on its wire, or after that."""
+        """Add a matrix to the pending product of its qubit, or as a step after that."""
         if len(qubits) == 1:
             *others, last = (*self._pending.get(qubits[0], ()), entry)
             if others and isinstance(last, np.ndarray) and isinstance(others[-1], np.ndarray):
@@ -232,7 +243,7 @@ class MatrixSequence:
                 self._flush(qubits)
         elif len(qubits) == 2:
             if isinstance(entry, np.ndarray) and qubits[0] > qubits[1]:
-                # As blocks have them.
+                # Blocks have ascending qubits.
                 sides = (self.base,) * 4
                 entry = entry.reshape(sides).transpose(1, 0, 3, 2).reshape(entry.shape)
                 qubits = qubits[::-1]
@@ -243,14 +254,18 @@ class MatrixSequence:
             self._steps.append(_MatrixStep(qubits, entry))
 
     def _flush(self, qubits: Sequence[int]) -> None:
-        """Apply what waits on wires, on two at once."""
+        """Add steps for the pending products of `qubits`, two qubits per step."""
         waiting = sorted(qubit for qubit in qubits if qubit in self._pending)
         for place in range(0, len(waiting), 2):
             some = tuple(waiting[place : place + 2])
             self._steps.append(_MatrixStep(some, None, tuple(map(self._pending.pop, some))))
 
     def _evaluate_steps(self) -> list[tuple[tuple[int, ...], Entry, bool]]:
-        """Return the matrices of all steps, and whether they are unitary."""
+        """Multiply the matrices of each step.
+
+        Returns:
+            for each step its qubits, its matrix, and whether it is unitary.
+        """
         alone, pairs = ([s for s in self._steps if len(s.products) == size] for size in (1, 2))
         unit = (np.eye(self.base),)
         products = [product or unit for s in (*alone, *pairs) for product in s.products]
@@ -266,7 +281,7 @@ class MatrixSequence:
         return [(step.qubits, next_matrix(step), self._is_unitary(step)) for step in self._steps]
 
     def _is_unitary(self, step: _MatrixStep) -> bool:
-        """Tell whether what is applied is unitary, whatever its parameters."""
+        """Return whether a step is unitary for all values of its parameters."""
         entries = [(1, entry) for product in step.products for entry in product]
         if step.entry is not None:
             entries.append((len(step.qubits), step.entry))
@@ -278,11 +293,11 @@ class MatrixSequence:
         )
 
     def _multiply_pairs(self, pairs: Sequence[_MatrixStep], ones: Sequence[Entry]) -> list[Entry]:
-        """Return the matrices of steps of two products.
+        """Return the matrices of two-qubit steps, whose products were computed before.
 
         Args:
-            pairs: the steps.
-            ones: the products, two of each step.
+            pairs: steps with products on two qubits.
+            ones: the one-qubit products, two for each step.
         """
         done: dict[int, Entry] = {}
         computed: list[int] = []
@@ -310,23 +325,33 @@ class MatrixSequence:
 
 
 def _use_adjoint_method(blocks: Sequence[FusedBlock | Exchange]) -> list[bool]:
-    """Tell of blocks whether all are unitary with which they are applied.
+    """Return for each block whether it is differentiated by the adjoint method.
 
-    What can be differentiated in both ways goes with what is before it.
+    Exchanges and constant unitary blocks support both ways, and use the way of the preceding block.
     """
     in_one_way = [
         None if isinstance(block, Exchange) or (block.is_constant and block.is_unitary) else block
         for block in blocks
     ]
     last = next(filter(None, in_one_way), None)
-    found = []
+    by_adjoint = []
     for block in in_one_way:
         last = block or last
-        found.append(last is None or last.is_unitary)
-    return found
+        by_adjoint.append(last is None or last.is_unitary)
+    return by_adjoint
 
 
 def _split_table(matrices: dict[int, Any], size: int, n_repeats: int, n_rows: int) -> Any:
-    """Take the next matrices of a size, so many for each round of a stretch."""
+    """Remove and return the next matrices of a size, for a sequence of repeated steps.
+
+    Args:
+        matrices: the remaining matrices by their number of qubits; changed.
+        size: number of qubits.
+        n_repeats: number of repetitions.
+        n_rows: number of matrices in each repetition.
+
+    Returns:
+        array ``[n_repeats, n_rows, *matrix]``.
+    """
     some, matrices[size] = jnp.split(matrices[size], [n_repeats * n_rows])
     return some.reshape(n_repeats, n_rows, *some.shape[1:])

@@ -1,4 +1,4 @@
-"""Matrices of one size, some of which are known and some of which the program computes."""
+"""Store matrices of one size, some static and some traced."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -11,37 +11,43 @@ import numpy as np
 
 from bellhop.circuits.backends.arrays.matrices.complex_matmul import matmul
 
-# A matrix that is known, or the row of one in the table of those that the program computes.
+# A static matrix, or the index of a traced matrix in the table.
 Entry = np.ndarray | int
 
-# What is more slices than that is picked by numbers instead.
+# Matrices in more slices are gathered by index.
 _MAX_SLICES = 8
 
 
 @dataclass
 class MatrixTable:
-    """Matrices of one size that the program computes, in blocks.
+    """Traced matrices of one size, stored in blocks.
 
     Args:
-        dtype: that of the numbers.
+        dtype: dtype of the matrices.
     """
 
     dtype: np.dtype
     _blocks: list[Any] = field(default_factory=list)
-    # Of each row: the block, and the place in it.
+    # For each matrix: its block, and its index in the block.
     _positions: list[tuple[int, int]] = field(default_factory=list)
 
     def append(self, block: Any) -> int:
-        """Append a block of matrices; return the row of the first."""
+        """Append a block of matrices; return the index of the first one."""
         first = len(self._positions)
         self._positions += [(len(self._blocks), place) for place in range(len(block))]
         self._blocks.append(block.astype(self.dtype))
         return first
 
     def multiply_entries(self, products: Sequence[Sequence[Entry]]) -> list[Entry]:
-        """Return products of matrices, of which the first is applied first.
+        """Multiply the matrices of each product, the first one applied first.
 
-        Neighbours are multiplied, those of all products together, until one is left of each.
+        Each round multiplies neighbouring factors of all products in one batch.
+
+        Args:
+            products: sequences of static matrices and indices.
+
+        Returns:
+            a static matrix or an index for each product.
         """
         rest = list(map(list, products))
         while any(len(factors) > 1 for factors in rest):
@@ -55,14 +61,14 @@ class MatrixTable:
         return [factors[0] for factors in rest]
 
     def gather(self, entries: Sequence[Entry]) -> Any:
-        """Return matrices, one after the other; NumPy's where all are known."""
+        """Stack matrices, as a NumPy array if all are static."""
         slices = list(itertools.islice(self._iterate_slices(entries), _MAX_SLICES + 1))
         if len(slices) > _MAX_SLICES:
             return self._gather_by_index(entries)
         return slices[0] if len(slices) == 1 else jnp.concatenate(slices)
 
     def _iterate_slices(self, entries: Sequence[Entry]) -> Iterator[Any]:
-        """Yield matrices that are known, and such as stand at equal distances in a block."""
+        """Yield stacked static matrices, and slices of blocks, in the order of entries."""
         for block, group in itertools.groupby(entries, self._find_block):
             if block is None:
                 yield np.stack(list(group)).astype(self.dtype)
@@ -80,7 +86,7 @@ class MatrixTable:
         return None if isinstance(entry, np.ndarray) else self._positions[entry][0]
 
     def _gather_by_index(self, entries: Sequence[Entry]) -> Any:
-        """Return matrices by their numbers among those of all blocks that are asked for."""
+        """Stack matrices by indexing the concatenation of all blocks that they are in."""
         known = {entry.tobytes(): entry for entry in entries if isinstance(entry, np.ndarray)}
         rows = [entry for entry in entries if not isinstance(entry, np.ndarray)]
         blocks = sorted({self._positions[row][0] for row in rows})

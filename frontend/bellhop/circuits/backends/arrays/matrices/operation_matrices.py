@@ -1,4 +1,4 @@
-"""The matrices of operations: those that differ by parameters alone are made together."""
+"""Compute the matrices of operations, together if only parameters differ."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,19 +16,19 @@ from bellhop.circuits.gates.operator_data import get_parameters, replace_paramet
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import is_dynamic
 
-# A constant matrix is unitary up to that.
+# Absolute tolerance for the unitarity of a constant matrix.
 _TOLERANCE = 1e-13
 
 
 @dataclass
 class OperationMatrices:
-    """The matrices that are made for a run of operations.
+    """The matrices of a sequence of operations.
 
     Args:
-        compute_matrix: returns the matrix of an operation; NumPy's where all of it is known.
-        dtype: that of the numbers in the matrices.
-        vectorize: takes what makes a matrix of parameters; returns what makes several, of arrays
-            that have a row for each.
+        compute_matrix: returns the matrix of an operation, a NumPy array if it is static.
+        dtype: dtype of the matrices.
+        vectorize: converts a function from parameters to a matrix into a function from arrays, with
+            a row for each operation, to stacked matrices.
     """
 
     compute_matrix: Callable[[Any], Any]
@@ -37,11 +37,18 @@ class OperationMatrices:
     _tables: dict[int, MatrixTable] = field(default_factory=dict)
 
     def get_table(self, n_rows: int) -> MatrixTable:
-        """Return the table of the matrices of some size that the program computes."""
+        """Return the table of the traced matrices with `n_rows` rows."""
         return self._tables.setdefault(n_rows, MatrixTable(self.dtype))
 
     def compute(self, operations: Sequence[tuple[Any, tuple[int, ...]]]) -> list[Entry]:
-        """Make the matrices of operations; return them, or their rows in the tables."""
+        """Compute the matrices of operations.
+
+        Args:
+            operations: pairs of an operation and its qubits.
+
+        Returns:
+            for each operation a static matrix, or the index of its traced matrix in the table.
+        """
         entries: dict[int, Entry] = {}
         groups: dict[Any, list[int]] = defaultdict(list)
         for number, (op, _) in enumerate(operations):
@@ -58,26 +65,28 @@ class OperationMatrices:
         for numbers in groups.values():
             first, *others = (operations[number][0] for number in numbers)
             if not others:
-                made = self.compute_matrix(first)[None]
+                matrices = self.compute_matrix(first)[None]
             else:
                 columns = zip(*map(get_parameters, (first, *others)), strict=True)
                 of = lambda *parameters, op=first: self.compute_matrix(
                     replace_parameters(op, parameters)
                 )
-                made = self.vectorize(of)(*map(_stack_parameters, columns))
-            place = self.get_table(made.shape[-1]).append(made)
-            entries |= {number: place + row for row, number in enumerate(numbers)}
+                matrices = self.vectorize(of)(*map(_stack_parameters, columns))
+            first_row = self.get_table(matrices.shape[-1]).append(matrices)
+            entries |= {number: first_row + row for row, number in enumerate(numbers)}
         return [entries[number] for number in range(len(operations))]
 
 
 def is_unitary_matrix(matrix: np.ndarray) -> bool:
-    """Tell whether a constant matrix is unitary."""
+    """Return whether a constant matrix is unitary."""
     return np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)), rtol=0, atol=_TOLERANCE)
 
 
 def _stack_parameters(values: Sequence[Any]) -> Any:
-    """Return parameters one after the other; of numbers, what ``vectorize_jaxpr`` makes one
-    array."""
+    """Stack one parameter of several operations.
+
+    Scalars are stacked by an equation that ``vectorize_jaxpr`` can replace.
+    """
     dtype = jnp.result_type(*values)
     arrays = [jnp.asarray(value, dtype) for value in values]
     return stack_scalars(arrays) if arrays[0].ndim == 0 else jnp.stack(arrays)
@@ -88,11 +97,11 @@ def _to_numpy(number: Operand) -> Any:
 
 
 def _find_group_key(op: qml.operation.Operator, number: int) -> Any:
-    """Return what operations have in common that differ by parameters and wires alone.
+    """Return a key that operations share if they only differ in parameters and wires.
 
     Args:
         op: the operation.
-        number: one of its own, for operations that do not say what they are made of.
+        number: a unique key, for operations whose structure is not hashable.
     """
     with qml.QueuingManager.stop_recording():
         on_first = op.map_wires({wire: place for place, wire in enumerate(op.wires)})

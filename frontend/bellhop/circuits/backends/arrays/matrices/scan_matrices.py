@@ -1,14 +1,14 @@
-"""Runs of operations as one loop, of which only the body is compiled.
+"""Apply sequences of operations in one loop, so that XLA compiles only one step.
 
-A TPU has no double precision: XLA writes each operation on it as tens, and each product of matrices
-as hundreds, so a program takes as long to compile as it has operations.  There is one step here for
-every gate, whatever its qubits, which are numbers of the loop::
+A TPU has no double precision.  XLA replaces each such operation by tens of operations, and each
+matrix product by hundreds, so compile time grows with the number of gates.  Here one step serves
+every gate, and the gate's qubits are data of the loop::
 
-    state     its qubits in another order, those of the gate in front
-    state     matrix @ state, on its parts and these qubits as rows
+    state     transposed, with the gate's qubits in front
+    state     matrix @ state, with components and these qubits as rows
 
-It goes through the state once for each gate, and not for each block of gates, so that is for states
-that are small.
+This makes one pass over the state for each gate, and not for each fused block, so it is for small
+states.
 """
 
 import functools
@@ -33,35 +33,35 @@ from bellhop.circuits.backends.arrays.matrices.operation_matrices import (
 )
 from bellhop.tracing.state import trace_state
 
-# How many entries a state has at most.
+# Largest number of entries of a state.
 _MAX_SIZE = 1 << 12
 
 
 def should_scan(dtype: np.dtype, size: int) -> bool:
-    """Tell whether runs of operations on a state are such loops.
+    """Return whether to apply sequences of operations in one loop.
 
     Args:
-        dtype: that of the state.
-        size: how many entries it has.
+        dtype: dtype of the state.
+        size: number of entries of the state.
     """
     return trace_state().platform == "tpu" and dtype == np.float64 and size <= _MAX_SIZE
 
 
 @dataclass
 class MatrixScan:
-    """A run of operations whose qubits are known, each of few, as a loop over them.
+    """Applies operations on few, static qubits in a loop over the operations.
 
-    Its matrices are real, on the parts of a state and equally many qubits, those of the operation
-    in front: what is differentiated is what meets the state.
+    All matrices are padded to the same number of qubits, and real, so that they act on the
+    components of a state.  The operation's qubits are in front.
 
     Args:
-        base: how many entries the axis of a qubit has.
-        compute_matrix: returns the matrix of an operation; NumPy's where all of it is known.
-        is_unitary: tells of an operation whether its inverse is its adjoint, whatever its
-            parameters; these are differentiated by the adjoint method.
+        base: number of entries of a qubit's axis.
+        compute_matrix: returns the matrix of an operation, a NumPy array if it is static.
+        is_unitary: returns whether an operation is unitary for all values of its parameters;
+            unitary matrices are differentiated by the adjoint method.
 
     Attributes:
-        is_orthogonal: whether all matrices that were applied are.
+        is_orthogonal: whether all applied matrices are orthogonal.
     """
 
     base: int
@@ -70,11 +70,11 @@ class MatrixScan:
     is_orthogonal: bool = field(default=True, init=False)
 
     def apply(self, operations: Sequence[tuple[Any, tuple[int, ...]]], state: Operand) -> Any:
-        """Return a state after operations.
+        """Apply operations to a state.
 
         Args:
             operations: pairs of an operation and its qubits.
-            state: of two axes, see ``evolution``.
+            state: array ``[components, base**qubits]``, see ``evolution``.
         """
         bits = self.base.bit_length() - 1
         in_order = tuple(range((state.shape[1].bit_length() - 1) // bits))
@@ -82,15 +82,16 @@ class MatrixScan:
         parts = len(state)
 
         def pad_matrix(op: Any) -> Any:
+            """Return an operation's real matrix, padded to ``n_rows`` entries per component."""
             matrix = self.compute_matrix(op)
             xp = np if isinstance(matrix, np.ndarray) else jnp
             others = np.eye(n_rows // len(matrix), dtype=bool)[:, None]
             padded = xp.where(others, matrix[:, None, :, None], 0).reshape(n_rows, n_rows)
             return to_real_matrices(padded[None], parts)[0]
 
-        made = OperationMatrices(pad_matrix, state.dtype, _add_derivatives)
-        entries = made.compute(operations)
-        matrices = jnp.asarray(made.get_table(parts * n_rows).gather(entries))
+        operation_matrices = OperationMatrices(pad_matrix, state.dtype, _add_derivatives)
+        entries = operation_matrices.compute(operations)
+        matrices = jnp.asarray(operation_matrices.get_table(parts * n_rows).gather(entries))
         orders = [(*qubits, *(q for q in in_order if q not in qubits)) for _, qubits in operations]
         are_orthogonal = [
             is_unitary_matrix(entry) if isinstance(entry, np.ndarray) else self.is_unitary(op)
@@ -108,35 +109,37 @@ class MatrixScan:
 
 
 def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what makes the matrices of several operations, of which each knows its slopes.
+    """Vectorize a function, with a JVP that saves the derivatives of matrices.
 
-    Backwards, the sines that matrices are made of would be computed again.
+    Otherwise the backward pass would compute the sines and cosines of matrices again.
 
     Args:
-        compute_matrix: makes the matrix of one.
+        compute_matrix: computes one matrix from its parameters.
     """
-    made = jax.vmap(compute_matrix)
+    compute_all = jax.vmap(compute_matrix)
 
     def differentiate(number: int, primals: Sequence[Any]) -> Any:
-        one = lambda x: made(*primals[:number], x, *primals[number + 1 :])
+        """Return the derivatives of all matrices by one of their parameters."""
+        one = lambda x: compute_all(*primals[:number], x, *primals[number + 1 :])
         return jax.jvp(one, (primals[number],), (jnp.ones_like(primals[number]),))[1]
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        moving = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
-        slopes = [differentiate(number, primals) for number in moving]
-        matrices, slopes = jax.lax.optimization_barrier((made(*primals), slopes))
+        """Return the matrices and their tangents."""
+        perturbed = [number for number, tangent in enumerate(tangents) if is_perturbed(tangent)]
+        slopes = [differentiate(number, primals) for number in perturbed]
+        matrices, slopes = jax.lax.optimization_barrier((compute_all(*primals), slopes))
         shares = [
             each * tangents[number][:, None, None]
-            for each, number in zip(slopes, moving, strict=True)
+            for each, number in zip(slopes, perturbed, strict=True)
         ]
         return matrices, functools.reduce(operator.add, shares)
 
-    of_each = jax.custom_jvp(made)
+    of_each = jax.custom_jvp(compute_all)
     of_each.defjvp(jvp, symbolic_zeros=True)
 
     def compute_matrices(*columns: Any) -> Any:
         if any(column.ndim > 1 or jnp.iscomplexobj(column) for column in columns):
-            return made(*columns)
+            return compute_all(*columns)
         return of_each(*columns)
 
     return compute_matrices
@@ -144,52 +147,57 @@ def _add_derivatives(compute_matrix: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class _ScanSteps:
-    """A sequence of matrices on qubits in front, as a loop.
+    """A sequence of matrices on leading qubits, applied in a loop.
 
     Attributes:
-        bits: how many an entry of a qubit has.
-        orders: those of the state's qubits: before, at each matrix, and behind.
+        bits: bits per qubit in an index of the state.
+        orders: qubit orders of the state: before, at each matrix, and after.
     """
 
     bits: int
     orders: tuple[tuple[int, ...], ...]
 
     def apply_with_adjoint(self, state: Operand, matrices: Operand) -> Any:
-        """Return a state after matrices that are orthogonal, by the adjoint method."""
+        """Apply orthogonal matrices, differentiated by the adjoint method."""
         return define_adjoint_derivative(self.apply, self._pull_back)(state, matrices)
 
     def apply(self, state: Operand, matrices: Operand) -> Any:
-        """Return a state after matrices, differentiated as JAX does."""
+        """Apply matrices, differentiated by JAX."""
 
         def step(state: Any, given: Any) -> tuple[Any, None]:
-            matrix, before, here = given
-            return _multiply(matrix, self._permute(state, before, here)), None
+            matrix, before, at_matrix = given
+            return _multiply(matrix, self._permute(state, before, at_matrix)), None
 
         state, _ = jax.lax.scan(step, state, (matrices, *self._get_forward_shifts()))
         return self._restore_order(state)
 
     def _pull_back(self, state: Operand, cotangent: Operand, matrices: Any) -> tuple[Any, ...]:
+        """Apply the adjoint method; return the cotangents of state and matrices."""
+
         def step(carried: Any, given: Any) -> tuple[Any, Any]:
-            inverse, before, here = given
+            """Undo one matrix; return its cotangent."""
+            inverse, before, at_matrix = given
             state, cotangent = carried
             state = _multiply(inverse, state)
-            found = _contract(cotangent, state, len(inverse))
+            matrix_cotangents = _contract(cotangent, state, len(inverse))
             cotangent = _multiply(inverse, cotangent)
-            return tuple(self._permute(each, here, before) for each in (state, cotangent)), found
+            return tuple(
+                self._permute(each, at_matrix, before) for each in (state, cotangent)
+            ), matrix_cotangents
 
         last, end = self._compute_shifts()[-2:]
         carried = tuple(self._permute(each, end, last) for each in (state, cotangent))
         given = matrices.mT, *self._get_forward_shifts()
-        (_, cotangent), found = jax.lax.scan(step, carried, given, reverse=True)
-        return cotangent, found
+        (_, cotangent), matrix_cotangents = jax.lax.scan(step, carried, given, reverse=True)
+        return cotangent, matrix_cotangents
 
     def _get_forward_shifts(self) -> tuple[Any, Any]:
-        """Return the shifts before each matrix, and at it."""
+        """Return the shifts of the qubit orders before and at each matrix."""
         shifts = self._compute_shifts()
         return jnp.asarray(shifts[:-2]), jnp.asarray(shifts[1:-1])
 
     def _compute_shifts(self) -> np.ndarray:
-        """Return where the bits of each qubit are in an index of the state, in each order."""
+        """Return the bit offset of each qubit in an index of the state, for each order."""
         places = np.argsort(np.array(self.orders), axis=1)
         return (self.bits * (places.shape[1] - 1 - places)).astype(np.int32)
 
@@ -198,7 +206,13 @@ class _ScanSteps:
         return self._permute(state, last, end)
 
     def _permute(self, state: Operand, before: Any, after: Any) -> Any:
-        """Return a state with its qubits in another order."""
+        """Transpose a state from one qubit order to another.
+
+        Args:
+            state: array ``[components, entries]``.
+            before: bit offset of each qubit in an index.
+            after: bit offset of each qubit in an index of the result.
+        """
 
         def permute(state: Operand, before: Any, after: Any) -> Any:
             index = jax.lax.broadcasted_iota(np.int32, (1, state.shape[1]), 1)
@@ -216,12 +230,12 @@ class _ScanSteps:
 
 
 def _multiply(matrix: Operand, state: Operand) -> Any:
-    """Return a state after a matrix: a sum of products, which a TPU has in few operations."""
+    """Multiply a matrix and a state by a sum of products: few operations on a TPU."""
     rows = state.reshape(len(matrix), -1)
     return jnp.sum(matrix[:, :, None] * rows, 1).reshape(state.shape)
 
 
 def _contract(one: Operand, other: Operand, n_rows: int) -> Any:
-    """Return the inner products of the rows of two states."""
+    """Return the inner products between the rows of two states."""
     first, second = (each.reshape(n_rows, -1) for each in (one, other))
     return jnp.sum(first[:, None] * second, 2)

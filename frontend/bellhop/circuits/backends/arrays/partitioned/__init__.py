@@ -1,1 +1,1 @@
-"""States that are partitioned over the devices of a mesh."""
+"""Simulate states that are partitioned over the devices of a mesh."""

@@ -1,4 +1,4 @@
-"""An operation on the part of a state that each device has."""
+"""Apply an operation to the shard of a state on each device."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,24 +21,25 @@ def apply_to_all_shards(
     amplitudes: Any,
     *others: Any,
 ) -> Any:
-    """Return amplitudes after an operation.
+    """Apply an operation to a partitioned state by a function of shards.
 
-    Its computed parameters are operands: what a function closes over has in ``jax.shard_map`` the
-    type that it has outside, which few functions take.
+    Traced parameters of the operation become operands of ``jax.shard_map``.  A value that its
+    function closes over would keep the type that it has outside, which few JAX functions accept.
 
     Args:
         op: the operation.
-        apply: takes the operation, a part, and what else is given; returns the part after it.
-        devices: those of the state.
-        amplitudes: the state.
-        others: of which each device has all.
+        apply: takes the operation, a shard, and `others`; returns the new shard.
+        devices: devices over which the state is partitioned.
+        amplitudes: the partitioned state.
+        others: replicated arrays.
     """
     parameters = get_parameters(op)
     computed = list(filter(is_dynamic, parameters))
 
     def run_on_shard(part: Any, computed: Sequence[Any], *others: Any) -> Any:
-        given = iter(computed)
-        values = [next(given) if is_dynamic(value) else value for value in parameters]
+        """Rebuild the operation with its traced parameters, and apply it to a shard."""
+        next_values = iter(computed)
+        values = [next(next_values) if is_dynamic(value) else value for value in parameters]
         return apply(replace_parameters(op, values), part, *others)
 
     here = devices.state_spec
@@ -47,12 +48,12 @@ def apply_to_all_shards(
 
 
 def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires) -> Any:
-    """Return a part of a state after an operation that is diagonal on the wires of devices.
+    """Apply an operation that is diagonal on device wires to this device's shard.
 
     Args:
-        op: on places: those of the devices' axes, and then those of the part.
-        shard: real and imaginary parts.
-        devices: those of the state.
+        op: operation whose wires are positions, device qubits before local qubits.
+        shard: array ``[2, entries]``, real and imaginary parts.
+        devices: devices over which the state is partitioned.
     """
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
     bit_of = lambda place: devices.device_index([place])
@@ -62,10 +63,12 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
         return in_parts(apply_operation(op.map_wires({p: p - k for p in op.wires}), vector))
     if isinstance(op, qml.ops.Controlled):
         values = dict(zip(op.control_wires, op.control_values, strict=True))
-        here = {place: value for place, value in values.items() if place >= k}
+        local_controls = {place: value for place, value in values.items() if place >= k}
         inner = op.base
-        if here:
-            inner = qml.ctrl(inner, control=list(here), control_values=list(here.values()))
+        if local_controls:
+            inner = qml.ctrl(
+                inner, control=list(local_controls), control_values=list(local_controls.values())
+            )
         holds = jnp.bool_(True)
         for place, value in values.items():
             if place < k:
@@ -73,7 +76,7 @@ def apply_to_shard(op: qml.operation.Operator, shard: Any, devices: DeviceWires)
         return jnp.where(holds, apply_to_shard(inner, shard, devices), shard)
     eigenvalues = jnp.asarray(op.eigvals()).reshape((2,) * len(op.wires))
     chosen = tuple(bit_of(place) if place < k else slice(None) for place in op.wires)
-    there = [place - k for place in op.wires if place >= k]
-    diagonal = eigenvalues[chosen].transpose(np.argsort(there))
-    shape = [2 if place in there else 1 for place in range(n_local)]
+    local_positions = [place - k for place in op.wires if place >= k]
+    diagonal = eigenvalues[chosen].transpose(np.argsort(local_positions))
+    shape = [2 if place in local_positions else 1 for place in range(n_local)]
     return in_parts(vector * diagonal.reshape(shape))

@@ -1,9 +1,9 @@
-"""``default.qubit`` over the devices of a mesh: each has a part of the amplitudes.
+"""Simulate ``default.qubit`` with amplitudes partitioned over a mesh.
 
-Gates are planned as far as they are known (``device_wires/exchanges.py``): from one loop,
-conditional or measurement in the middle to the next, whose bodies end with the wires of devices
-that they begin with.  Nothing gathers the state but ``qml.state``, and matrices
-that are larger than it.
+Exchanges are planned for the gates between two loops, conditionals or mid-circuit measurements
+(``device_wires/qubit_exchange.py``).  A body ends with the device wires with which it begins.  The
+whole state is only gathered for ``qml.state``, and for operations and density matrices that are
+larger than the state.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,13 +51,14 @@ from bellhop.errors import CompileError
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PartitionedState:
-    """A state, and which of its qubits stand for devices.
+    """A partitioned state, and the qubits that index devices.
 
     Attributes:
-        amplitudes: an array of their real and imaginary parts, of the qubits in that order.
-        devices: the qubit of each axis of the devices.
-        local: those of each device's part, in order.
-        is_zero: whether all qubits are zero, so that any may stand for devices.
+        amplitudes: array ``[2, 2**qubits]`` of real and imaginary parts, with the qubits in
+            `order`.
+        devices: the qubit of each device axis.
+        local: the qubits of each shard, in order.
+        is_zero: whether the state is known to be all-zero, so that any qubits can index devices.
     """
 
     amplitudes: Any
@@ -67,19 +68,19 @@ class PartitionedState:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """That of all qubits."""
+        """The order of all qubits."""
         return (*self.devices, *self.local)
 
 
 class PartitionedSimulator(PureSimulator):
-    """The amplitudes of all outcomes, of which each device has a part.
+    """A simulator of pure states, with a shard of the amplitudes on each device.
 
     Args:
-        device: PennyLane's.
-        wires: gives the qubit of a wire label.
-        where: the QNode, for errors.
-        dtype: that of the real numbers of the state.
-        devices: those that the state is partitioned over.
+        device: PennyLane device.
+        wires: maps wire labels to qubits.
+        where: the QNode and its line, for errors.
+        dtype: real dtype of the state.
+        devices: devices over which the state is partitioned.
     """
 
     devices: DeviceWires
@@ -98,7 +99,7 @@ class PartitionedSimulator(PureSimulator):
         self._n_local = len(wires) - len(devices.axes)
 
     def check_memory(self) -> None:
-        """Refuse a state whose parts take more memory than the devices have."""
+        """Raise an error if the shards of the state do not fit into the devices' memory."""
         check_shards_fit(
             len(self.wires),
             self.where,
@@ -108,9 +109,9 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare_inputs(self, inputs: Any) -> Any:
-        """Return the inputs of a circuit, of which each device has all.
+        """Replicate the inputs of a circuit on all devices.
 
-        What is computed of them is small, and XLA would partition it as it finds them.
+        Values computed from them are small, and XLA would otherwise choose a partition.
         """
         whole = jax.NamedSharding(self.devices.mesh, REPLICATED)
         is_array = lambda leaf: isinstance(leaf, jax.Array) and leaf.dtype != jax.dtypes.float0
@@ -120,7 +121,7 @@ class PartitionedSimulator(PureSimulator):
         )
 
     def prepare(self, preparation: Any = None) -> PartitionedState:
-        """Return the amplitudes of a state."""
+        """Return the all-zero state, or the state that a preparation creates."""
         k = len(self.devices.axes)
         first = tuple(range(k)), tuple(range(k, len(self.wires)))
         if preparation is None:
@@ -133,6 +134,11 @@ class PartitionedSimulator(PureSimulator):
         return self._shard_amplitudes(amplitudes, qubits)
 
     def _prepare_basis_state(self, bits: dict[int, Any]) -> Any:
+        """Return the amplitudes of a basis state.
+
+        Args:
+            bits: static or traced bits by qubit; zero for the remaining qubits.
+        """
         n_qubits, k = len(self.wires), len(self.devices.axes)
 
         def compute_index(qubits: Sequence[int]) -> Any:
@@ -142,6 +148,7 @@ class PartitionedSimulator(PureSimulator):
             return value
 
         def fill_shard(device: Operand, place: Any) -> Any:
+            """Return this device's shard: zeros, and a one if it holds the basis state."""
             is_here = jax.lax.iota(jnp.uint32, 2**self._n_local) == place
             is_here &= self.devices.device_index() == device.astype(jnp.int32)
             return jnp.stack([is_here, jnp.zeros_like(is_here)]).astype(self.dtype)
@@ -152,13 +159,14 @@ class PartitionedSimulator(PureSimulator):
         )(*numbers)
 
     def _shard_amplitudes(self, amplitudes: Operand, qubits: Sequence[int]) -> PartitionedState:
-        """Return a state of some qubits, where all others are zero."""
+        """Partition the replicated amplitudes of some qubits; all other qubits are zero."""
         k = len(self.devices.axes)
         order = [*(q for q in range(len(self.wires)) if q not in qubits), *qubits]
         size = 2**self._n_local
         both = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)]).astype(self.dtype)
 
         def take_shard(both: Any) -> Any:
+            """Slice this device's shard from replicated amplitudes."""
             missing = max(0, size - both.shape[1])
             padded = jnp.pad(both, ((0, 0), (0, missing)))
             n_parts = padded.shape[1] // size
@@ -174,7 +182,10 @@ class PartitionedSimulator(PureSimulator):
     def canonicalize_carry(
         self, state: PartitionedState, like: PartitionedState | None = None
     ) -> PartitionedState:
-        """Return a state as loops and conditionals carry it."""
+        """Convert to the qubit layout of `like`, and clear the `is_zero` flag.
+
+        So all iterations and branches carry the same type.
+        """
         if like is not None:
             state = self._reorder(state, like.devices, like.local)
         return replace(state, is_zero=False)
@@ -185,7 +196,13 @@ class PartitionedSimulator(PureSimulator):
         devices: tuple[int, ...],
         local: tuple[int, ...] | None = None,
     ) -> PartitionedState:
-        """Return a state with other qubits of devices, or those of each part in another order."""
+        """Exchange device qubits, and transpose the local qubits.
+
+        Args:
+            state: the state.
+            devices: the new device qubits.
+            local: the new order of local qubits; None for any.
+        """
         for exchange in plan_exchanges(state.devices, devices):
             place = ExchangePlacement(exchange, state.local)
             evolution = Evolution(self.base, (RepeatedSteps((place,), 1),), self.devices)
@@ -197,14 +214,14 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(sort(state.amplitudes), devices, local)
 
     def _make_local(self, state: PartitionedState, footprint: GateWires) -> PartitionedState:
-        """Return a state, some qubits of which are on each device."""
+        """Exchange qubits so that the nondiagonal qubits of `footprint` are local."""
         plan = plan_segments(
             [footprint], len(self.wires), state.devices, None, can_choose_start=state.is_zero
         )
         return self._reorder(self._choose_start(state, plan.start), plan.end)
 
     def _choose_start(self, state: PartitionedState, devices: tuple[int, ...]) -> PartitionedState:
-        """Return a state of zeros with other qubits of devices, or one that has these."""
+        """Relabel the device qubits of an all-zero state; no-op if they already match."""
         if state.devices == devices:
             return state
         return replace(state, devices=devices, local=list_local_qubits(devices, len(self.wires)))
@@ -212,6 +229,7 @@ class PartitionedSimulator(PureSimulator):
     def _apply_matrices(
         self, matrices: Any, run: Sequence[tuple[Any, tuple[int, ...]]], state: Any
     ) -> Any:
+        """Plan exchanges for operations, and apply their matrices."""
         footprints = [find_gate_wires(op, qubits) for op, qubits in run]
         plan = plan_segments(
             footprints, len(self.wires), state.devices, None, can_choose_start=state.is_zero
@@ -221,12 +239,15 @@ class PartitionedSimulator(PureSimulator):
         return PartitionedState(amplitudes, plan.end, local)
 
     def can_apply(self, op: Any) -> bool:
-        """Tell whether an operation is applied as it is: not if it has more wires than a part."""
+        """Return whether an operation can be applied without decomposing it.
+
+        Operations with more nondiagonal wires than a shard are decomposed, if possible.
+        """
         if not super().can_apply(op):
             return False
         if len(op.wires) <= self._n_local or not op.has_decomposition:
             return True
-        # Such a matrix is decomposed by Python.
+        # PennyLane cannot decompose a traced matrix.
         if any(is_dynamic(parameter) and jnp.ndim(parameter) > 0 for parameter in op.data):
             return True
         places = find_gate_wires(op, tuple(range(len(op.wires)))).nondiagonal
@@ -235,12 +256,12 @@ class PartitionedSimulator(PureSimulator):
     def apply_single_operation(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Return the state after an operation on many qubits, as PennyLane applies it."""
+        """Apply an operation on many qubits, or on dynamic qubits, to all shards."""
         if any(map(is_dynamic, qubits)):
             return self._apply_on_dynamic_wires(op, qubits, state)
         footprint = find_gate_wires(op, qubits)
         if len(footprint.nondiagonal) > self._n_local:
-            # Its matrix, which each device has, is larger than the state.
+            # The matrix is replicated and larger than the state, so gathering the state is cheap.
             after = super().apply_single_operation(op, qubits, self._gather_amplitudes(state))
             return self._shard_amplitudes(self._to_complex(after), range(len(self.wires)))
         state = self._make_local(state, footprint)
@@ -252,7 +273,7 @@ class PartitionedSimulator(PureSimulator):
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _gather_amplitudes(self, state: PartitionedState) -> Any:
-        """Return the amplitudes in order, of which each device has all."""
+        """Return all amplitudes in order, replicated on all devices."""
         k = len(self.devices.axes)
         in_order = self._reorder(state, tuple(range(k)), tuple(range(k, len(self.wires))))
         return self.prepare_inputs(in_order.amplitudes)
@@ -260,12 +281,16 @@ class PartitionedSimulator(PureSimulator):
     def _apply_on_dynamic_wires(
         self, op: qml.operation.Operator, qubits: tuple[Any, ...], state: Any
     ) -> Any:
-        """Return the state after an operation, of whose qubits the program computes some."""
+        """Apply an operation, some of whose qubits are dynamic.
+
+        Raises:
+            CompileError: if a shard has fewer qubits than the operation.
+        """
         k, n = len(self.devices.axes), len(qubits)
         if n > self._n_local:
             raise CompileError(
-                f"{self.where}: {op.name} acts on {n} wires at once, of which the program computes "
-                f"some, and each device has {self._n_local} of the state's {len(self.wires)}. "
+                f"{self.where}: {op.name} acts on {n} wires, some of them dynamic, and each "
+                f"device has only {self._n_local} of the state's {len(self.wires)} wires. "
                 "Decompose it into gates of fewer wires, or use fewer devices."
             )
         place_of = jnp.asarray(np.argsort(state.order), jnp.int32)
@@ -282,15 +307,21 @@ class PartitionedSimulator(PureSimulator):
         return replace(state, amplitudes=amplitudes, is_zero=False)
 
     def _map_shards(self, function: Callable[..., Any], *others: Any) -> Any:
-        """Return a function of states, and of what else it is given, as one of parts."""
+        """Convert a function from a shard to a shard to one of whole states.
+
+        Args:
+            function: takes a shard, and further arrays.
+            others: partitions of the further arrays.
+        """
         here = self.devices.state_spec
         return self.devices.map_shards(function, (here, *others), here)
 
     def compute_probability(self, state: Any) -> Any:
-        """Return the squared norm."""
+        """Return the squared norm of the state."""
         return self._sum_over_shards(lambda part: jnp.sum(part**2), state)
 
     def _sum_over_shards(self, function: Callable[..., Any], state: Any, *whole: Any) -> Any:
+        """Return the sum over all devices of a function of a shard and replicated arrays."""
         run = self.devices.map_shards(
             lambda part, *whole: self.devices.sum_over_devices(function(part, *whole)),
             (self.devices.state_spec, *[REPLICATED] * len(whole)),
@@ -303,25 +334,28 @@ class PartitionedSimulator(PureSimulator):
         return in_order.amplitudes
 
     def _get_pauli_sum(self, words: Sequence[PauliTerm], state: Any) -> Callable[[Any, Any], Any]:
+        """Return a function that applies a sum of Pauli words to amplitudes."""
+
         def apply_words(part: Any, coefficients: Operand) -> Any:
             return apply_words_to_shard(words, coefficients, part, state.order, self.devices)
 
         return self._map_shards(apply_words, REPLICATED)
 
     def _inner_product(self, one: Operand, other: Operand) -> Any:
-        """Return the inner product of two states."""
+        """Return the real inner product of two states with the same qubit order."""
         product = lambda one, other: self.devices.sum_over_devices(jnp.sum(one * other))
         return self.devices.map_shards(product, (self.devices.state_spec,) * 2, REPLICATED)(
             one, other
         )
 
     def compute_probabilities(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the sums of squares of amplitudes, of all devices."""
+        """Return the outcome probabilities of `qubits`, summed over all devices."""
         axes = [axis for axis, qubit in enumerate(state.devices) if qubit in qubits]
         kept = [qubit for qubit in state.local if qubit in qubits]
         order = [*kept, *(qubit for qubit in state.local if qubit not in kept)]
 
         def compute_marginal(part: Any) -> Any:
+            """Return this device's contribution, with zeros for outcomes of other devices."""
             squares = jnp.sum(part**2, axis=0, keepdims=True)
             rows = permute_qubits(squares, state.local, order, self.base).reshape(
                 2 ** len(kept), -1
@@ -338,6 +372,7 @@ class PartitionedSimulator(PureSimulator):
         return self._draw_samples(state, jax.random.uniform(key, (shots,), self.dtype))
 
     def _draw_samples(self, state: Any, uniform: Operand) -> tuple[Any, Any]:
+        """Draw a sample for each uniform random number; return bits and probabilities."""
         here = self.devices.state_spec
         draw = self.devices.map_shards(
             lambda uniform, part: sample_sharded_state(uniform, part, self.devices),
@@ -357,11 +392,17 @@ class PartitionedSimulator(PureSimulator):
         return jnp.concatenate(columns, axis=1)[:, np.argsort(state.order)], probabilities
 
     def prepare_snapshot(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return a state as it is, and the qubits."""
+        """Return the state and the qubits, unchanged."""
         return state, qubits
 
     def sample_in_bases(self, first: Any, places: Operand, bases: Operand) -> tuple[Any, Any]:
-        """Sample all wires once, after rotations of some to their bases."""
+        """Rotate the sampled qubits to their bases, and sample all qubits once.
+
+        Args:
+            first: the result of `prepare_snapshot`.
+            places: ``[qubits]``, uniform random numbers, of which only the first is used.
+            bases: ``[qubits]``, 0, 1, 2 for X, Y, Z.
+        """
         state, qubits = first
         labels = [self.wires.labels[qubit] for qubit in qubits]
         bits, probability = self._draw_samples(
@@ -370,14 +411,15 @@ class PartitionedSimulator(PureSimulator):
         return bits[0, np.array(qubits, int)], probability[0]
 
     def compute_density_matrix(self, state: Any, qubits: Sequence[int]) -> Any:
-        """Return the products of amplitudes."""
+        """Return the reduced density matrix of `qubits`, replicated on all devices."""
         if len(qubits) > self._n_local:
-            # It is larger than the state.
+            # The density matrix is larger than the state, so gathering the state is cheap.
             return super().compute_density_matrix(self._gather_amplitudes(state), qubits)
         state = self._make_local(state, GateWires.from_wires(qubits))
         order = [*qubits, *(qubit for qubit in state.local if qubit not in qubits)]
 
         def multiply_rows(part: Any) -> Any:
+            """Return this shard's contribution to the density matrix."""
             moved = permute_qubits(part, state.local, order, self.base).reshape(
                 2, 2 ** len(qubits), -1
             )

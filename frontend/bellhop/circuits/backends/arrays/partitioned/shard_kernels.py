@@ -1,18 +1,17 @@
-"""What each device does with its part of a state: samples, wires that are computed, Pauli words.
+"""Compute with a state's shards: samples, dynamic wires and Pauli words.
 
-A sample is of some device, and then of some place in its part.  Each device says how probable its
-part is, and looks for its own shots in sums of its part: of sixteen numbers, then of sixteen of
-these, and so on, so that one shot looks at few numbers.
+To draw samples, all devices share the probabilities of their shards, which select a device for each
+shot.  In a shard, each shot descends a tree of partial sums with sixteen children per node, so it
+reads few scalars.
 
-Wires that the program computes change places with the first wires of each part, and a gate acts on
-these: a permutation of the part for a wire that is local, an exchange of half a part for one that
-stands for devices.
+For gates on dynamic wires, these wires are swapped with the first wires of each shard: a
+permutation of the shard for a local wire, an exchange of half a shard for a device wire.
 
-Of a Pauli word, the letters on wires of devices decide where a part goes, and its sign: X and Y
-flip bits of the device's number, Z and Y are a sign by it.  So words that flip the same of them
-share one move::
+In a Pauli word, letters on device wires determine where a shard is sent, and its sign: X and Y flip
+bits of the device's index, Z and Y give a sign by these bits.  Words that flip the same device
+wires share one transfer::
 
-    X0 Z3 + Y0 X4 + Z1 X4, wire 0 and 1 of devices  =  flip 0 of (Z3 + i s0 X4) + s1 X4
+    X0 Z3 + Y0 X4 + Z1 X4, device wires 0 and 1  =  flip 0 of (Z3 + i s0 X4) + s1 X4
 """
 
 from collections import defaultdict
@@ -31,20 +30,20 @@ _BITS_PER_LEVEL = 4
 
 
 def sample_sharded_state(uniform: Any, shard: Any, devices: DeviceWires) -> tuple[Any, Any]:
-    """Draw from a state, by numbers between zero and one, of which each device has all.
+    """Sample basis states of a sharded state by inverse transform sampling.
 
     Args:
-        uniform: one for each shot.
-        shard: amplitudes of this device.
-        devices: those of the state.
+        uniform: ``[shots]``, uniform random numbers between zero and one, replicated.
+        shard: array ``[2, entries]``, amplitudes on this device.
+        devices: devices over which the state is partitioned.
 
     Returns:
-        for each shot, the number of the device, and the place in its part.
+        for each shot, the index of the device and the index in its shard, replicated.
     """
     levels = [jnp.sum(shard**2, axis=0)]
     while levels[-1].size > 1:
         bits = min(_BITS_PER_LEVEL, levels[-1].size.bit_length() - 1)
-        # A row for each number of the next level.
+        # A row for each entry of the next level.
         levels[-1] = levels[-1].reshape(-1, 2**bits)
         levels.append(jnp.sum(levels[-1], axis=1))
     of_each = jax.lax.all_gather(levels.pop()[0], devices.axes)
@@ -59,40 +58,40 @@ def sample_sharded_state(uniform: Any, shard: Any, devices: DeviceWires) -> tupl
 
 
 def _find_intervals(positions: Any, rows: Any) -> tuple[Any, Any]:
-    """Find places in intervals that lie side by side.
+    """Find the interval that contains each position, among adjacent intervals.
 
     Args:
-        positions: one for each row.
-        rows: how long the intervals are.
+        positions: ``[rows]``, positions along the concatenated intervals.
+        rows: ``[rows, intervals]``, lengths of the intervals.
 
     Returns:
-        the number of the interval, and the place in it.
+        the index of the interval, and the position in the interval.
     """
     ends = jnp.cumsum(rows, axis=1)
-    # Of no length is none, nor is there one behind the last where rounding leads there.
+    # Rounding must not select an interval of length zero, or one after the last.
     last = rows.shape[1] - 1 - jnp.argmax(rows[:, ::-1] > 0, axis=1)
-    found = jnp.minimum(jnp.sum(positions[:, None] >= ends, axis=1), last)
-    starts = jnp.take_along_axis(ends - rows, found[:, None], axis=1)[:, 0]
-    return found, jnp.maximum(positions - starts, 0)
+    interval = jnp.minimum(jnp.sum(positions[:, None] >= ends, axis=1), last)
+    starts = jnp.take_along_axis(ends - rows, interval[:, None], axis=1)[:, 0]
+    return interval, jnp.maximum(positions - starts, 0)
 
 
 def apply_to_leading_qubits(
     function: Callable[[Any], Any], shard: Any, positions: Operand, devices: DeviceWires
 ) -> Any:
-    """Return the part of this device after a function of it that acts on its first wires.
+    """Apply a function of a shard's leading qubits to qubits at dynamic positions.
 
     Args:
-        function: takes and returns a part, in which computed places have changed with the first.
-        shard: of two axes.
-        positions: in the order of the devices' axes and then those of the part; all different.
-        devices: those of the state.
+        function: takes and returns a shard, with the qubits at `positions` in front.
+        shard: array ``[2, entries]``.
+        positions: traced, distinct positions in the order of device qubits and then local ones.
+        devices: devices over which the state is partitioned.
     """
     changes: list[Any] = []
     for local in range(len(positions)):
         place = positions[local]
         shard = _swap_qubits(shard, local, place, devices)
         changes.append(place)
-        # What was in front is there now.
+        # The qubit that was in front is now at this position.
         positions = jnp.where(positions == len(devices.axes) + local, place, positions)
     shard = function(shard)
     for local, place in reversed(list(enumerate(changes))):
@@ -101,10 +100,12 @@ def apply_to_leading_qubits(
 
 
 def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires) -> Any:
-    """Return a part where one of its places and a computed place have changed."""
+    """Swap the local qubit at a static position with the qubit at a dynamic position."""
     k, n_local = len(devices.axes), shard.shape[1].bit_length() - 1
 
     def swap_with_device(axis: str) -> Any:
+        """Return a function that swaps the local qubit with a device qubit."""
+
         def swap(part: Any) -> Any:
             halves = part.reshape(len(part), 2**local, 2, -1)
             return jax.lax.all_to_all(halves, axis, 2, 2, tiled=True).reshape(part.shape)
@@ -112,6 +113,7 @@ def _swap_qubits(shard: Any, local: int, position: Operand, devices: DeviceWires
         return swap
 
     def swap_locally(part: Any) -> Any:
+        """Swap two local qubits, by permuting the entries of the shard."""
         index = jax.lax.iota(jnp.uint32, part.shape[1])
         one, other = (
             (n_local - 1 - there).astype(jnp.uint32) for there in (jnp.int32(local), position - k)
@@ -130,32 +132,36 @@ def apply_words_to_shard(
     order: Sequence[int],
     devices: DeviceWires,
 ) -> Any:
-    """Return the part of this device of a state after a sum of words.
+    """Apply a sum of Pauli words to this device's shard.
 
     Args:
-        words: at least one; their coefficients are not used.
-        coefficients: real numbers, one for each.
-        shard: the real and imaginary parts of amplitudes.
-        order: of the qubits, those of devices first.
-        devices: those of the state.
+        words: at least one word; their own coefficients are not used.
+        coefficients: real array ``[words]``.
+        shard: array ``[2, entries]``, real and imaginary parts.
+        order: the order of the qubits, device qubits first.
+        devices: devices over which the state is partitioned.
     """
     k = len(devices.axes)
     place = {qubit: number for number, qubit in enumerate(order)}
-    here, there = [], []
+    local_words, device_words = [], []
     for word in words:
         placed = [(place[qubit], letter) for qubit, letter in word.letters]
-        there.append(PauliTerm(1, [each for each in placed if each[0] < k]))
-        here.append(PauliTerm(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k]))
-    masks = np.array([word.find_mask("YZ", k) for word in there], np.int32)
+        device_words.append(PauliTerm(1, [each for each in placed if each[0] < k]))
+        local_words.append(
+            PauliTerm(1, [(qubit - k, letter) for qubit, letter in placed if qubit >= k])
+        )
+    masks = np.array([word.find_mask("YZ", k) for word in device_words], np.int32)
     signs = 1 - 2 * (jax.lax.population_count(devices.device_index() & masks) & 1)
-    powers = np.array([1 if word.phase_power < 2 else -1 for word in there])
+    powers = np.array([1 if word.phase_power < 2 else -1 for word in device_words])
     shares = coefficients * (signs * powers).astype(shard.dtype)
     groups: dict[int, dict[bool, list[int]]] = defaultdict(lambda: {False: [], True: []})
-    for number, word in enumerate(there):
+    for number, word in enumerate(device_words):
         groups[word.find_mask("XY", k)][word.phase_power % 2 == 1].append(number)
 
     def apply_words(some: Sequence[int]) -> Any:
-        return apply_pauli_sum([here[number] for number in some], shard, shares[np.array(some)])
+        return apply_pauli_sum(
+            [local_words[number] for number in some], shard, shares[np.array(some)]
+        )
 
     total: Any = 0
     for flips, (plain, turned) in ((flips, some.values()) for flips, some in groups.items()):
