@@ -202,7 +202,9 @@ for _name, _gates in {
     "outcome, measure and condition": _measure_and_condition,
     "outcome, measure two wires": _measure_two,
     "outcome, measure and reset": lambda x, api: _ignore(api.measure(0, reset=True), qml.RX(x, 0)),
-    "outcome, measure and postselect": lambda x, api: _ignore(api.measure(1, postselect=1), qml.RX(x, 0)),
+    "outcome, measure and postselect": lambda x, api: _ignore(
+        api.measure(1, postselect=1), qml.RX(x, 0)
+    ),
     "outcome, measure last": lambda x, api: _ignore(qml.RX(x, 0), api.measure(2)),
 }.items():
     _add(_name, _gates, _mean)

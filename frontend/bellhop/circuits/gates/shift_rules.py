@@ -38,6 +38,8 @@ from bellhop.circuits.ir.seeds import make_random_key
 NO_FREQUENCIES = 0
 # Bits of the real or imaginary part of an amplitude.
 AMPLITUDE = 128
+# A phase of some amplitudes.
+FREQUENCY_ONE = 2
 # Bits of a parameter without a rule.
 UNKNOWN_FREQUENCIES = 255
 

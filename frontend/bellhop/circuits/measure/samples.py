@@ -135,7 +135,18 @@ class CountsProcess(_ShotProcess):
     def _make_eigenvalue_statistic(
         self, coefficient: Operand, diagonals: Sequence[DiagonalFactor], bits: Any
     ) -> Statistic:
-        """Count the eigenvalues of an observable, which must be static."""
+        eigenvalues = self._known_eigenvalues(coefficient, diagonals)
+        columns = self._find_columns([wire for diagonal in diagonals for wire in diagonal.wires])
+        return _make_counts_statistic(Samples.to_integers(bits[:, columns]), eigenvalues)
+
+    def _known_eigenvalues(
+        self, coefficient: Operand, diagonals: Sequence[DiagonalFactor]
+    ) -> np.ndarray:
+        """Return the eigenvalue of each outcome, which must be known while tracing.
+
+        Raises:
+            CompileError: where the program computes the eigenvalues.
+        """
         eigenvalues = coefficient * compute_eigenvalues(diagonals)
         if is_dynamic(eigenvalues):
             raise self._unsupported_error(
@@ -178,14 +189,8 @@ def _sum_of_counts(counts: Any, values: np.ndarray) -> Statistic:
 
 
 def _make_counts_statistic(samples: Any, values: np.ndarray) -> Statistic:
-    """Count the values of outcomes, merging equal values and ignoring dropped shots.
-
-    Args:
-        samples: ``[shots]``, index of each shot's outcome; negative for a dropped shot.
-        values: ``[outcomes]``, static value of each outcome.
-    """
-    # Eigenvalues that differ by rounding are equal.
-    distinct, place = np.unique(np.round(values, 12), return_inverse=True)
+    """Count the values of outcomes, equal ones together, without the shots that were dropped."""
+    distinct, place = _distinct(values)
 
     def finish(samples: Any) -> Any:
         n = len(distinct)

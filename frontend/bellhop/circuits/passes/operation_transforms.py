@@ -143,46 +143,15 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Return a function that applies a piecewise transform to operations.
-
-    The angles of a two-qubit matrix are computed from eigenvectors, which have no derivative where
-    eigenvalues are equal, as for a product of two gates; Euler angles have no derivative at the
-    identity.  So the rotations are computed from the matrix without its derivative, and one gate
-    after them has the derivative::
-
-        QubitUnitary(U)  ->  rotations of U0 = stop_gradient(U), QubitUnitary(U U0^-1)
-
-    The value of the last matrix is the identity.
-
-    Args:
-        transform: the transform.
-        has_shots: whether the circuit has shots; devices then support no matrices, and the last
-            gate is left out.
-    """
-    apply = _make_tape_rewrite(transform)
-    if get_transform_name(transform) not in _MATRIX_DECOMPOSITIONS or has_shots:
+    """Return what a piecewise transform does to operations, with right derivatives of matrices."""
+    apply, name = _make_tape_rewrite(transform), get_transform_name(transform)
+    if name not in _MATRIX_DECOMPOSITIONS:
         return apply
-
-    def apply_with_derivatives(operations: Operations) -> Operations:
-        """Apply the transform, with traced matrices decomposed one at a time."""
-        if not any(map(_has_traced_matrix, operations)):
-            return apply(operations)
-        results: list[Any] = []
-        for is_matrix, group in itertools.groupby(operations, _has_traced_matrix):
-            if not is_matrix:
-                results += apply(list(group))
-                continue
-            for op in group:
-                results += _decompose_with_derivative(op, apply)
-        return results
-
-    return apply_with_derivatives
+    return keep_derivatives(apply, name, has_shots=has_shots)
 
 
-def _has_traced_matrix(op: qml.operation.Operator) -> bool:
-    """Return whether an operation is a ``QubitUnitary`` with one traced matrix."""
-    has_traced_data = isinstance(op, qml.QubitUnitary) and is_dynamic(op.data[0])
-    return has_traced_data and op.batch_size is None
+def keep_derivatives_of_matrices(transform: Any, *, has_shots: bool) -> Any:
+    """Return a transform of tapes that is differentiable with respect to traced matrices.
 
     Args:
         transform: of the QNode.
@@ -192,22 +161,11 @@ def _has_traced_matrix(op: qml.operation.Operator) -> bool:
         return transform
     rewrite = _make_transform_rewrite(transform, has_shots)
 
-def _decompose_with_derivative(op: qml.QubitUnitary, apply: Rewrite) -> Operations:
-    """Decompose a traced matrix into rotations and an identity with its derivative.
+    @functools.wraps(transform.tape_transform)
+    def decompose(tape: Any, *_: Any, **__: Any) -> Any:
+        return (tape.copy(operations=rewrite(tape.operations)),), lambda results: results[0]
 
-    Args:
-        op: the matrix.
-        apply: the transform; an operation that it keeps as a matrix is returned unchanged.
-    """
-    matrix = op.data[0]
-    known = jax.lax.stop_gradient(matrix)
-    with qml.QueuingManager.stop_recording():
-        parts = apply([qml.QubitUnitary(known, wires=op.wires)])
-        if any(isinstance(part, qml.QubitUnitary) for part in parts):
-            # The transform keeps matrices.
-            return [op]
-        rest = qml.QubitUnitary(matrix @ jnp.conj(known).T, wires=op.wires)
-    return [*parts, rest]
+    return type(transform)(decompose, transform.args, transform.kwargs)
 
 
 def _make_tape_rewrite(transform: Any) -> Rewrite:

@@ -41,8 +41,9 @@ class PlayedCircuit(ABC):
         precision: derives the precision of the results from the parameters' dtypes.
         method: the method for mid-circuit measurements, see ``Circuit.choose_mcm_method``.
         has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
-        has_users_callbacks: whether callbacks called during tracing belong to the user; False
-            where PennyLane's transforms execute tapes in callbacks.
+        drops_shots: whether a run may drop shots, so that frequencies do not give counts.
+        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
+            transforms execute tapes in theirs.
     """
 
     method: str | None = None

@@ -222,7 +222,7 @@ def _lower(
         rows_per_call = 1 if vectorized is None else count_rows_per_call(closed)
         if vectorized is None or rows_per_call < batch.size:
             bind_row, size = functools.partial(circuit_p.bind, body=body, batch=None), rows_per_call
-            loop = lambda *inputs: for_each(
+            loop = lambda *inputs: map_sequentially(
                 bind_row, inputs, batch.is_mapped, batch_size=None if size == 1 else size
             )
             return mlir.lower_fun(loop, multiple_results=True)(ctx, *operands)

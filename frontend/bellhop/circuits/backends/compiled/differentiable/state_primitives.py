@@ -62,10 +62,11 @@ class GateOperands(NamedTuple):
 
     Attributes:
         handle: the handle of the state.
-        params: traced parameters, f64[n]; f64[most * n] for a loop of at most ``most`` iterations.
-        offset: i32[], the index of the first of them in the circuit's parameter vector.
-        wires: traced wires, i32[m]; i32[most * m] for a loop.
-        n_iterations: i32[], the trip count of a loop; None for gates that are applied once.
+        params: f64[n]; of a loop of gates f64[most * n].  Of amplitudes, an array of any real or
+            complex type, whose elements are one or two parameters each.
+        offset: i32[], where they begin among the parameters of the circuit.
+        wires: that the program computes, i32[m]; of a loop of gates i32[most * m].
+        n_iterations: of a loop of gates, i32[]; None of gates that are applied once.
     """
 
     handle: Any
@@ -95,8 +96,10 @@ def _gates_lower(
     if not lowering_state().records:
         # The offset matters only for derivatives.  Without it, loops need not count parameters.
         offset = mlir.ir_constant(np.int32(NOT_DIFFERENTIABLE))
-    trip_count = [] if n_iterations is None else [n_iterations]
-    return quantum.gates([state, params, offset, wires, *trip_count], **encode_gates(gates))
+    if amplitudes is Amplitudes.NONE:
+        params = quantum.to_double(params)
+    of_loop = [] if n_iterations is None else [n_iterations]
+    return quantum.gates([state, params, offset, wires, *of_loop], **encode_gates(gates))
 
 
 def call(
