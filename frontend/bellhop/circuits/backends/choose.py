@@ -18,7 +18,7 @@ _SIMULATED = ("DefaultQubit", "DefaultMixed")
 
 
 def choose_backend(device: Any, config: CircuitConfig) -> Runner | None:
-    """Return the backend for a device; None if the program calls the device through Python.
+    """Return the backend for a device; None to call the device through Python.
 
     The program calls every device through Python that is neither a compiled plugin nor simulated
     with arrays. It also does so for a plugin in single precision without the engine, since plugins
@@ -81,7 +81,7 @@ def run_python_device(circuit: Circuit, device: Any) -> Any:
 
 
 def is_simulated_in_program(device: Any) -> bool:
-    """Return whether circuits on a PennyLane device are simulated with arrays in the program.
+    """Return whether a device's circuits are simulated with arrays.
 
     True for ``default.qubit`` and ``default.mixed``, without subclasses, and for
     ``lightning.qubit`` if the state is sharded, which Lightning does not support.

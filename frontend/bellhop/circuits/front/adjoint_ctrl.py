@@ -1,4 +1,4 @@
-"""``qml.adjoint`` and ``qml.ctrl`` of quantum functions, including their control flow.
+"""``qml.adjoint`` and ``qml.ctrl`` of quantum functions with control flow.
 
 For ``f = lambda: for_loop(0, 3)(lambda i: qml.RX(x * i, 0))()``::
 
@@ -136,7 +136,7 @@ def apply_controlled(
 def _append_region(
     circuit: RecordingCircuit, gates: GateJaxpr, controls: tuple[Any, Any] | None
 ) -> AppliedFunction:
-    """Append a traced quantum function to a circuit; ``controls`` is None for an adjoint."""
+    """Append a traced function to a circuit; ``controls`` is None for an adjoint."""
     circuit.append_region(gates, controls)
     return AppliedFunction(circuit, gates, controls)
 

@@ -156,7 +156,7 @@ def _merge_function_transforms(qnode: qml.QNode) -> qml.QNode:
 def _call_with_runner(
     qnode: qml.QNode, args: Any, kwargs: Any, config: CircuitConfig, runner: Runner | None
 ) -> Any:
-    """Trace a QNode call with a backend; return None if the backend does not support it.
+    """Trace a QNode call with a backend; return None if it is not supported.
 
     Args:
         qnode: the QNode.
@@ -186,7 +186,7 @@ def _trace_call(
     config: CircuitConfig,
     runner: Runner | None,
 ) -> Any:
-    """Trace the quantum function, through a tape if its transforms need one, and run it.
+    """Trace the quantum function, on a tape if its transforms need one.
 
     Same arguments as ``_call_with_runner``; ``function`` caches the traced function.
     """
@@ -213,7 +213,7 @@ def _trace_call(
 
 
 def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
-    """Seed the random Paulis of Pauli twirling, and reject noise that is added before them.
+    """Seed the Paulis of Pauli twirling; reject noise that is added before them.
 
     Args:
         qnode: the QNode.
@@ -243,7 +243,7 @@ def _has_outcomes(function: TracedQuantumFunction) -> bool:
 
 @contextmanager
 def _add_error_note(where: str) -> Iterator[None]:
-    """Add a note with the QNode and the user's line to exceptions that do not name the QNode."""
+    """Add a note with the QNode and the user's line to exceptions without it."""
     try:
         yield
     except Exception as error:
@@ -280,7 +280,7 @@ def _make_wire_map(
 
 
 def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
-    """Return whether a circuit allocates wires, and has no mid-circuit measurement or branch."""
+    """Return whether a circuit allocates wires and has only gates and for loops."""
     equations = list(filter(has_gates, iterate_equations(function.closed.jaxpr)))
     operations = itertools.chain.from_iterable(map(get_operations, equations))
     gate_primitives = operations_p, region_p, for_loop_p
@@ -292,7 +292,7 @@ def _has_only_gates_and_allocations(function: TracedQuantumFunction) -> bool:
 def _find_used_wires(
     function: QuantumFunction, inputs: Sequence[Any], where: str
 ) -> tuple[Sequence[Any], Sequence[int]]:
-    """Return the wire labels of a circuit in PennyLane's order, and labels for allocated wires.
+    """Return a circuit's wire labels in order, and labels for allocated wires.
 
     Raises:
         CompileError: if a wire is traced, even in unrolled loops.

@@ -1,4 +1,4 @@
-"""Support of compiled functions in PennyLane's introspection functions, such as ``qml.specs``.
+"""Support of compiled functions in ``qml.specs`` and similar functions.
 
 Most introspection functions recognize compiled functions by their class name, ``QJIT``.  The
 functions patched here recognize only QNodes and Catalyst's class.
@@ -64,7 +64,7 @@ def _accept_compiled(compiled: type, tool: Tool) -> Tool:
 
 
 def _force_unrolled_loops(function: Tool) -> Tool:
-    """Wrap a PennyLane function whose loops append to a Python list, to unroll its loops.
+    """Wrap a PennyLane function to unroll loops that append to a Python list.
 
     Args:
         function: ``(base, aux_wire, iters) -> list``.

@@ -114,7 +114,7 @@ def _measure_pauli_word(wires: Any, pauli_word: str, postselect: int | None) -> 
 
 
 def _rotate_to_z(pauli: str, wire: Wire) -> list[Any]:
-    """Return gates that map the eigenbasis of a Pauli matrix to the computational basis."""
+    """Return gates that map a Pauli eigenbasis to the computational basis."""
     if pauli == "X":
         return [qml.Hadamard(wire)]
     return [qml.adjoint(qml.S(wire)), qml.Hadamard(wire)] if pauli == "Y" else []

@@ -1,4 +1,4 @@
-"""Read a circuit's execution settings from its QNode and from the options of ``qjit``."""
+"""Read a circuit's execution settings from its QNode and the ``qjit`` options."""
 
 from typing import Any
 

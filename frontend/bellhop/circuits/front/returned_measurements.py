@@ -1,4 +1,4 @@
-"""Measurement processes in results of a quantum function, and of its branches and subroutines.
+"""Measurement processes in results of quantum functions and their branches.
 
 A traced condition may select between measurements.  ``if x > 0: return qml.expval(qml.X(0))``, else
 ``return qml.expval(qml.Z(0))``, returns ::
@@ -24,7 +24,7 @@ def mark_returned(result: PyTree) -> None:
 
 
 def replace_measurements(before: Any, after: Any) -> None:
-    """Replace the measurements of one result by the measurements of another in the active queue.
+    """Replace the measurements of one result by another's in the active queue.
 
     Args:
         before: pytree with the measurements to remove.

@@ -1,4 +1,4 @@
-"""Levels (numbers of applied transforms) of ``qml.specs`` and of drawings of a QNode."""
+"""Levels (numbers of applied transforms) of ``qml.specs`` and drawings."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -59,7 +59,7 @@ def count_resources_at_levels(
 
 
 def _iterate_stages(qnode: qml.QNode) -> Iterator[tuple[str, int]]:
-    """Yield the name of each level, and the number of transforms applied at this level.
+    """Yield the name and the number of applied transforms of each level.
 
     Tape transforms are applied before the circuit is lowered.
     """

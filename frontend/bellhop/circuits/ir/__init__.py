@@ -1,1 +1,1 @@
-"""Data types that all packages of `circuits` share: circuits, wires, measurements, results."""
+"""Data types that all packages of `circuits` share."""

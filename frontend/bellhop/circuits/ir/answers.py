@@ -1,9 +1,9 @@
-"""Interfaces through which measurement code (``circuits/measure``) gets results from a backend.
+"""Interfaces through which measurement code gets results from a backend.
 
-A quantum function returns PennyLane's measurement processes.  When all gates have been applied, the
-backend calls ``measure_results`` with these processes and an object that implements ``Answers``.
-  For ``qml.expval(qml.X(0)), qml.sample(wires=[1])`` with 100 shots, measurement code
-calls ::
+Measurement code is in ``circuits/measure``.  A quantum function returns PennyLane's measurement
+processes.  When all gates have been applied, the backend calls ``measure_results`` with these
+processes and an object that implements ``Answers``.  For ``qml.expval(qml.X(0)),
+qml.sample(wires=[1])`` with 100 shots, measurement code calls ::
 
     answers.apply([qml.Hadamard(0)])
     answers.sample([Frequencies(wires=(), signs=(0,), groups=(100,)), Samples()])
@@ -23,7 +23,7 @@ from bellhop.circuits.ir.wires import WireMap
 
 
 class MeasurementSite(Protocol):
-    """Context of a measurement: resolves wires and source lines, and computes no results."""
+    """Context of a measurement: resolves wires and source lines."""
 
     @property
     def where(self) -> str:
@@ -38,7 +38,7 @@ class MeasurementSite(Protocol):
         """Whether the circuit has a mid-circuit measurement."""
 
     def error_location(self, operation: Any, /) -> AbstractContextManager[None]:
-        """Add the source line of a measurement process to errors inside of the ``with`` block.
+        """Add a measurement's source line to errors within the ``with`` block.
 
         Args:
             operation: PennyLane's measurement process.
@@ -61,7 +61,7 @@ class Answers(MeasurementSite, Protocol):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """The number of shots of each group over which means are taken; empty without shots."""
+        """The number of shots of each shot group; empty without shots."""
 
     @property
     def is_one_shot(self) -> bool:
@@ -94,7 +94,7 @@ class Answers(MeasurementSite, Protocol):
         """
 
     def average_over_groups(self, value: Any, /) -> Any:
-        """Return this execution's contribution to the mean of a value over each shot group.
+        """Return this execution's contribution to the mean over each shot group.
 
         Args:
             value: array of any shape, a function of the mid-circuit outcomes.
@@ -104,7 +104,7 @@ class Answers(MeasurementSite, Protocol):
         """
 
     def broadcast_to_shots(self, value: Any, /) -> Any:
-        """Return a function of the mid-circuit outcomes for each shot, as ``[shots, *shape]``.
+        """Add an axis of shots to a function of the mid-circuit outcomes.
 
         Args:
             value: array ``[*shape]``, the value in the current execution.
@@ -112,7 +112,7 @@ class Answers(MeasurementSite, Protocol):
 
 
 class DeviceAnswers(Answers, Protocol):
-    """Interface of a backend whose device measures the runtime's ``Measurement`` objects."""
+    """Interface of a backend whose device executes ``Measurement`` objects."""
 
     @property
     def device(self) -> DeviceSpec:

@@ -1,4 +1,4 @@
-"""Parameter broadcasting: a circuit with batched gate parameters is mapped over batch rows.
+"""Parameter broadcasting: circuits with batched gate parameters.
 
 Gates of a circuit have no batch axis, and PennyLane's broadcasting differs between devices.  So the
 row index is an input of the circuit, each gate selects its parameters of that row, and ``jax.vmap``

@@ -1,4 +1,4 @@
-"""``Circuit``: a quantum function, its inputs and its execution settings, for a backend."""
+"""``Circuit``: a quantum function, its inputs and its execution settings."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Execution settings of a circuit, from its QNode and from the options of ``qjit``."""
+"""Execution settings of a circuit, from its QNode and the ``qjit`` options."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Shots:
 
 @dataclass(frozen=True)
 class CircuitConfig:
-    """Execution settings of a circuit, from its QNode and from the options of ``qjit``.
+    """Execution settings of a circuit, from its QNode and the ``qjit`` options.
 
     ``front/read_config.py`` constructs it; packages below ``front`` do not access the QNode.
 

@@ -139,7 +139,7 @@ _ALL_OPTIONS = frozenset((*(name for each in _OPTIONS.values() for name in each)
 
 
 def read_options(given: Mapping[str, Any], method: str, where: str) -> dict[str, Any]:
-    """Validate ``gradient_kwargs``, add defaults, and warn about options without effect.
+    """Validate ``gradient_kwargs``, add defaults and warn about useless options.
 
     Args:
         given: the QNode's ``gradient_kwargs``.

@@ -1,4 +1,4 @@
-"""Quantum functions as jaxprs: gates are equations with an effect and without a state operand.
+"""Quantum functions as jaxprs: gates are equations with an effect.
 
 The argument of ``qml.adjoint`` in ::
 
@@ -197,7 +197,7 @@ class ForLoop:
 
 
 def _count_min_gates(jaxpr: Jaxpr) -> int:
-    """Count the operations that a jaxpr applies, without loops with a dynamic trip count."""
+    """Count a jaxpr's operations, without loops with a dynamic trip count."""
     count = 0
     for eqn in filter(has_gates, jaxpr.eqns):
         if eqn.primitive is operations_p:

@@ -1,4 +1,4 @@
-"""``MeasurementRequest``: measurements of one runtime call, with their observables' numbers."""
+"""``MeasurementRequest``: the measurements of one call of the runtime."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from bellhop.circuits.ir.wires import is_dynamic
 
 @dataclass
 class MeasurementRequest:
-    """Measurements of one runtime call, with the coefficients and matrices of their observables.
+    """Measurements of one runtime call, with their coefficients and matrices.
 
     Attributes:
         measurements: the measurements, in order.

@@ -9,5 +9,5 @@ def is_measurement(value: object) -> bool:
 
 
 def is_state_sized(value: object) -> bool:
-    """Return whether a leaf is a state or probability measurement, with up to 2**n values."""
+    """Return whether a leaf measures a state, density matrix or probabilities."""
     return isinstance(value, qml.measurements.StateMP | qml.measurements.ProbabilityMP)

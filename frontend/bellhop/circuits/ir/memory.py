@@ -62,7 +62,7 @@ _STATES_AT_ONCE = 2
 def check_shards_fit(
     qubits: int, where: str, *, devices: Sequence[jax.Device], n_shards: int, amplitude: int
 ) -> None:
-    """Raise an error if a sharded state certainly needs more memory than its devices have.
+    """Raise an error if a sharded state certainly exceeds its devices' memory.
 
     Args:
         qubits: the number of qubits.
@@ -146,7 +146,7 @@ def _check_size(n_bytes: int, what: str, fewer: str, where: str, rows: int | Non
 
 @dataclass(frozen=True)
 class _StateTag(ValueTag):
-    """Tag of a state that checks the memory when it is batched; see ``guard_batched_state``."""
+    """Tag of ``guard_batched_state``: checks the memory when a state is batched."""
 
     size: int
     qubits: int
@@ -168,7 +168,7 @@ class _StateTag(ValueTag):
 def guard_batched_state(
     state: Any, qubits: int, sides: int, shots: int, where: str, box: tuple[str, ...]
 ) -> Any:
-    """Identity function of a state, which raises an error for batches that exceed the memory.
+    """Identity function of a state; batches that exceed the memory are an error.
 
     Args:
         state: state vector or density matrix.

@@ -43,7 +43,7 @@ def can_runs_differ(once: ClosedJaxpr) -> bool:
 
 
 def fill_rejected_samples(samples: Any, is_accepted: Any, where: str) -> Any:
-    """Replace the samples of rejected shots by ``FILL_VALUE``, which is not a valid sample.
+    """Replace samples of rejected shots by ``FILL_VALUE``, an invalid sample.
 
     Args:
         samples: array ``[shots, ...]``.

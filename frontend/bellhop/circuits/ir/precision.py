@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def real_type() -> np.dtype:
-    """Return the dtype of real parameters and results: float64, or float32 without x64."""
+    """Return the dtype of real numbers: float64, or float32 without x64."""
     return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
 
 
 def is_double() -> bool:
-    """Return whether ``real_type()`` is float64, that is, whether JAX's x64 mode is on."""
+    """Return whether ``real_type()`` is float64 (JAX's x64 mode is on)."""
     return real_type() == np.float64
 
 

@@ -42,7 +42,7 @@ class Randomness(enum.Enum):
         return self in (Randomness.TREE, Randomness.SHARED)
 
     def tree(self, derivative_order: int) -> int:
-        """Return the attribute ``tree`` of ``bellhop_circuit_begin``, see ``contract.toml``.
+        """Return attribute ``tree`` of ``bellhop_circuit_begin`` (``contract.toml``).
 
         Args:
             derivative_order: the order of differentiation, 0 for the value.

@@ -35,7 +35,7 @@ class Results:
     where: str
 
     def take_values(self) -> list[Any]:
-        """Remove the arrays of one execution from the statistics, and return them as a list.
+        """Move the arrays of one execution from the statistics to a list.
 
         The statistics keep the tree structure, from which ``finish`` rebuilds the values.
         """
@@ -95,7 +95,7 @@ class Results:
     def _map_measured(
         self, each: Sequence[Any], change: Callable[[Statistic, Any], Any]
     ) -> list[Any]:
-        """Apply ``change(statistic, array)`` to measured values, and keep all other values."""
+        """Apply ``change(statistic, array)`` to measured values only."""
         return [
             jax.tree.map(functools.partial(change, statistic), values)
             if statistic.is_measured
@@ -111,7 +111,7 @@ class Results:
         return values if is_accepted.ndim else jnp.where(is_accepted, values, jnp.nan)
 
     def _build_results(self, each: Sequence[Any]) -> Any:
-        """Apply each statistic's ``finish`` and return the results in the structure ``tree``."""
+        """Apply each statistic's ``finish``; return results in the structure ``tree``."""
         results = [s.finish(values) for s, values in zip(self.statistics, each, strict=True)]
         return jax.tree.unflatten(
             self.tree, self._map_measured(results, lambda _, r: self.precision.cast_result(r))

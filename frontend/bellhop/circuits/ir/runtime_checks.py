@@ -208,7 +208,7 @@ class FaultCheck(BuiltinFunction):
     is_of_circuit = True
 
     def __call__(self, faults: np.ndarray) -> np.ndarray:
-        """Raise ``CircuitError`` for the first fault; return True for each row without one."""
+        """Raise ``CircuitError`` for the first fault; else return True for each row."""
         where, locations, n_wires = self.arguments
         for number, wire in np.reshape(faults, (-1, 2)).tolist():
             if number:

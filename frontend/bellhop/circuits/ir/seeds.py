@@ -30,7 +30,7 @@ class _RandomEffect(Effect):
 
 
 def offer_device_seed(device: Any) -> None:
-    """Seed the program from the generator of a PennyLane device, if the device has one.
+    """Seed the program from a PennyLane device's generator, if there is one.
 
     Args:
         device: PennyLane device; its option ``seed=`` seeds the generator.

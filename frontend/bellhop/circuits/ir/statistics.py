@@ -1,4 +1,4 @@
-"""``Statistic``: a circuit result, as values of each execution and a function of their mean.
+"""``Statistic``: a circuit result, as a function of values of each execution.
 
 Without shots, values are exact.  With shots, they are means over groups of shots or samples.  For a
 circuit that is executed once for each combination of mid-circuit outcomes, the values are summed

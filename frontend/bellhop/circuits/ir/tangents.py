@@ -1,4 +1,4 @@
-"""Helpers for tangents: symbolic zeros, forbidden derivatives, and splitting of vectors.
+"""Helpers for tangents: symbolic zeros, forbidden derivatives, splitting.
 
 ``split_last_axis(jnp.arange(6.0), [(2,), (2, 2)])`` returns ``[[0. 1.], [[2. 3.], [4. 5.]]]``.
 """

@@ -126,7 +126,7 @@ class WireMap:
         return int(qubit) if qubit is not None and 0 <= qubit < len(self) else None
 
     def get_dynamic_qubit(self, wire: Any) -> Any:
-        """Return the qubit index of a traced wire. The program checks its range when it runs.
+        """Return the qubit index of a traced wire, without a range check.
 
         Args:
             wire: integer or bool scalar tracer.

@@ -78,7 +78,7 @@ class ResourceTracker:
         io_callback(count, ordered=True)()
 
     def emit_end(self, processes: Sequence[Any]) -> None:
-        """Add a callback to the program that writes the counts and the measurements to the file.
+        """Add a callback to the program that writes the file.
 
         Args:
             processes: PennyLane measurement processes.
@@ -188,7 +188,7 @@ def _make_constant_result(
 
 
 def _map_to_outcome_wires(process: Any, n_outcomes: int) -> Any:
-    """Replace a measurement of mid-circuit outcomes by one with a result of the same shape.
+    """Replace a measurement of outcomes by one with a result of the same shape.
 
     Args:
         process: measurement process of outcomes.

@@ -1,4 +1,4 @@
-"""``CliffordCircuit``: translates the gates of a quantum function to a Stim program.
+"""``CliffordCircuit``: translates a quantum function to a Stim program.
 
 For ::
 
@@ -205,7 +205,7 @@ class CliffordCircuit(ProgramCircuit):
     # Outcomes.
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:
-        """Append a measurement, and return its outcome as read from the record of the shot."""
+        """Append a measurement, and read its outcome from the record of the shot."""
         if postselect >= 0:
             raise CompileError(
                 f"{self.where}: postselection is not supported by Stim. Return the outcome too, "
@@ -271,7 +271,7 @@ class CliffordCircuit(ProgramCircuit):
     def _add_repeat(
         self, n: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...] | None:
-        """Add a loop as a ``REPEAT`` block; return None without adding it if iterations differ.
+        """Add a loop as a ``REPEAT`` block; return None if its iterations differ.
 
         Args:
             n: the trip count.

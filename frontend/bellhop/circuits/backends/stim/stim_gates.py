@@ -25,7 +25,7 @@ CHANNELS = {
 
 
 def import_stim() -> Any:
-    """Import and return Stim, which every ``default.clifford`` device has imported before."""
+    """Import and return Stim, which ``default.clifford`` has imported before."""
     import stim as package
 
     return package
@@ -33,7 +33,7 @@ def import_stim() -> Any:
 
 @functools.cache
 def _get_gate_names() -> dict[str, str]:
-    """Return the names of one- and two-qubit gates in Stim, by the repr of their tableaus."""
+    """Return the names of gates in Stim by the repr of their tableaus."""
     gates = [
         gate
         for gate in import_stim().gate_data().values()
@@ -48,7 +48,7 @@ _TOLERANCE = 1e-6
 
 @functools.lru_cache(1024)
 def _find_matrix_instructions(entries: bytes, n_wires: int) -> Instructions | None:
-    """Convert a Clifford matrix, as bytes of complex128, to instructions; None for others."""
+    """Convert a matrix (bytes of complex128) to instructions; None if not Clifford."""
     matrix = np.frombuffer(entries, np.complex128).reshape(2**n_wires, -1)
     try:
         tableau = import_stim().Tableau.from_unitary_matrix(matrix, endian="big")
@@ -78,7 +78,7 @@ def find_instructions(op: Any) -> Instructions | None:
 
 @functools.lru_cache(1024)
 def _find_state_instructions(entries: bytes) -> Instructions | None:
-    """Convert a stabilizer state, as bytes of complex64, to instructions that prepare it."""
+    """Convert a stabilizer state (bytes of complex64) to instructions."""
     try:
         tableau = import_stim().Tableau.from_state_vector(
             np.frombuffer(entries, np.complex64), endian="big"
@@ -89,7 +89,7 @@ def _find_state_instructions(entries: bytes) -> Instructions | None:
 
 
 def find_preparation(op: Any) -> Instructions | None:
-    """Return instructions that prepare a state from zeros; None if it is not a stabilizer state.
+    """Return instructions that prepare a stabilizer state; None for other states.
 
     Args:
         op: PennyLane state preparation with a static state vector.
@@ -99,7 +99,7 @@ def find_preparation(op: Any) -> Instructions | None:
 
 
 def find_pauli_product(text: str) -> frozenset[tuple[int, str]] | None:
-    """Return the Pauli product that a Stim program applies; None if it applies other gates.
+    """Return the Pauli product of a Stim program; None if it has other gates.
 
     Args:
         text: the program.

@@ -1,4 +1,4 @@
-"""The Jacobian of gate parameters with respect to QNode arguments, for PennyLane's transforms.
+"""The Jacobian of gate parameters with respect to QNode arguments.
 
 PennyLane's gradient transforms (``qml.gradients.param_shift``, ``qml.metric_tensor``) differentiate
 with respect to gate parameters, and multiply by this classical Jacobian.  PennyLane reads it from a

@@ -1,4 +1,4 @@
-"""Execution of PennyLane tapes, including mid-circuit measurements, as quantum functions.
+"""Execution of PennyLane tapes as quantum functions.
 
 The operations ``MidMeasure(0)`` and ``Conditional(m, RY(x, 1))`` of a tape become
 ``m = measure(0)`` and ``cond(m, qml.RY)(x, 1)``, and ``expval(mv=m)`` measures that outcome.
@@ -14,7 +14,7 @@ from bellhop.tracing.state import current_circuit
 
 
 class ReturnedOutcome(qml.measurements.SampleMP):
-    """Measurement process of a tape for a mid-circuit outcome that is returned directly.
+    """Measurement process for a mid-circuit outcome that is returned directly.
 
     Compared by identity, since PennyLane compares measurements by wires, and ignores the function
     that is applied to the outcomes.
@@ -74,7 +74,7 @@ def apply_tape(tape: qml.tape.QuantumScript) -> Any:
             qml.apply(operation)
 
     def measure_process(process: qml.measurements.MeasurementProcess) -> Any:
-        """Queue a measurement process again, or measure the traced outcome that it refers to."""
+        """Queue a measurement process, or measure the traced outcome in it."""
         if process.mv is None:
             return qml.apply(process)
         measure_outcome = _MEASURE_OUTCOME[type(process)]

@@ -1,4 +1,4 @@
-"""PennyLane's transforms of whole circuits: the circuit is recorded on a tape during tracing.
+"""PennyLane's transforms of whole circuits, which need a tape.
 
 The transform returns new tapes, each of which is run as a circuit, and a function that combines
 their results.  A tape holds gates, mid-circuit measurements and conditionals on their outcomes:
@@ -214,7 +214,7 @@ def call_on_tape(
 
 
 def _make_tape_qnode(tape: qml.tape.QuantumScript, qnode: qml.QNode) -> qml.QNode:
-    """Return a QNode that runs a tape with the settings of ``qnode``, without transforms."""
+    """Return a QNode that runs a tape with the settings of ``qnode``."""
 
     @functools.wraps(qnode.func)
     def function() -> Any:

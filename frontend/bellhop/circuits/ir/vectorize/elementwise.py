@@ -1,4 +1,4 @@
-"""Predicate for equations that can be vectorized: elementwise ones and rearrangements.
+"""Predicate for equations that can be vectorized.
 
 ::
 
@@ -32,7 +32,7 @@ _ELEMENTWISE = frozenset(getattr(lax, f"{name}_p") for name in _NAMES if hasattr
 
 
 def is_elementwise(eqn: JaxprEqn) -> bool:
-    """Return whether an equation is elementwise, or only selects or rearranges elements."""
+    """Return whether an equation is elementwise or only rearranges elements."""
     if eqn.effects:
         return False
     if eqn.primitive is unstack_p:

@@ -1,4 +1,4 @@
-"""``gather_static``: a gather with constant indices whose transpose is a sum of gathers.
+"""``gather_static``: a gather whose transpose is a sum of gathers.
 
 For ``x`` of three elements, ``gather_static(x, np.array([2, 0, 2]))`` is traced to, and transposed
 to ::
@@ -64,7 +64,7 @@ def _gather(elements: Operand, places: np.ndarray) -> Operand:
 
 
 def _gather_transpose(cotangent: Operand, places: np.ndarray, size: int) -> Operand:
-    """Return the transpose of ``_gather``: add each cotangent to the element it came from.
+    """Transpose ``_gather``: add each cotangent to its source element.
 
     Args:
         cotangent: vector, the cotangent of the gathered elements.

@@ -74,7 +74,7 @@ class VectorPlan:
         raise NotImplementedError
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
-        """Return an array and flat indices, such that ``array.ravel()[indices]`` are the values.
+        """Return an array and indices with ``array.ravel()[indices]`` as values.
 
         Plans that only rearrange elements return their operand's array, and so compute nothing.
 
@@ -117,7 +117,7 @@ class _ConstantsPlan(VectorPlan):
 
 @dataclasses.dataclass
 class _ScalarsPlan(VectorPlan):
-    """Plan for atoms without common structure, which are computed one by one and stacked."""
+    """Plan for atoms without common structure: computed one by one, and stacked."""
 
     atoms: Sequence[Any]
 
