@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
         return getattr(transforms, name)
     message = f"module '{__name__}' has no attribute '{name}'"
     if name in _FOREIGN:
-        message += f", which only Catalyst's has: {_FOREIGN[name]}."
+        message += f": '{name}' (of Catalyst): {_FOREIGN[name]}."
     raise AttributeError(message, name=name)
 
 

@@ -146,8 +146,10 @@ GivenNumbers read_numbers(const ffi::AnyBuffer& buffer, std::size_t rows) {
   const auto shape = buffer.dimensions();
   const bool has_rows = shape.size() == 2 && rows > 0;
   if (shape.size() != 1 && !(has_rows && static_cast<std::size_t>(shape[0]) == rows)) {
-    throw CircuitError("A batch of " + std::to_string(rows) +
-                       " circuits was given numbers for another number of rows.");
+    throw CircuitError(
+        "values of a batch: expected shape [n] or [" + std::to_string(rows) +
+        ", n], got " + std::to_string(shape.size()) + " dimensions" +
+        (shape.size() == 0 ? "" : " and " + std::to_string(shape[0]) + " rows") + ".");
   }
   const std::size_t count = parts * buffer.element_count();
   const std::size_t stride = has_rows ? parts * static_cast<std::size_t>(shape[1]) : 0;

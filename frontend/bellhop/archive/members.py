@@ -44,10 +44,10 @@ def read_members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
     """
     infos = file.infolist()
     if sum(info.file_size for info in infos) > max(_SMALL, _LARGEST_RATIO * size):
-        raise Malformed(f"it has {size} bytes and would come to more than it can")
+        raise Malformed(f"it has {size} bytes and would expand beyond the limit")
     # Other compression methods raise errors of their own, and no saved file uses them.
     if not {info.compress_type for info in infos} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-        raise Malformed("it is packed in another way")
+        raise Malformed("its compression method is not supported")
     members: dict[str, bytes] = {}
     for info in infos:
         if info.filename in members:

@@ -165,7 +165,7 @@ PARTS = {
     "unknown types": (
         lambda data: data["programs"][0]["in_avals"][0].update(shape=[-1]),
         None,
-        r"an array of type float64\[-1\], which cannot be",
+        r"an array of type float64\[-1\], which does not exist",
     ),
     "too many leaves": (
         lambda data: data["programs"][0]["in_avals"].append(data["programs"][0]["in_avals"][0]),
@@ -185,7 +185,7 @@ PARTS = {
         "a pytree that is not valid",
     ),
     "a seed": (lambda data: data.update(seed=-1), None, "seed must be an integer from 0"),
-    "a missing field": (lambda data: data.pop("seed"), None, "its metadata.json is not what"),
+    "a missing field": (lambda data: data.pop("seed"), None, "its metadata.json has an unexpected type"),
     "another callback": (
         lambda data: data["programs"][0]["targets"].clear(),
         None,

@@ -319,7 +319,7 @@ def test_errors_of_a_loaded_function_name_the_file(path):
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(TypeError, match="bellhop.load takes a path, .* is given b'name'"):
+    with pytest.raises(TypeError, match="bellhop.load takes a path, .* got b'name'"):
         bellhop.load(b"name")
     with pytest.raises(FileNotFoundError, match="bellhop.load cannot read .*nowhere'"):
         bellhop.load(tmp_path / "nowhere")

@@ -29,7 +29,9 @@ def _adjoints(code: str) -> Iterator[bool]:
     numbers = [int(number) for number in code.split(",")]
     while numbers:
         _, adjoint, slots, wires, controls, *numbers = numbers
-        numbers = numbers[slots + wires + 2 * controls :]
+        # The slots of an array are a negative count and the first slot.
+        n_slots = slots if slots >= 0 else 1
+        numbers = numbers[n_slots + wires + 2 * controls :]
         yield adjoint == 1
 
 

@@ -21,7 +21,7 @@ def directory(own_directory):
 
 
 def test_unknown_options_are_named():
-    with pytest.raises(TypeError, match="qjit has no option 'colour', expected one of .*target, "):
+    with pytest.raises(TypeError, match="qjit has no option 'colour'; there are .*target, "):
         bellhop.qjit(lambda x: x, colour="red")
     with pytest.raises(TypeError, match="no option 'colour'"):
         bellhop.qjit(colour="red")

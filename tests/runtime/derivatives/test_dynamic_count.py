@@ -28,6 +28,7 @@ def run(read: Any, *, engine: int = 0) -> Any:
     @jax.jit
     def program() -> Any:
         numbers = {"qubits": 1, "shots": 0, "record": 2, "tree": 0, "seeded": 0, "rows": 0}
+        numbers["program"] = -1
         numbers |= {"engine": engine, "precision": 64}
         names = {"library": LIBRARY, "factory": FACTORY, "kwargs": "{}", "name": "c", "site": "h:1"}
         state = call("begin", HANDLE, **{k: np.int64(v) for k, v in numbers.items()}, **names)

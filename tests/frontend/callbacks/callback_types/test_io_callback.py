@@ -174,7 +174,7 @@ def test_differentiated_values_are_refused(form, seen, ordered):
 
     io = bellhop.io_callback(write, ordered=ordered)
     with pytest.raises(
-        bellhop.DifferentiableCompileError, match=r"io_callback 'write' .* differentiated value"
+        bellhop.DifferentiableCompileError, match=r"io_callback 'write' .* differentiated argument"
     ):
         form(jax.grad(lambda x: (io(x), x)[1]))(1.0)
     assert seen == []

@@ -24,12 +24,12 @@ class FixedSamples:
     where = "fixed samples"
     wires = WireMap(("a", "b"), "fixed samples")
     groups = GROUPS
-    has_mid_circuit = is_one_shot = runs_alone = False
+    has_mid_circuit = is_one_shot = has_run_per_shot = drops_shots = False
 
     def __init__(self):
         self.applied = []
 
-    def at(self, _):
+    def error_location(self, _):
         return contextlib.nullcontext()
 
     def check_wires(self, wires, _):
@@ -48,10 +48,10 @@ class FixedSamples:
             for what in asked
         ]
 
-    def mean_of_groups(self, value):
+    def average_over_groups(self, value):
         return jnp.broadcast_to(value, (len(GROUPS), *value.shape))
 
-    def of_each_shot(self, value):
+    def broadcast_to_shots(self, value):
         return jnp.broadcast_to(value, (sum(GROUPS), *value.shape))
 
 
@@ -85,7 +85,7 @@ def test_exact_values_are_asked_for_before_they_are_computed():
         where = "fixed values"
         calls: list[str] = []
 
-        def expval(self, observable):
+        def request_expval(self, observable):
             self.calls.append(f"expval {observable.wires[0]}")
             return lambda values: values[observable.wires[0]]
 
@@ -93,7 +93,8 @@ def test_exact_values_are_asked_for_before_they_are_computed():
             self.calls.append("compute")
             return {"a": 0.25, "b": -1.0}
 
-        weight = variance = probabilities = density_matrix = state = lambda self, *_: None
+        request_probability = request_variance = request_probabilities = lambda self, *_: None
+        request_density_matrix = request_state = lambda self, *_: None
 
     exact = FixedValues()
     found = measure_results([qml.expval(qml.Z("b")), qml.expval(qml.X("a"))], FixedSamples(), exact)
