@@ -50,10 +50,9 @@ def qnode(name: str, backend: str) -> Any:
 
 
 def expected(name: str, x: float) -> Any:
-    reference = qml.QNode(
-        lambda x: CIRCUITS[name](x, _Reference), qml.device("default.qubit", N_WIRES)
-    )
-    return reference(x)
+    method = "tree-traversal" if name.startswith("outcome") else None
+    circuit = lambda x: CIRCUITS[name](x, _Reference)
+    return qml.QNode(circuit, qml.device("default.qubit", N_WIRES), mcm_method=method)(x)
 
 
 def supported(names: Any, backend: str) -> list[str]:

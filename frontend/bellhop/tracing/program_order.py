@@ -57,7 +57,7 @@ class HoldsJaxpr(Protocol):
 
     closed: ClosedJaxpr
 
-    def with_jaxpr(self, closed: ClosedJaxpr) -> Any:
+    def replace_jaxpr(self, closed: ClosedJaxpr) -> Any:
         """Return a copy of the parameter with another jaxpr of the same types."""
 
 
@@ -151,5 +151,5 @@ class _Rewriting:
             closed = self._param(value.closed, added)
             if closed is value.closed:
                 return value
-            return self._once(value, lambda: value.with_jaxpr(closed))
+            return self._once(value, lambda: value.replace_jaxpr(closed))
         return value

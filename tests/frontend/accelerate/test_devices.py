@@ -212,7 +212,10 @@ def test_device_twice_in_a_list_is_an_error():
 def test_callback_in_a_sharded_region_is_an_error():
     double = bellhop.pure_callback(lambda x: 2 * x, float)
     f = bellhop.accelerate(lambda x: double(x), dev=both())
-    with pytest.raises(bellhop.CompileError, match=r"several devices \(cpu:0, cpu:1\), where callbacks are not supported"):
+    with pytest.raises(
+        bellhop.CompileError,
+        match=r"several devices \(cpu:0, cpu:1\), where callbacks are not supported",
+    ):
         bellhop.qjit(lambda x: f(x))(1.0)
 
 

@@ -185,7 +185,11 @@ PARTS = {
         "a pytree that is not valid",
     ),
     "a seed": (lambda data: data.update(seed=-1), None, "seed must be an integer from 0"),
-    "a missing field": (lambda data: data.pop("seed"), None, "its metadata.json has an unexpected type"),
+    "a missing field": (
+        lambda data: data.pop("seed"),
+        None,
+        "its metadata.json has an unexpected type",
+    ),
     "another callback": (
         lambda data: data["programs"][0]["targets"].clear(),
         None,

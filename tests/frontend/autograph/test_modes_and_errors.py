@@ -276,4 +276,7 @@ def test_a_loop_over_what_is_no_array_is_refused_in_strict_mode(monkeypatch):
 def test_who_asks_for_a_truth_is_told_what_the_program_has_for_it():
     with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
         bellhop.qjit(lambda x: max(x, 1.0), autograph=True)(2.0)
-    assert any("jnp.maximum in place of max, jnp.isin in place of in" in note for note in caught.value.__notes__)
+    assert any(
+        "jnp.maximum in place of max, jnp.isin in place of in" in note
+        for note in caught.value.__notes__
+    )

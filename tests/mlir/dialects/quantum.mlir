@@ -160,7 +160,7 @@ func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %
 // TEST: gates_with_a_number_of_turns_of_another_type
 // REFUSED
 
-// CHECK: bellhop-opt: quantum.gates has operands of types (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<f64>); they must be (tensor<2xui32>, tensor<[?x]?xf64> or tensor<[?x]?xf32> or tensor<[?x]?xcomplex<f64>> or tensor<[?x]?xcomplex<f32>>, tensor<i32>, tensor<[?x]?xi32>, [tensor<i32>])
+// CHECK: bellhop-opt: quantum.gates has operands of types (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<f64>), expected (tensor<2xui32>, tensor<[?x]?xf64> or tensor<[?x]?xf32> or tensor<[?x]?xcomplex<f64>> or tensor<[?x]?xcomplex<f32>>, tensor<i32>, tensor<[?x]?xi32>, [tensor<i32>])
 func.func public @main(%s: tensor<2xui32>, %p: tensor<1xf64>, %o: tensor<i32>, %w: tensor<1xi32>, %x: tensor<f64>) {
   %0 = "quantum.gates"(%s, %p, %o, %w, %x) {names = "RX", code = array<i64: 0, 0, 1, 1, 0, 0, 0>, constants = array<f64>} : (tensor<2xui32>, tensor<1xf64>, tensor<i32>, tensor<1xi32>, tensor<f64>) -> tensor<2xui32>
   return

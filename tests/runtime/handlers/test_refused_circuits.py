@@ -229,12 +229,15 @@ def test_variance_comes_last_where_a_circuit_is_differentiated():
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ([0, 0, 1], "number of parameters: expected 0 to 0, got 1"),
+        ([0, 0, 1], "expected more integers, got the end"),
         ([0, 0, 0], "expected more integers, got the end"),
         ([9, 0, 0, 1, 0, 0], "a name: expected 0 to 0, got 9"),
         ([0, 2, 0, 1, 0, 0], "adjoint: expected 0 to 1, got 2"),
         ([0, 0, 0, 2**60, 0, 0], "number of wires"),
-        ([0, 0, -1, 1, 0, 0], "number of parameters: expected 0 to 3, got -1"),
+        ([0, 0, -1, 1, 0, 0], "expected more integers, got the end"),
+        ([0, 0, -(2**62), 1, 0, 5, 0], "an array of parameters is larger than any memory"),
+        ([0, 0, -(2**63), 1, 0, 5, 0], "an array of parameters is larger than any memory"),
+        ([0, 0, -3, 1, 0, -2, 0], "refers to constant 3 of 0"),
         ([0, 0, 1, 1, 0, -5, 0], "refers to constant 4 of 0"),
         ([0, 0, 0, 1, 1, 0, 1, 7], "a control value: expected 0 to 1, got 7"),
         ([0, 0, 0, 1, 0, -(2**63)], "dynamic wires, got 0"),
