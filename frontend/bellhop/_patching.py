@@ -84,9 +84,9 @@ def call_when_imported(module: str, change: Callable[[Any], None]) -> None:
 
 
 class _ImportHook:
-    """Finds one module, as the others would, and has it changed when it has run.
+    """Import hook that calls `change` on one module right after it is first imported.
 
-    It stays until then: who only looks for the module, or fails to import it, may try again.
+    The hook is removed only then, so lookups and failed imports do not use it up.
     """
 
     def __init__(self, module: str, change: Callable[[Any], None]):

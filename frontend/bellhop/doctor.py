@@ -81,7 +81,7 @@ def examine(console: Console | None = None, *, verbose: bool = False) -> int:
 
 def _collect_findings() -> Iterator[Finding]:
     yield _check_versions()
-    yield _check_settings()
+    yield _check_jax_settings()
     yield _try("callback", "call a Python function", _run_callback)
     for device in all_devices():
         yield _try(
@@ -128,7 +128,8 @@ def _describe_gil() -> str:
     return f"free-threaded, the GIL is {'on' if is_on else 'off'}"
 
 
-def _check_settings() -> Finding:
+def _check_jax_settings() -> Finding:
+    """Report JAX's settings; fail if the CPU dispatches asynchronously."""
     asynchronous = cpu_dispatch_is_asynchronous()
     bits = 64 if jax.config.read("jax_enable_x64") else 32
     return Finding(

@@ -68,7 +68,10 @@ def parse_untrusted(text: str, *, any_operation: bool = False) -> ir.Module:
 
 
 def _verify_allowed(op: ir.Operation) -> None:
-    """Raise an error for operations and attributes that are not allowed."""
+    """Raise an error unless saved programs may have this operation and its attributes.
+
+    Erases sharding attributes, and runs the operation's own verifier.
+    """
     name = op.name
     for attribute in list(op.attributes):
         if attribute.startswith(_SHARDING):

@@ -154,8 +154,8 @@ class Region:
     def _replicate(self, value: np.ndarray) -> jax.Array:
         """Replicate an array on all devices of the target, possibly of several processes.
 
-        Not by ``jax.device_put``, which checks that all processes pass equal values: handles
-        differ.
+        With several processes not by ``jax.device_put``, which checks that all processes pass
+        equal values: handles differ.
         """
         sharding = find_sharding(self.target, value.shape)
         if not self._spans_processes:

@@ -89,7 +89,10 @@ def _count_in_equation(eqn: JaxprEqn) -> int:
 
 
 class _Rewriting:
-    """Rewriting of one program; jaxprs that are shared stay shared."""
+    """Replaces primitives by their ordered forms in a jaxpr and all jaxprs inside.
+
+    Each jaxpr is rewritten once, so that shared jaxprs stay shared.
+    """
 
     def __init__(self) -> None:
         # Original and new object, by the id of the original.

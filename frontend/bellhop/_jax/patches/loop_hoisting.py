@@ -138,7 +138,7 @@ _partial_eval_of_loops = _LoopPartialEval()
 def _split_without_hoisting_effects(
     split_with_jax: Callable[..., Any], saveable: Any, unknown: Any, instantiated: Any, eqn: Any
 ) -> tuple[Any, ...]:
-    """Split a loop under ``jax.checkpoint``; do not hoist if it must stay whole.
+    """Partially evaluate a ``scan`` under ``jax.checkpoint`` without hoisting callbacks.
 
     Args:
         split_with_jax: JAX's rule.

@@ -173,6 +173,7 @@ class _HoistingLoop:
             self.inside.discard(result)
 
     def _move_producer(self, value: ir.Value) -> None:
+        """Move the operation that computes a value, and its producers, to before the loop."""
         op = self.producers.pop(value, None)
         if op is None:
             return

@@ -69,7 +69,7 @@ class OverlapCalls(Pass):
     ids: str = ""
 
     def apply(self, module: ir.Module) -> bool:
-        """Change ``module`` in place; return False where nothing changed."""
+        """Let calls run beside independent operations; return False if no call can be split."""
         names = self._splittable(module)
         if not names:
             return False

@@ -88,6 +88,11 @@ def _fuse_loop(module: ir.Module, block: ir.Block) -> bool:
 
 
 def _fuse_two(module: ir.Module, block: ir.Block) -> bool:
+    """Fuse one pair of a block's pure regions on the same device, with cheap operations between.
+
+    Returns:
+        whether a pair was found.
+    """
     if sum(op.operation.name == "callback.accelerate" for op in block.operations) < 2:
         return False
     by_name = find_functions(module)

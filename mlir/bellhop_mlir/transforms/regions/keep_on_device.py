@@ -151,7 +151,7 @@ class _DeviceValueTracker:
                 loop.operands[place] = build_zeros(start.type)
 
     def _find_carry_device(self, loop: ir.Operation, index: int) -> str | None:
-        """Return the device that what a loop carries may stay on."""
+        """Return the device on which a loop's carried value can stay, or None."""
         body = loop.regions[1].blocks[0]
         *_, end = body.operations
         argument, last = body.arguments[index], end.operands[index]

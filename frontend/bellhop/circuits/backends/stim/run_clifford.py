@@ -217,7 +217,17 @@ def _combine_shots(
     ends = np.cumsum(groups)
 
     def combine_value(value: Any, is_of_record: bool, statistic: Any, leaf: Any) -> Any:
-        """Return one value for all shots, or its mean over each group."""
+        """Return the values of all shots if the statistic is per shot, else a mean per group.
+
+        Args:
+            value: the value of each shot if `is_of_record`, else one value, which is repeated.
+            is_of_record: whether the value depends on the record of a shot.
+            statistic: the statistic to which the value belongs.
+            leaf: the leaf of the quantum function's result.
+
+        Raises:
+            CompileError: if outcomes decide what is measured.
+        """
         size = sum(groups) if statistic.is_per_shot else len(groups)
         if not is_of_record:
             return jnp.broadcast_to(value, (size, *value.shape[1:]))

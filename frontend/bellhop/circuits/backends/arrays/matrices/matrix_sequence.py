@@ -293,7 +293,7 @@ class MatrixSequence:
         )
 
     def _multiply_pairs(self, pairs: Sequence[_MatrixStep], ones: Sequence[Entry]) -> list[Entry]:
-        """Return the matrices of two-qubit steps, whose products were computed before.
+        """Return the matrix of each two-qubit step times its two one-qubit products.
 
         Args:
             pairs: steps with products on two qubits.

@@ -113,7 +113,7 @@ def _find_control_wires(op: qml.operation.Operator) -> set[Any]:
 def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> bool:
     """Return whether an operation can be controlled by these wires.
 
-    Channels cannot, and operations that act on these wires, or on traced wires.
+    Channels cannot be controlled, nor can operations on these wires or on traced wires.
     """
     is_apart = set(wires).isdisjoint(op.wires) and not any(map(is_dynamic, op.wires))
     return is_apart and not isinstance(op, qml.operation.Channel)
