@@ -58,7 +58,10 @@ def test_circuits_in_the_program_say_why_they_are():
 
     f = bellhop.qjit(lambda x: (noisy(x), noisy(2 * x), state(x)))
     f(1.0)
-    reasons = {"noisy": "default.mixed has no engine", "state": "it returns a state, or a function of a state"}
+    reasons = {
+        "noisy": "default.mixed has no engine",
+        "state": "it returns a state, or a function of a state",
+    }
     for text in (f.mlir, f.mlir_opt):
         for name, reason in reasons.items():
             assert f'["{name}", "default.' in text

@@ -189,7 +189,7 @@ REFUSED = {
     "purity": (
         {},
         purity,
-        "it returns PurityMP and is differentiated, which the device default.mixed does not support",
+        "it returns PurityMP and is differentiated, which the device default.mixed does not",
     ),
 }
 
