@@ -198,7 +198,7 @@ def _trace_call(
     # On a tape, transforms may read concrete arrays, so these remain constants.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
     once, inputs = function.bind_arguments(
-        args, kwargs, computed, n_folds=get_global_folding(), change=make_rewrite(config)
+        args, kwargs, computed, n_folds=get_global_folding(), rewrite=make_rewrite(config)
     )
     if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
         # On a tape, the noise model sees an allocated wire as a wire of the device.

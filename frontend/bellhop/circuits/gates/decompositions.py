@@ -305,6 +305,13 @@ def convert_embedding(op: qml.operation.Operator) -> qml.operation.Operator:
     )
 
 
+def is_preparation(op: qml.operation.Operator) -> bool:
+    """Return whether an operation prepares a state, also inside of adjoints and controls."""
+    while isinstance(op, qml.ops.Adjoint | qml.ops.Controlled):
+        op = op.base
+    return isinstance(op, qml.operation.StatePrepBase)
+
+
 def merge_preparations(operations: Sequence[Any]) -> list[Any]:
     """Merge the state preparations at the beginning of a circuit into one.
 

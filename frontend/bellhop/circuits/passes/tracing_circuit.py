@@ -9,8 +9,8 @@ the circuit.  For example, ::
     bellhop.for_loop(0, 3)(lambda i: qml.RZ(z, 0))()      an equation of RX and RY, then the loop's
     return qml.expval(qml.Z(0))
 
-gives the equations on the right.  Only this circuit has a queue: all other circuits receive
-operations, loops, branches and measurements from an interpreter of the jaxpr.
+gives the equations on the right.  Only this circuit has a queue: all other circuits are
+interpreters of the jaxpr.
 """
 
 import itertools
@@ -29,6 +29,7 @@ from pennylane.tape import QuantumScript
 from bellhop.base.source import user_site
 from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
+from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.gates.traced_operators import TracedOperator, decompose_traced_functions
 from bellhop.circuits.ir.gate_jaxpr import (
@@ -39,11 +40,8 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.passes.gate_evaluation import (
-    allocation_error,
-    evaluate_gates,
-    measurement_error,
-)
+from bellhop.circuits.passes.inverse import evaluate_gates
+from bellhop.circuits.passes.region_errors import allocation_error, measurement_error
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
 from bellhop.errors import CompileError
@@ -221,13 +219,14 @@ class TracingCircuit:
         return self
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append an equation for operations.
+        """Append an equation for operations, with half-precision parameters promoted.
 
         Operations whose functions refer to tracers are decomposed first, while those tracers are
         valid.
         """
-        operator, operands = TracedOperator.partition(list(operations))
         sites = tuple(map(self.find_site, operations))
+        operations = list(map(promote_half_precision, operations))
+        operator, operands = TracedOperator.partition(operations)
         if not operator.is_closed:
             parts = [list(decompose_traced_functions(op, self.where)) for op in operations]
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))

@@ -6,6 +6,7 @@ A circuit with mid-circuit measurements is executed once for each combination of
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from bellhop.circuits.backends.arrays.marginalized_outcomes import (
     sum_over_outcomes,
 )
 from bellhop.circuits.backends.arrays.mixed_simulator import MixedSimulator
-from bellhop.circuits.backends.arrays.noisy_player import NoisyPlayer
+from bellhop.circuits.backends.arrays.noise_pass import NoisePass
 from bellhop.circuits.backends.arrays.partitioned.partitioned_simulator import PartitionedSimulator
 from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator
 from bellhop.circuits.backends.arrays.shots import BranchShots, draw_branches
@@ -38,15 +39,18 @@ from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_measurements import find_shot_groups
 from bellhop.circuits.ir.device_spec import describe_size
 from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
+from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.precision import is_double, real_type
 from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.runtime_checks import FaultRecorder, check_draw
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
+from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.noise_models import find_noise
-from bellhop.circuits.passes.operation_transforms import make_change_before_noise, make_rewrite
+from bellhop.circuits.passes.operation_transforms import make_rewrite, make_rewrite_before_noise
+from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
@@ -194,14 +198,14 @@ def _trace_circuit(
         branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
-        player, measure = None, circuit.measure_statistics
+        first: Interpreter | None = None
+        measure: Callable[..., list[Statistic]] = circuit.measure_statistics
         if noise is not None:
-            player = NoisyPlayer(
-                change=make_change_before_noise(config), noise=noise, rewrite=make_rewrite(config)
-            )
-            measure = functools.partial(player.measure_statistics, circuit)
+            noisy = NoisePass(circuit, noise, make_rewrite(config))
+            first = add_rewrite(noisy, make_rewrite_before_noise(config))
+            measure = noisy.measure_statistics
         leaves, out_tree = call.function.apply_to_circuit(
-            circuit, simulator.prepare_inputs(inputs), player
+            circuit, simulator.prepare_inputs(inputs), first
         )
         method = circuit.method = call.choose_mcm_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH

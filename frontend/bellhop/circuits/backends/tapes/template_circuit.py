@@ -19,8 +19,8 @@ from bellhop.circuits.gates.decompositions import decompose_with_pennylane
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.gate_replay import Player
-from bellhop.circuits.passes.played_circuit import PlayedCircuit
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
+from bellhop.circuits.passes.regions import apply_control_flow
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.control_flow.trace_body import trace_branches
 from bellhop.errors import CompileError
@@ -43,7 +43,7 @@ class TemplateCircuit(TapeCircuit):
         self.operands: dict[int, Any] = {}
         self._n_operands = 0
 
-    def apply(self, operations: Sequence[Any]) -> None:
+    def apply_gates(self, operations: Sequence[Any]) -> None:
         """Append operations to the steps, with control flow resolved."""
         for op in operations:
             with self.error_location(op):
@@ -52,7 +52,7 @@ class TemplateCircuit(TapeCircuit):
     def _apply(self, op: qml.operation.Operator) -> None:
         """Append an operation; decompose it if PennyLane cannot handle it whole."""
         if is_control_flow(op):
-            Player().play_operation(op)
+            apply_control_flow(self, op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
             # PennyLane cannot bind new parameters inside such operations, and it does not
             # differentiate inverse or controlled products.
@@ -160,7 +160,7 @@ class TemplateCircuit(TapeCircuit):
 
     def get_control_flow_target(self) -> Any:
         """Return an object that appends control flow to PennyLane's active queue."""
-        return PlayedCircuit.get_control_flow_target(self)
+        return BackendCircuit.get_control_flow_target(self)
 
 
 def _unsupported_error(where: str, construct: str) -> CompileError:

@@ -27,7 +27,7 @@ from bellhop.circuits.backends.compiled.differentiable.score_function import (
 from bellhop.circuits.backends.compiled.lowering.plugin_devices import check_plugin_limits
 from bellhop.circuits.backends.compiled.outcomes.deferral import (
     Deferral,
-    DeferringPlayer,
+    DeferralPass,
     can_be_deferred,
     needs_outcomes,
 )
@@ -236,11 +236,11 @@ class _CircuitTracer:
                 self.differentiation,
                 self.rows.get_row(row),
             )
-            player, deferral = None, Deferral(deferred)
+            first, deferral = None, Deferral(deferred)
             function = call.function.get_traced(call.where, inputs, circuit)
             if defers and can_be_deferred(function.closed.jaxpr):
-                player = DeferringPlayer(make_rewrite(call.config), deferral=deferral)
-            leaves, tree = call.function.apply_to_circuit(circuit, inputs, player)
+                first = DeferralPass(circuit, make_rewrite(call.config), deferral)
+            leaves, tree = call.function.apply_to_circuit(circuit, inputs, first)
             if not deferral.can_defer(leaves):
                 return []
             method = call.choose_mcm_method(circuit, leaves)

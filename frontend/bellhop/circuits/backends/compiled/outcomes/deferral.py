@@ -19,12 +19,13 @@ applied again without deferral.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pennylane as qml
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
@@ -41,12 +42,17 @@ from bellhop.circuits.ir.device_measurements import (
     Var,
 )
 from bellhop.circuits.ir.gate_jaxpr import get_operations, has_gates, has_other_effects, outcome_p
+from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
-from bellhop.circuits.passes.gate_replay import Player
+from bellhop.circuits.passes.backend_circuit import BackendCircuit
+from bellhop.circuits.passes.circuit_pass import CircuitPass
+from bellhop.circuits.passes.control import ControlPass
+from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
+from bellhop.tracing.current_circuit import Branches
 
 # A conditional on n outcomes becomes 2**n sets of controlled gates, so n is limited.
 _MAX_OUTCOMES = 4
@@ -119,75 +125,123 @@ def _can_be_controlled(wires: Sequence[Wire], op: qml.operation.Operator) -> boo
     return is_apart and not isinstance(op, qml.operation.Channel)
 
 
-@dataclass(frozen=True)
-class DeferringPlayer(Player):
-    """Applies gates to a circuit, and defers mid-circuit measurements.
+class _DeferredWiresCheck(CircuitPass):
+    """Fails the deferral if an operation uses a deferred wire, but as a control.
+
+    It comes after other passes, which may replace operations.
 
     Args:
+        circuit: the circuit, which gets the operations until deferral fails.
         deferral: the state of deferring, which is updated.
     """
 
-    deferral: Deferral = field(kw_only=True)
+    def __init__(self, circuit: BackendCircuit, deferral: Deferral) -> None:
+        super().__init__(circuit)
+        self._circuit = circuit
+        self._deferral = deferral
 
-    def emit(self, operations: list[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations, which may use deferred wires only as controls."""
-        deferral = self.deferral
-        for op in operations if deferral.outcomes else ():
-            controls = _find_control_wires(op)
-            deferral.fails |= any(
-                is_dynamic(wire)
-                or (self.circuit.wires(wire) in deferral.outcomes and wire not in controls)
-                for wire in op.wires
-            )
-        if not deferral.fails:
-            super().emit(operations)
+        deferral, circuit = self._deferral, self._circuit
+        for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
+            part = list(group)
+            for op in part if deferral.outcomes and not are_allocations else ():
+                controls = _find_control_wires(op)
+                deferral.fails |= any(
+                    self._is_unknown(wire)
+                    or (circuit.wires(wire) in deferral.outcomes and wire not in controls)
+                    for wire in op.wires
+                )
+            if are_allocations or not deferral.fails:
+                self.target.apply(part)
+            if are_allocations:
+                # A wire that is reset needs an outcome.
+                deferral.fails |= circuit.has_mid_circuit
 
-    def allocate(self, op: qml.operation.Operator) -> None:
-        """Allocate or deallocate wires; a wire that is reset fails the deferral."""
-        super().allocate(op)
-        self.deferral.fails |= self.circuit.has_mid_circuit
+    def _is_unknown(self, wire: Wire) -> bool:
+        """Return whether a wire is traced, or computed and not on the device."""
+        is_computed = isinstance(wire, np.generic)
+        return is_dynamic(wire) or (is_computed and wire not in self._circuit.labels())
 
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
+
+class _DeferredControl(ControlPass):
+    """Controls a branch by deferred wires, or fails the deferral.
+
+    Args:
+        target: the interpreter that gets the controlled operations.
+        wires: the deferred wires that decide whether the branch runs.
+        values: their outcomes if it runs.
+        deferral: the state of deferring, which is updated.
+    """
+
+    def __init__(
+        self, target: Interpreter, wires: list[Any], values: list[bool], deferral: Deferral
+    ) -> None:
+        super().__init__(target, wires, values)
+        self._measured = wires
+        self._deferral = deferral
+
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations with controls, if all of them can be controlled."""
+        self._deferral.fails |= not all(_can_be_controlled(self._measured, op) for op in operations)
+        if not self._deferral.fails:
+            super().apply(operations)
+
+
+class DeferralPass(CircuitPass):
+    """Defers mid-circuit measurements, and controls branches by the measured wires.
+
+    Args:
+        circuit: the circuit.
+        rewrite: replaces operations after controls were added; None to keep them.
+        deferral: the state of deferring, which is updated.
+    """
+
+    def __init__(
+        self, circuit: BackendCircuit, rewrite: Rewrite | None, deferral: Deferral
+    ) -> None:
+        super().__init__(add_rewrite(_DeferredWiresCheck(circuit, deferral), rewrite))
+        self._circuit = circuit
+        self._deferral = deferral
+
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
         """Defer a measurement, and return a tagged placeholder of its outcome."""
         del postselect, site
-        deferral = self.deferral
+        deferral, wires = self._deferral, self._circuit.wires
         outcome = tag_value(jnp.asarray(False), mark=_DeferredTag())
-        if is_dynamic(label) or self.circuit.wires(label) in deferral.outcomes or reset:
+        if is_dynamic(label) or wires(label) in deferral.outcomes or reset:
             deferral.fails = True
         else:
-            deferral.outcomes[self.circuit.wires(label)] = label, outcome
-            deferral.qubits.add(self.circuit.wires(label))
+            deferral.outcomes[wires(label)] = label, outcome
+            deferral.qubits.add(wires(label))
         return outcome
 
-    def branch(self, index: Any, branches: Sequence[Callable[[Player], Any]]) -> Any:
-        """Run a conditional; control each branch if deferred outcomes decide.
-
-        Args:
-            index: the index of the branch, an integer scalar.
-            branches: each applies its gates with a player.
-        """
-        deferral = self.deferral
+    def branch(self, branches: Branches) -> Any:
+        """Run a conditional; control each branch if deferred outcomes decide."""
+        deferral = self._deferral
         measured = list(deferral.outcomes.values())
-        used = find_deciding_inputs(index, [outcome for _, outcome in measured])
+        used = find_deciding_inputs(branches.index, [outcome for _, outcome in measured])
         deferral.fails |= len(used) > _MAX_OUTCOMES
         if not used or deferral.fails:
-            return super().branch(index, branches)
+            return super().branch(branches)
         wires = [measured[place][0] for place in used]
         combinations = list(itertools.product((0, 1), repeat=len(used)))
-        indices = evaluate_static(index, [measured[place][1] for place in used], combinations)
+        indices = evaluate_static(
+            branches.index, [measured[place][1] for place in used], combinations
+        )
         assert indices is not None
         results: Any = ()
-
-        def check_controllable(operations: Sequence[Any]) -> Sequence[Any]:
-            deferral.fails |= not all(_can_be_controlled(wires, op) for op in operations)
-            return () if deferral.fails else operations
-
-        for values, branch_index in zip(combinations, indices, strict=True):
-            controlled = self.add_controls(wires, list(map(bool, values))).prepend_change(
-                check_controllable
-            )
-            results = branches[int(branch_index)](controlled)
-            deferral.fails |= bool(jax.tree.leaves(results))
+        outer = self.target
+        try:
+            for values, branch_index in zip(combinations, indices, strict=True):
+                # The branch applies its gates with this pass.
+                self.target = _DeferredControl(outer, wires, list(map(bool, values)), deferral)
+                results = branches.functions[int(branch_index)]()
+                deferral.fails |= bool(jax.tree.leaves(results))
+        finally:
+            self.target = outer
         return results
 
 

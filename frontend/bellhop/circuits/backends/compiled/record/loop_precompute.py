@@ -32,7 +32,7 @@ from jax.lax import iota_p
 from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
-from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
+from bellhop.circuits.passes.inverse import make_iteration_indices
 
 # The most iterations in a block.  With this number, the cost of calling the runtime is a few
 # nanoseconds for each iteration.

@@ -12,8 +12,8 @@ traced, and the loop becomes ::
 These gates are one run with those before and after the loop.  A circuit that is one such run is one
 call of the runtime.
 
-A loop of loops is gone through where it is played (``gate_replay``), one iteration after another,
-with numbers that are known: they may decide how long the loops in it are.
+A nest of loops is unrolled while it is interpreted (``nest_unrolling``), since the index of an
+outer iteration may decide how long the inner loops are.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,10 +1,10 @@
-"""The base class of circuits that receive the operations of a jaxpr with gates.
+"""``BackendCircuit``: what the circuits of Bellhop's backends have in common.
 
-`Player` in ``gate_replay`` interprets the jaxpr and calls the methods defined here.
+It allocates wires, applies loops and conditionals in decompositions, and checks measurements.
 """
 
-import weakref
-from abc import ABC, abstractmethod
+import itertools
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -13,23 +13,22 @@ import numpy as np
 from pennylane import Identity
 
 from bellhop.base.source import user_site
-from bellhop.base.types import Operand, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
-from bellhop.circuits.ir.precision import Precision
+from bellhop.circuits.ir.interpreter import GateReceiver
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.tracing_circuit import (
     ControlFlowQueue,
     as_operation,
     foreign_queue_error,
 )
-from bellhop.tracing.current_circuit import Branches, GateRecorder
+from bellhop.tracing.current_circuit import GateRecorder
 
 
-class PlayedCircuit(ABC):
-    """A circuit that receives operations and control flow from a `Player`.
+class BackendCircuit(GateReceiver):
+    """A circuit of one of Bellhop's backends.
 
     Args:
         wires: maps wire labels to qubits.
@@ -38,29 +37,18 @@ class PlayedCircuit(ABC):
 
     Attributes:
         has_mid_circuit: whether the circuit has measured a wire mid-circuit so far.
-        precision: derives the precision of the results from the parameters' dtypes.
         method: the method for mid-circuit measurements, see ``Circuit.choose_mcm_method``.
-        has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
         drops_shots: whether a run may drop shots, so that frequencies do not give counts.
-        has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
-            transforms execute tapes in theirs.
     """
 
     method: str | None = None
-    has_operation_outcomes: bool = False
     drops_shots: bool = False
-    has_users_callbacks: bool = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow) -> None:
-        self.wires = wires
-        self.where = where
+        super().__init__(wires, where)
         self.rows = rows
         self.has_mid_circuit = False
-        self.precision = Precision()
         self.allocations = Allocations(wires, where)
-        # Lines by ``id`` of the operation. References are weak, because operations may hold
-        # tracers; `find_site` checks them, because Python reuses an ``id``.
-        self._sites: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     @property
     def is_one_shot(self) -> bool:
@@ -72,29 +60,18 @@ class PlayedCircuit(ABC):
         """Whether the runtime executes the circuit once per shot."""
         return False
 
-    @property
-    def can_flatten_nests(self) -> bool:
-        """Whether ``apply_straight`` may apply the gates of nested loops."""
-        return False
-
-    def apply_straight(self, operations: list[Any]) -> bool:
-        """Apply the unrolled gates of nested loops, if the circuit can and they are few.
-
-        Args:
-            operations: the gates of all iterations, in order.
-
-        Returns:
-            whether they were applied.
-        """
-        return False
-
-    def labels(self) -> Sequence[Any]:
-        """Return the wire labels of the circuit, as far as they are known."""
-        return self.wires.labels
+    def apply(self, operations: Sequence[Any]) -> None:
+        """Apply operations in order; allocate or deallocate wires for allocations."""
+        for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
+            if are_allocations:
+                for op in group:
+                    self.allocate(op)
+            else:
+                self.apply_gates(list(group))
 
     @abstractmethod
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations, in order."""
+    def apply_gates(self, operations: Sequence[Any]) -> None:
+        """Apply operations that are not allocations, in order."""
 
     def allocate(self, op: Any) -> None:
         """Allocate or deallocate the wires of an ``Allocate`` or ``Deallocate`` operation."""
@@ -104,18 +81,6 @@ class PlayedCircuit(ABC):
 
         self.allocations.apply(op, reset)
 
-    @abstractmethod
-    def for_loop(
-        self, n_iterations: int | Operand, body: Callable[..., Any], carried: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        """Add a for loop whose body applies gates; return the carried values after it.
-
-        Args:
-            n_iterations: the trip count: an ``int``, or a tracer.
-            body: maps the carried values and the iteration's index to the next carried values.
-            carried: the carried values of the first iteration.
-        """
-
     def unroll_iterations(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
@@ -124,46 +89,6 @@ class PlayedCircuit(ABC):
             with self.allocations.enter_part():
                 carried = body(carried, np.asarray(number))
         return carried
-
-    @abstractmethod
-    def while_loop(
-        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        """Add a while loop whose body applies gates; return the carried values after it.
-
-        Args:
-            condition: maps the carried values to whether another iteration follows.
-            body: maps the carried values to the next carried values.
-            carried: the carried values of the first iteration.
-        """
-
-    @abstractmethod
-    def branch(self, branches: Branches) -> Any:
-        """Add a conditional whose branches may apply gates; return its result."""
-
-    @abstractmethod
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire mid-circuit, collapse the state, and return the outcome.
-
-        Args:
-            label: the wire.
-            reset: whether to reset the wire to zero afterwards.
-            postselect: the outcome to postselect on, or -1.
-            site: the user's ``file:line``.
-        """
-
-    def find_site(self, operation: Any) -> str:
-        """Return the user's ``file:line`` that created an operation, or ``""`` if unknown."""
-        reference, site = self._sites.get(id(operation), (None, ""))
-        return site if reference is not None and reference() is operation else ""
-
-    def record_site(self, operation: Any, site: str) -> None:
-        """Record the user's ``file:line`` that created an operation or measurement.
-
-        An empty ``site`` means that the line is unknown, and records nothing.
-        """
-        if site:
-            self._sites[id(operation)] = weakref.ref(operation), site
 
     @contextmanager
     def error_location(self, operation: Any) -> Iterator[None]:
@@ -192,10 +117,6 @@ class PlayedCircuit(ABC):
         self.apply([check])
 
     # Methods of `CurrentCircuit`, for control flow inside decompositions applied to this circuit.
-
-    def is_collecting(self) -> bool:
-        """Return False, because this circuit has no queue."""
-        return False
 
     def flush_queue(self, construct: str) -> NoReturn:
         """Raise an error for a construct, because the jaxpr has been traced already.

@@ -10,33 +10,35 @@ on wire 0::
                                             else:        noise; Y(0); noise
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import pennylane as qml
 from jax.core import Tracer
-from jax.extend.core import JaxprEqn
 from jax.extend.core.primitives import cond_p, scan_p, while_p
 
 from bellhop._jax.jaxprs import find_equation, unwrap_tracer
-from bellhop.base.types import Operand, PyTree, Wire
+from bellhop.base.types import Operand, Wire
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.statistics import Statistic
-from bellhop.circuits.passes.gate_replay import Body, Player, identity
+from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.noise_models import NoiseInserter, is_same_operation
-from bellhop.circuits.passes.operation_transforms import Rewrite
+from bellhop.circuits.passes.regions import apply_control_flow
+from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
 from bellhop.errors import CompileError
+from bellhop.tracing.current_circuit import Branches
 from bellhop.tracing.state import circuit_scope
 
 
 @dataclass
 class _NoiseState:
-    """The progress of a `NoisyPlayer`.
+    """The progress of a `NoisePass`.
 
     Attributes:
         is_first: whether no operation was applied yet.
@@ -57,49 +59,50 @@ class _NoiseState:
     deferred_error: CompileError | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoisyPlayer(Player):
-    """An interpreter of gate jaxprs that adds the noise of a noise model.
+class NoisePass(CircuitPass):
+    """Adds the noise of a noise model to a circuit.
 
     Args:
+        circuit: the circuit.
         noise: inserts the noise around operations.
-        rewrite: rewrites operations after noise was added.
-        noise_state: the progress so far, shared with interpreters of nested jaxprs.
+        rewrite: replaces operations after noise was added; None to keep them.
     """
 
-    noise: NoiseInserter
-    rewrite: Rewrite
-    noise_state: _NoiseState = field(default_factory=_NoiseState)
+    def __init__(
+        self, circuit: SimulatedCircuit, noise: NoiseInserter, rewrite: Rewrite | None
+    ) -> None:
+        super().__init__(add_rewrite(circuit, rewrite))
+        self.circuit = circuit
+        self.noise = noise
+        self.noise_state = _NoiseState()
 
-    @property
-    def circuit(self) -> SimulatedCircuit:
-        """The circuit that is being traced."""
-        return cast(SimulatedCircuit, super().circuit)
-
-    def emit(self, operations: list[Any]) -> None:
+    def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations with noise around them, in order."""
         noisy = [each for op in operations for each in self._add_noise(op)]
-        inside = replace(self, change=identity)
-        for is_played, group in itertools.groupby(noisy, is_control_flow):
-            if is_played:
+        for is_control, group in itertools.groupby(noisy, is_control_flow):
+            if is_control:
                 for op in group:
-                    inside.play_operation(op)
+                    apply_control_flow(self, op)
             else:
                 self._apply_noisy(list(group))
 
-    def allocate(self, op: qml.operation.Operator) -> NoReturn:
-        """Raise an error: noise models do not support dynamically allocated wires."""
-        raise CompileError(
-            f"{self.circuit.where}: it has {op.name} and qml.add_noise, which are supported "
-            "together in circuits of gates alone: no measure, conditional or loop of computed "
-            "length. Use wires of the device, or write channels behind the gates."
-        )
+    def mid_measure(
+        self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
+    ) -> Any:
+        """Measure a wire with noise around the measurement, and return the outcome.
 
-    def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
-        """Measure a wire with noise around the measurement, and return the outcome."""
+        Raises:
+            CompileError: for a ``pauli_measure``, and for a measurement in a conditional.
+        """
+        if is_joint:
+            raise CompileError(
+                f"{self.where}: a pauli_measure ({site}) is not supported with qml.add_noise, "
+                "since PennyLane does not define its noise. Write channels after the gates instead "
+                "of qml.add_noise."
+            )
         if self.noise_state.is_branch_taken is not None:
             raise CompileError(
-                f"{self.circuit.where}: a measure ({site}) in a conditional on a mid-circuit "
+                f"{self.where}: a measure ({site}) in a conditional on a mid-circuit "
                 "outcome is not supported with qml.add_noise. Measure outside of the conditional, "
                 "or write channels after the gates instead of qml.add_noise."
             )
@@ -115,78 +118,58 @@ class NoisyPlayer(Player):
         self.noise_state.outcomes.append(outcome)
         return outcome
 
-    def _interpret_outcome(self, eqn: JaxprEqn, *operands: Operand) -> list[Any]:
-        """Interpret a mid-circuit measurement; raise an error for ``pauli_measure``."""
-        if eqn.params["is_joint"]:
-            raise CompileError(
-                f"{self.circuit.where}: a pauli_measure ({eqn.params['site']}) is not supported "
-                "with qml.add_noise, since PennyLane does not define its noise. Write channels "
-                "after the gates instead of qml.add_noise."
-            )
-        return super()._interpret_outcome(eqn, *operands)
-
     def for_loop(
         self,
         n_iterations: int | Operand,
-        body: Body,
-        carried: PyTree = (),
+        body: Callable[..., Any],
+        carried: tuple[Any, ...],
         *,
         is_nest: bool = False,
-    ) -> Any:
+    ) -> tuple[Any, ...]:
         """Run a for loop of the circuit with noise; return the carried values."""
         return super().for_loop(n_iterations, self._record_carried(body), carried, is_nest=is_nest)
 
-    def while_loop(self, condition: Any, body: Body, carried: PyTree) -> Any:
+    def while_loop(
+        self, condition: Callable[..., Any], body: Callable[..., Any], carried: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
         """Run a while loop of the circuit with noise; return the carried values."""
         return super().while_loop(condition, self._record_carried(body), carried)
 
-    def _record_carried(self, body: Body) -> Body:
+    def _record_carried(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a loop's body to record its carried tracers in `noise_state`."""
 
-        def record_body(player: Player) -> Callable[..., Any]:
-            """Return the loop's body, which also records the carried tracers."""
-            run = body(player)
+        def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
+            self.noise_state.carried.extend(jax.tree.leaves(carried))
+            return body(carried, *iteration)
 
-            def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
-                self.noise_state.carried.extend(jax.tree.leaves(carried))
-                return run(carried, *iteration)
+        return step
 
-            return step
-
-        return record_body
-
-    def branch(self, index: Operand, branches: Sequence[Callable[[Player], Any]]) -> Any:
+    def branch(self, branches: Branches) -> Any:
         """Run one branch; if an outcome decides which, with the noise of all branches."""
-        if not self._is_decided_by_outcome(index):
-            return super().branch(index, branches)
+        if not self._is_decided_by_outcome(branches.index):
+            return super().branch(branches)
         is_outer_taken = self.noise_state.is_branch_taken is not False
-        noisy = {n for n, branch in enumerate(branches) if self._has_noise(branch)}
+        functions = branches.functions
+        noisy = {n for n, branch in enumerate(functions) if self._has_noise(branch)}
 
-        def make_branch(number: int) -> Callable[[Player], Any]:
-            """Return the branch with this number, with the noise of all other branches."""
+        def run(number: int) -> Any:
+            """Run all branches that have noise, but only one of them with its gates."""
+            results = {
+                n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
+                for n, branch in enumerate(functions)
+                if n == number or n in noisy
+            }
+            return results[number]
 
-            def run(_: Player) -> Any:
-                """Run all branches that have noise, but only this one with its gates."""
-                results = {
-                    n: self._run_branch(branch, is_taken=n == number and is_outer_taken)
-                    for n, branch in enumerate(branches)
-                    if n == number or n in noisy
-                }
-                return results[number]
+        every = [functools.partial(run, number) for number in range(len(functions))]
+        return super().branch(branches._replace(functions=every))
 
-            return run
-
-        return super().branch(index, list(map(make_branch, range(len(branches)))))
-
-    def measure_statistics(
-        self, circuit: SimulatedCircuit, leaves: Sequence[Any], **options: Any
-    ) -> list[Statistic]:
-        """Measure a circuit, each measurement after its own noise.
+    def measure_statistics(self, leaves: Sequence[Any], **options: Any) -> list[Statistic]:
+        """Measure the circuit after all gates, each measurement after its own noise.
 
         Measurements with equal noise share one state.
 
         Args:
-            circuit: the circuit, after all gates.
             leaves: return values of the quantum function.
             options: keyword arguments of the circuit's `measure_statistics`.
 
@@ -198,6 +181,7 @@ class NoisyPlayer(Player):
         noise = [
             self.noise.find_measurement_noise(leaf) if is_at_end(leaf) else [] for leaf in leaves
         ]
+        circuit = self.circuit
         before = circuit.state
         measured: dict[int, Statistic] = {}
         while len(measured) < len(leaves):
@@ -224,8 +208,8 @@ class NoisyPlayer(Player):
 
     def _apply_noisy(self, operations: Sequence[Any]) -> None:
         """Apply operations whose noise was added before."""
-        self.circuit.precision.include([op.data for op in operations])
-        self.circuit.apply(self.rewrite(operations))
+        self.precision.include([op.data for op in operations])
+        self.target.apply(operations)
 
     def _is_decided_by_outcome(self, index: Operand) -> bool:
         """Return whether the condition of a branch is computed from a mid-circuit outcome.
@@ -242,7 +226,7 @@ class NoisyPlayer(Player):
         # A loop or conditional that carries the state may also pass on an outcome.
         if (here | behind) & carried or behind & {*outcomes, id(self.circuit.outcomes)}:
             error = CompileError(
-                f"{self.circuit.where}: whether outcomes decide a cond is unknown, since "
+                f"{self.where}: whether outcomes decide a cond is unknown, since "
                 "a loop carries what does or a conditional returns it, and noise models tell such "
                 "gates from others. Compute the condition from the outcome itself, or write "
                 "channels behind the gates instead of qml.add_noise."
@@ -252,7 +236,7 @@ class NoisyPlayer(Player):
             self.noise_state.deferred_error = self.noise_state.deferred_error or error
         return False
 
-    def _has_noise(self, branch: Callable[[Player], Any]) -> bool:
+    def _has_noise(self, branch: Callable[[], Any]) -> bool:
         """Return whether a branch on a mid-circuit outcome has noise.
 
         Raises:
@@ -270,17 +254,17 @@ class NoisyPlayer(Player):
         seen.has_branch_noise |= before
         if has_noise and closed.effects:
             raise CompileError(
-                f"{self.circuit.where}: a callback with an effect in a branch on a mid-circuit "
+                f"{self.where}: a callback with an effect in a branch on a mid-circuit "
                 "outcome is not supported with qml.add_noise, since noise is applied whichever "
                 "branch is taken. Move the callback out of the branch."
             )
         return has_noise
 
-    def _run_branch(self, branch: Callable[[Player], Any], *, is_taken: bool) -> Any:
+    def _run_branch(self, branch: Callable[[], Any], *, is_taken: bool) -> Any:
         """Run a branch with its gates and noise, or with its noise alone."""
         before, self.noise_state.is_branch_taken = self.noise_state.is_branch_taken, is_taken
         try:
-            return branch(self)
+            return branch()
         finally:
             self.noise_state.is_branch_taken = before
 
