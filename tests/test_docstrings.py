@@ -55,7 +55,7 @@ def test_the_example_runs_and_shows_what_it_says(name, as_it_was):
 def test_arguments_are_described(name):
     value = EXAMPLES[name]
     text = inspect.getdoc(value)
-    if "Args and errors are those of" in text:
+    if "Args and errors are the same as for" in text:
         return
     parameters = [name for name in inspect.signature(value).parameters if name != "self"]
     missing = [p for p in parameters if not re.search(rf"(?m)^    {re.escape(p)}: ", text)]

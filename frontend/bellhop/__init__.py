@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import what needs diastatic-malt, or looks into the installation, when asked for."""
+        """Import AutoGraph's functions, or find the version, when the name is first used."""
         if name == "__version__":
             metadata = importlib.import_module("importlib.metadata")
             return globals().setdefault(name, metadata.version("pennylane-bellhop"))
@@ -98,7 +98,7 @@ else:
         raise AttributeError(f"module 'bellhop' has no attribute '{name}'")
 
     def __dir__() -> list[str]:
-        """Return what users use: not what this module imports for itself."""
+        """Return the public names, without the imports of this module."""
         return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
