@@ -186,7 +186,7 @@ def _make_builtin(ours: Ours, *, trust: bool) -> Callable[..., Any]:
         with contextlib.suppress(ImportError, AttributeError, ValueError, TypeError):
             found = _resolve(module, qualname)
         is_builtin = isinstance(found, type) and issubclass(found, BuiltinFunction)
-        # The base class has no call of its own.
+        # The base class does not define `__call__`.
         if is_builtin and found is not BuiltinFunction:
             try:
                 if found.is_formatter and ours.arguments and not trust:

@@ -164,25 +164,25 @@ def for_stmt(
             check_not_strict(
                 "the for loop", f"it iterates over a {kind}, expected a range or array"
             )
-        _run_python_for(target, extra_test, body)
+        _run_python_loop(target, extra_test, body)
         return
     before = variables.get()
     try:
         with check_not_mutated("for loop", body):
             after = _compile_with_result(
-                variables, lambda: _compile_for(elements, extra_test, body, variables)
+                variables, lambda: _compile_for_loop(elements, extra_test, body, variables)
             )
     except Exception as error:
         if not elements.is_static:
             raise
         variables.set(before)
         fall_back("the for loop", error)
-        _run_python_for(target, extra_test, body)
+        _run_python_loop(target, extra_test, body)
     else:
         variables.set(after)
 
 
-def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
+def _run_python_loop(target: Iterable[Any], extra_test: Test | None, body: Body) -> None:
     """Run a ``for`` statement in Python."""
     for element in target:
         if extra_test is not None:
@@ -198,7 +198,7 @@ def _run_python_for(target: Iterable[Any], extra_test: Test | None, body: Body) 
         body(element)
 
 
-def _compile_for(
+def _compile_for_loop(
     elements: _Elements, extra_test: Test | None, body: Body, variables: Variables
 ) -> State:
     """Compile a ``for`` statement; return the variables after it."""

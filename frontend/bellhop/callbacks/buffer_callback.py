@@ -95,13 +95,13 @@ def buffer_callback(
         methods = [method for method in ONE_BY_ONE + AT_ONCE if method != ON_THREADS]
         check_vmap_method(vmap_method, what, methods)
     results = result_avals(fn, result_shape_dtypes)
-    flavour = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
+    callback_type = BUFFER_WITH_EFFECTS if has_side_effect else BUFFER
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         """Trace a call with these arguments."""
-        leaves, in_tree = flatten_arguments(flavour.name, fn, args, kwargs)
-        target = flavour.target(
+        leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
+        target = callback_type.target(
             fn,
             in_tree,
             results,
@@ -110,7 +110,7 @@ def buffer_callback(
             command_buffer_compatible=command_buffer_compatible,
             in_place=in_place,
         )
-        return flavour.bind(target, leaves)
+        return callback_type.bind(target, leaves)
 
     # The signature differs from the function's, which takes context and outputs as well.
     del call.__wrapped__  # type: ignore[attr-defined]

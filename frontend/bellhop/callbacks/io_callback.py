@@ -105,7 +105,7 @@ def io_callback(
     declared = None if style.result_type is MISSING else style.result_type
     results = result_avals(fn, declared)
     spread = result_shardings(what, declared) if partitioned else []
-    flavour = ORDERED_IO if ordered else IO
+    callback_type = ORDERED_IO if ordered else IO
 
     def make_caller(fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls `fn` as this callback."""
@@ -115,12 +115,14 @@ def io_callback(
             if must_run_in_python(args, kwargs):
                 return fn(*args, **kwargs)
             if not partitioned:
-                return flavour.call(fn, args, kwargs, results, vmap_method=method)
-            leaves, in_tree = flatten_arguments(flavour.name, fn, args, kwargs)
+                return callback_type.call(fn, args, kwargs, results, vmap_method=method)
+            leaves, in_tree = flatten_arguments(callback_type.name, fn, args, kwargs)
 
             def call_parts(parts: Any, results: Results) -> Any:
-                target = flavour.target(fn, in_tree, results, vmap_method=method, partitioned=True)
-                return flavour.bind(target, parts)
+                target = callback_type.target(
+                    fn, in_tree, results, vmap_method=method, partitioned=True
+                )
+                return callback_type.bind(target, parts)
 
             return call_per_shard(what, leaves, results, spread, call_parts)
 

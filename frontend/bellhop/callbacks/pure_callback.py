@@ -49,7 +49,7 @@ class PureCallback(PickledByName, Generic[P, R]):
     ``cube_root: PureCallback[[jax.Array], jax.Array] = pure_callback(math.cbrt, float)``.
     """
 
-    _flavour: ClassVar[Pure] = PURE
+    _callback_type: ClassVar[Pure] = PURE
 
     def __init__(
         # Without an annotation of the variable, the argument types are unknown.
@@ -76,7 +76,7 @@ class PureCallback(PickledByName, Generic[P, R]):
     @property
     def _described(self) -> str:
         """Name of the callback in errors, such as ``"pure_callback 'f'"``."""
-        return f"{self._flavour.name} '{self.__name__}'"
+        return f"{self._callback_type.name} '{self.__name__}'"
 
     def fwd(self, function: Rule) -> Rule:
         """Register the forward pass of the derivative.
@@ -244,7 +244,7 @@ class PureCallback(PickledByName, Generic[P, R]):
         for name in ("fwd", "bwd", "jvp"):
             if getattr(self, f"_{name}") is not None:
                 raise TypeError(self._two_derivatives(name))
-        label = self.__name__, self._flavour.name
+        label = self.__name__, self._callback_type.name
         self._linear = LinearCall(self._described, label, argnums, rule)
 
     def _checked_rule(self, function: Rule, name: str) -> Rule:
@@ -268,14 +268,14 @@ class PureCallback(PickledByName, Generic[P, R]):
             return cast(R, self._function(*args, **kwargs))
         if self._linear is not None:
             ordered = self._order_arguments(args, kwargs)
-            flatten_arguments(self._flavour.name, self._function, ordered, {})
+            flatten_arguments(self._callback_type.name, self._function, ordered, {})
             return cast(R, self._linear(ordered, lambda *args: self._call(args, {})))
         has_half = (self._fwd is None) != (self._bwd is None)
         if has_half or (self._jvp is None and self._fwd is None):
             return cast(R, self._call(args, kwargs))
         ordered = self._order_arguments(args, kwargs)
         # Raises for arguments that are not arrays.
-        flatten_arguments(self._flavour.name, self._function, ordered, {})
+        flatten_arguments(self._callback_type.name, self._function, ordered, {})
         # Inside `shard_map`, rules need arguments that vary over the same mesh axes.
         ordered = vary_like(ordered, ordered)
         return cast(R, self._differentiable(self._results(ordered, {}))(*ordered))
@@ -315,7 +315,7 @@ class PureCallback(PickledByName, Generic[P, R]):
         """Return types and structure of the result: declared, or inferred by a call with zeros."""
         if self._declared is not None:
             return self._declared
-        return infer_results(self._flavour.name, self._function, args, kwargs, self._inferred)
+        return infer_results(self._callback_type.name, self._function, args, kwargs, self._inferred)
 
     def _call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a call without a derivative; differentiating it raises an error."""
@@ -324,7 +324,7 @@ class PureCallback(PickledByName, Generic[P, R]):
             "vmap_method": self._vmap_method,
             "inferred": self._declared is None,
         }
-        return self._flavour.call(
+        return self._callback_type.call(
             self._function, args, kwargs, self._results(args, kwargs), **options
         )
 

@@ -66,7 +66,7 @@ def split_call(
     ) -> CallbackTarget:
         """Return a target that calls `function` under the name and site of the callback."""
         return CallbackTarget(
-            flavour=target.flavour,
+            callback_name=target.callback_name,
             function=functools.update_wrapper(function, target.function),
             in_tree=jax.tree.structure(((0,) * arity, {})),
             out_tree=jax.tree.structure(out_tree),

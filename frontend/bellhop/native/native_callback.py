@@ -49,7 +49,7 @@ class NativeCallback(PureCallback[..., Any]):
         Array(2., dtype=float64)
     """
 
-    _flavour = NATIVE
+    _callback_type = NATIVE
 
     def __init__(
         self,
@@ -275,8 +275,8 @@ class NativeCallback(PureCallback[..., Any]):
         if len(known) != len(parameters):
             raise TypeError(
                 f"{self._described} has {len(known)} C parameters, and the call passes "
-                f"{len(parameters)}: {_describe_parameters(parameters, avals)}. Pass other arguments, or "
-                "choose another form of arrays=."
+                f"{len(parameters)}: {_describe_parameters(parameters, avals)}. Pass other "
+                "arguments, or choose another form of arrays=."
             )
         for position, ((kind, index, _), dtype) in enumerate(zip(parameters, known, strict=True)):
             is_address = kind in ("pointer", "constants")
@@ -284,8 +284,8 @@ class NativeCallback(PureCallback[..., Any]):
                 raise TypeError(
                     f"{self._described}: C parameter {position} is "
                     f"{'an address' if dtype is None else dtype.name}, and the call passes "
-                    f"{_describe_parameters([parameters[position]], avals)}. Pass other arguments, or choose "
-                    "another form of arrays=."
+                    f"{_describe_parameters([parameters[position]], avals)}. Pass other "
+                    "arguments, or choose another form of arrays=."
                 )
             if kind == "value":
                 types[index] = dtype
@@ -364,10 +364,10 @@ def native_callback(
     """Make a C function callable from compiled programs, without Python.
 
     Scalars are passed by value, arrays as the address of their elements in row-major order;
-    `arrays` selects the parameters that follow an address. Results follow the arguments, as addresses that the
-    function writes to; a single real scalar is the returned value instead. ``bellhop/native.h``
-    in ``bellhop_runtime.include_dir()`` describes the signature. A function that crashes ends the
-    process.
+    `arrays` selects the parameters that follow an address. Results follow the arguments, as
+    addresses that the function writes to; a single real scalar is the returned value instead.
+    ``bellhop/native.h`` in ``bellhop_runtime.include_dir()`` describes the signature. A function
+    that crashes ends the process.
 
     ``fwd`` and ``bwd``, ``jvp`` or ``transpose`` of the result register derivatives, as for
     ``pure_callback``. Under ``vmap`` the runtime loops over the batch.

@@ -117,5 +117,5 @@ class Tap(CallbackType):
 def _transform_target(
     target: CallbackTarget, transform: tuple[str, dict[str, Any]]
 ) -> CallbackTarget:
-    """Return the target with one more transformation, which its function is told."""
+    """Return the target with one more transformation among its function's arguments."""
     return dataclasses.replace(target, transforms=(*(target.transforms or ()), transform))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # The structure HostCall of runtime/profile/profile.h.
 _NAMES_64 = "begin", "end", "busy", "waited", "bytes_out", "bytes_in"
 _NAMES_32 = "row", "thread", "failed", "calls"
-_CROSSING = np.dtype(
+_HOST_CALL = np.dtype(
     [(name, np.int64) for name in _NAMES_64] + [(name, np.int32) for name in _NAMES_32]
 )
 
@@ -69,11 +69,11 @@ class Profile:
     @property
     def rows(self) -> list[Row]:
         """All rows, sorted by decreasing total time."""
-        crossings = self._crossings()
+        host_calls = self._host_calls()
         rows = []
         for index, row in enumerate(self._recorder.rows()):
             kind, name, site, definition, calls, failed, busy, waited, out, in_ = row
-            row_calls = crossings[crossings["row"] == index]
+            row_calls = host_calls[host_calls["row"] == index]
             seconds_per_call = row_calls["busy"] / row_calls["calls"]
             median = (
                 float(np.median(seconds_per_call)) / 1e9 if seconds_per_call.size else float("nan")
@@ -127,7 +127,7 @@ class Profile:
         """
         from bellhop.profiling.timeline import plot_timeline
 
-        return plot_timeline(self._recorder.rows(), self._crossings(), ax)
+        return plot_timeline(self._recorder.rows(), self._host_calls(), ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace for `Perfetto <https://ui.perfetto.dev>`_ or speedscope.
@@ -148,10 +148,10 @@ class Profile:
         """
         from bellhop.profiling.trace_events import save_trace
 
-        save_trace(path, self._recorder.rows(), self._crossings(), self._threads)
+        save_trace(path, self._recorder.rows(), self._host_calls(), self._threads)
 
-    def _crossings(self) -> Any:
-        return np.frombuffer(self._recorder.crossings(), _CROSSING)
+    def _host_calls(self) -> Any:
+        return np.frombuffer(self._recorder.crossings(), _HOST_CALL)
 
 
 def profile(*, limit: int = 1_000_000) -> Profile:

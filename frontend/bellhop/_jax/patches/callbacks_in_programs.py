@@ -1,4 +1,4 @@
-"""Wrap the functions of JAX's own callbacks when they are traced.
+"""Wrap the functions of JAX callbacks when they are traced.
 
 ``jax.pure_callback(f, shape, x)``, with ``flat_f`` for ``f`` on lists of arrays, binds ::
 

@@ -1,4 +1,4 @@
-"""Keep plain ``jax.jit`` functions with Bellhop callbacks out of JAX's C++ fast path.
+"""Keep plain ``jax.jit`` functions with Bellhop callbacks out of the C++ fast path in JAX.
 
 For ``f = jax.jit(g)``, where ``g`` has a Bellhop callback that raises ``KeyError``::
 
@@ -52,7 +52,7 @@ def run_without_fast_calls(
     before_run: Callable[[], None],
     around: Callable[[Any, Sequence[Any], Callable[[], Any]], Any],
 ) -> None:
-    """Keep some programs out of JAX's fast path, and make their calls synchronous.
+    """Keep some programs out of the fast path in JAX, and make their calls synchronous.
 
     XLA starts an execution late if an argument is not ready. The callbacks must be alive then,
     although the user may delete the ``jit`` as soon as the call has returned.

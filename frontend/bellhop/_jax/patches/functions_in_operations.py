@@ -29,7 +29,7 @@ from jax.interpreters import mlir
 
 from bellhop._patching import original, patch
 
-# Primitives with module and name of JAX's lowering rule, and the public name of the operation.
+# Primitives with module and name of the lowering rule in JAX, and the public name of the operation.
 _OPERATIONS = (
     (reduce_p, lax, "_reduce_lower", "jax.lax.reduce"),
     (

@@ -1,4 +1,4 @@
-"""Allow lists of tracers as parameters of PennyLane's operations.
+"""Allow lists of tracers as parameters of PennyLane operations.
 
 PennyLane converts lists to arrays by NumPy, which fails for JAX's tracers.  So
 ``circuit([0.1, 0.2])`` would fail in a template, and so would a unitary given as nested lists of

@@ -1,4 +1,4 @@
-"""Give each thread its own stack of PennyLane's active queues.
+"""Give each thread its own stack of active queues in PennyLane.
 
 PennyLane has one stack for all threads.  A lock lets one thread record at a time, but
 ``stop_recording()``, which operators and decompositions use everywhere, replaces the stack without

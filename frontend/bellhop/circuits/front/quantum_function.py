@@ -208,7 +208,7 @@ class QuantumFunction:
         Args:
             circuit: receives the gates.
             inputs: the arrays.
-            player: interpreter of the jaxpr with gates; the default applies ``change``.
+            player: interpreter of the jaxpr with gates. The default applies ``change``.
 
         Returns:
             the leaves and the tree structure of the function's result.

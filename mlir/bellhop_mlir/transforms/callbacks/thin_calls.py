@@ -1,4 +1,4 @@
-"""thin-calls: a call that is marked to be made every so many times is counted in the program."""
+"""thin-calls: make every n-th of the calls that are marked with an interval."""
 
 from bellhop_mlir._bindings import ir, stablehlo
 from bellhop_mlir._call_graph import drop_unused_functions, find_functions_containing
@@ -19,7 +19,7 @@ _CONDITIONALS = ("stablehlo.if", "stablehlo.case")
 
 
 class ThinCalls(Pass):
-    """Make a marked call the first of each ``bellhop.every`` times that the program gets there.
+    """Count marked calls in the program, and make the first of each ``bellhop.every``.
 
     Before::
 
@@ -51,8 +51,8 @@ class ThinCalls(Pass):
     A conditional around the call alone, such as the conditional of a log statement's ``when``, and
     the conditional of the count become one. Each enclosing loop carries the count, each enclosing
     conditional returns it, and the function begins with zero. Functions that hold marked calls are
-    inlined. In the condition of a loop, which returns only whether the loop goes on, the count
-    begins anew.
+    inlined. In the condition of a loop, which returns only a boolean, the count starts at zero in
+    each iteration.
 
     Preconditions: marked calls take and return a token.
     """

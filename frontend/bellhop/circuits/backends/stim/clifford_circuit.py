@@ -351,6 +351,7 @@ class CliffordCircuit(ProgramCircuit):
             """Return a branch that collects its steps in ``parts``."""
 
             def run() -> Any:
+                """Run the branch; record its steps and its number of outcomes."""
                 self._position = place
                 with self._collect_steps(obstacle) as steps:
                     results = self._run_part(before, lambda: (function(),))

@@ -226,7 +226,7 @@ def _combine_shots(
             leaf: the leaf of the quantum function's result.
 
         Raises:
-            CompileError: if outcomes decide what is measured.
+            CompileError: if the measured observable depends on outcomes.
         """
         size = sum(groups) if statistic.is_per_shot else len(groups)
         if not is_of_record:

@@ -173,8 +173,8 @@ class CircuitFunction:
         sizes = [math.prod(self.operands[number].shape) for number in self.perturbed_operands]
         starts = np.cumsum([0, *sizes])
 
-        # PennyLane returns zero for second derivatives of tapes with several measurements, so each
-        # measurement has a tape of its own.
+        # PennyLane returns zero for second derivatives of tapes with several measurements, so there
+        # is one tape for each measurement.
         n_parts = len(self.template.measured) if self.order > 1 else 1
 
         def function(parameters: Any) -> Any:

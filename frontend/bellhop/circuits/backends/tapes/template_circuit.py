@@ -85,7 +85,7 @@ class TemplateCircuit(TapeCircuit):
         """Add a traced wire as an operand; return the operand's index.
 
         Raises:
-            CompileError: if the device has no wires of its own.
+            CompileError: if the device was made without wires.
         """
         if not self.labels():
             raise CompileError(
