@@ -13,7 +13,7 @@ import pytest
 
 import bellhop
 
-PAGE = Path(__file__).parents[3] / "doc" / "guide" / "from-catalyst.md"
+PAGE = Path(__file__).parents[3] / "doc" / "how-to" / "from-catalyst.md"
 ROWS: dict[str, Callable[[], None]] = {}
 
 

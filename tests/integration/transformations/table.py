@@ -33,7 +33,7 @@ are what happens now, and no promise.
 
 
 def document() -> str:
-    """Run what has not been run yet, and return the text of ``doc/transformations.md``."""
+    """Run what has not been run yet, and return the text of ``doc/reference/callback-transformations.md``."""
     notes: dict[str, str] = {}
     parts = [HEADER]
     for group in dict.fromkeys(cell.program.group for cell in CELLS):
