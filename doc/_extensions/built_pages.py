@@ -11,12 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import nbformat
-from jupyter_cache import get_cache
-from myst_nb.core.config import NbParserConfig
-from myst_nb.core.read import read_myst_markdown_notebook
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent
+ROOT = Path(__file__).parents[2]
 TUTORIALS = "tutorials/"
 GALLERY = TUTORIALS + "index"
 DOWNLOADS, THUMBNAILS = "_notebooks", "_thumbnails"
@@ -81,6 +77,10 @@ def change_source(_app: Any, docname: str, source: list[str]) -> None:
 
 def to_notebook(text: str) -> nbformat.NotebookNode:
     """Return a tutorial as a notebook, in whose text links to other pages are plain words."""
+    # Imported here, so that tests of the other functions need no Sphinx.
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.read import read_myst_markdown_notebook
+
     notebook = read_myst_markdown_notebook(text, NbParserConfig())
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -103,6 +103,8 @@ def write_files(app: Any, error: Exception | None) -> None:
     """Write the notebooks and the pictures that pages link to."""
     if error is not None or app.builder.name != "html":
         return
+    from jupyter_cache import get_cache
+
     downloads, thumbnails = Path(app.outdir, DOWNLOADS), Path(app.outdir, THUMBNAILS)
     downloads.mkdir(exist_ok=True)
     thumbnails.mkdir(exist_ok=True)
@@ -110,11 +112,13 @@ def write_files(app: Any, error: Exception | None) -> None:
         name = docname.removeprefix(TUTORIALS)
         notebook = to_notebook(Path(app.env.doc2path(docname)).read_text())
         nbformat.write(notebook, downloads / f"{name}.ipynb")
-    for record in get_cache(app.config.nb_execution_cache_path).list_cache_records():
-        executed = Path(record.uri)
-        picture = find_last_picture(get_cache(app.config.nb_execution_cache_path).get_cache_bundle(record.pk).nb)
-        if executed.parent.name == TUTORIALS[:-1] and picture:
-            (thumbnails / f"{executed.stem}.png").write_bytes(picture)
+    cache = get_cache(app.config.nb_execution_cache_path)
+    for record in cache.list_cache_records():
+        page = Path(record.uri)
+        if page.parent == Path(app.srcdir, TUTORIALS):
+            picture = find_last_picture(cache.get_cache_bundle(record.pk).nb)
+            if picture:
+                (thumbnails / f"{page.stem}.png").write_bytes(picture)
 
 
 def setup(app: Any) -> dict[str, bool]:

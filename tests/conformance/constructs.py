@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 from tests.conformance.support import (
-    CLIFFORD,
     MEASUREMENTS,
     OTHER,
     SHOTS,
@@ -82,8 +81,6 @@ TRANSFORMATIONS: dict[str, tuple[Callable[[Function], Any], Callable[[Function, 
     ),
     "`save` and `load`": (lambda f: save_and_load(f)(X), lambda v, d: v(X)),
 }
-DERIVATIVES = {name for name in TRANSFORMATIONS if any(w in name for w in ("jv", "vj", "lin", "grad"))}
-
 
 def run_transformation(cell: Cell) -> tuple[Any, Any]:
     """Return the result of a transformed circuit, and the exact one."""
@@ -183,7 +180,3 @@ def run_construct(cell: Cell) -> tuple[Any, Any]:
         return bellhop.qjit(node, seed=1)(X, 3), value(X)
     return bellhop.qjit(bellhop.grad(node), seed=1)(X, 3), differentiate(value, 1)
 
-
-def transformation_exists(cell: Cell) -> bool:
-    """Return whether a transformation means something on a device without parameters."""
-    return cell.device != CLIFFORD or cell.row not in DERIVATIVES

@@ -22,6 +22,7 @@ DEVICES = (
     *("default.clifford", "reference.qubit"),
 )
 CLIFFORD = "default.clifford"
+DERIVATIVES = {"jax.jvp", "jax.vjp", "jax.linearize", "jax.grad"}
 
 MEASUREMENTS: dict[str, Callable[[], Any]] = {
     "expval": lambda: qml.expval(qml.Z(0) @ qml.Z(1)),
@@ -145,6 +146,11 @@ class Cell:
         return self.column.endswith("shots")
 
     @property
+    def differentiates(self) -> bool:
+        """Whether the row is a derivative."""
+        return bool(set(self.row.replace("`", " ").split()) & DERIVATIVES)
+
+    @property
     def feature(self) -> str:
         """The feature without its shots."""
         return self.column.removesuffix(", shots")
@@ -152,10 +158,10 @@ class Cell:
     @property
     def exists(self) -> bool:
         """Whether the feature means something for this row."""
-        if self.device == CLIFFORD and (self.feature in ("grad", "Hessian") or self.row in METHODS):
+        if self.device == CLIFFORD and (self.feature in ("grad", "Hessian") or self.differentiates):
             return False
         if self.row not in MEASUREMENTS:
-            return True
+            return self.device != CLIFFORD or not self.column
         if self.row in WITHOUT_DERIVATIVE and self.feature in ("grad", "Hessian"):
             return False
         return self.row not in (WITHOUT_SHOTS if self.has_shots else ONLY_SHOTS)
