@@ -82,6 +82,7 @@ OPTIONAL := build/optional
 test-optional:
 	$(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) $(OPTIONAL)/.installed-dev
 	$(OPTIONAL)/bin/python -m pip install --quiet $(TORCH) stim quimb cloudpickle numba \
+	  equinox flax optimistix diffrax numpyro blackjax pyscf orbax-checkpoint tensorboardX wandb \
 	  "$$(echo $(WHEEL)/*.whl)[kokkos]"
 	$(OPTIONAL)/bin/python -m pip install --quiet --no-deps pennylane-qrack-cpu pyqrack-cpu
 	BELLHOP_TESTS_HAVE_ALL=1 $(MAKE) VENV=$(OPTIONAL) WHEEL=$(WHEEL) test-needs

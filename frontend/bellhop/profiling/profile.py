@@ -10,7 +10,7 @@ import numpy as np
 
 import bellhop_runtime
 from bellhop.compiler.compile_timing import listen_to_xla, observers
-from bellhop.profiling.profile_entry import Row
+from bellhop.profiling.profile_entry import ProfileRow
 from bellhop_runtime import profile_thread, wait_for_taps
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Profile:
     Printing shows the table, sorted by total time.
 
     Attributes:
-        rows: the rows, as ``Row`` objects.
+        rows: the rows, as ``ProfileRow`` objects.
 
     Example:
         >>> import bellhop
@@ -67,7 +67,7 @@ class Profile:
             self._state = "closed"
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProfileRow]:
         """All rows, sorted by decreasing total time."""
         host_calls = self._host_calls()
         rows = []
@@ -79,7 +79,7 @@ class Profile:
                 float(np.median(seconds_per_call)) / 1e9 if seconds_per_call.size else float("nan")
             )
             seconds = busy / 1e9, median, waited / 1e9
-            rows.append(Row(kind, name, definition, site, calls, failed, *seconds, out, in_))
+            rows.append(ProfileRow(kind, name, definition, site, calls, failed, *seconds, out, in_))
         return sorted(rows, key=lambda row: -row.total)
 
     def __str__(self) -> str:

@@ -197,6 +197,12 @@ def test_targets_stop_before_the_executable(target, compilations, traces):
     assert len(traces) == 1
 
 
+@pytest.mark.parametrize("args", [(1.0, 2.0), (np.ones(2),)])
+def test_jit_compile_expects_its_arguments_in_a_tuple(args):
+    with pytest.raises(TypeError, match=r"expected one tuple of arguments, got \d outside of a tuple"):
+        bellhop.qjit(lambda *xs: xs[0]).jit_compile(*args)
+
+
 def test_jit_compile_compiles_without_running():
     calls = []
     f = bellhop.qjit(lambda x, y: bellhop.debug.callback(calls.append)(x + y))

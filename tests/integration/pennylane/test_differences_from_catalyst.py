@@ -13,7 +13,12 @@ import pytest
 
 import bellhop
 
-PAGE = Path(__file__).parents[3] / "doc" / "guide" / "from-catalyst.md"
+from .catalyst_circuits import SECTIONS as CIRCUITS
+from .catalyst_programs import SECTIONS as PROGRAMS
+from .catalyst_row import Row, describe_result
+
+PAGE = Path(__file__).parents[3] / "doc" / "how-to" / "differences-from-catalyst.md"
+SECTIONS = PROGRAMS | CIRCUITS
 ROWS: dict[str, Callable[[], None]] = {}
 
 
@@ -364,3 +369,25 @@ def test_every_row_is_here() -> None:
     section = PAGE.read_text().split("## Differences of meaning")[1].split("\n## ")[0]
     in_page = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)[1:]
     assert in_page == list(ROWS)
+
+
+@pytest.mark.matrix
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [(section, entry) for section, rows in SECTIONS.items() for entry in rows],
+    ids=lambda value: value.description if isinstance(value, Row) else value,
+)
+def test_program(section: str, entry: Row) -> None:
+    table = PAGE.read_text().split(f"### {section}\n")[1].split("\n#")[0]
+    line = f"| {entry.description} | {entry.catalyst} | {describe_result(entry.run)} |"
+    assert line in table.splitlines()
+
+
+def test_every_program_is_here() -> None:
+    by_section = re.split(r"^### (.*)$", PAGE.read_text(), flags=re.MULTILINE)
+    in_page = {
+        section: re.findall(r"^\| (.*?) \|", text, re.MULTILINE)[1:]
+        for section, text in zip(by_section[1::2], by_section[2::2], strict=True)
+    }
+    assert in_page == {name: [row.description for row in rows] for name, rows in SECTIONS.items()}

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 ALL = transforms()
 WORKING = [name for name in ALL if name not in (*REFUSED, *REFUSED_BY_PENNYLANE, *PASSES)]
-PAGE = Path(__file__).parents[4] / "doc" / "guide" / "pennylane-transforms.md"
+PAGE = Path(__file__).parents[4] / "doc" / "how-to" / "pennylane-transforms.md"
 
 
 def changed(name: str, circuit: Any, device: str) -> Any:
