@@ -10,6 +10,7 @@ and ``buffer_callback``.  The wrapper records the program and the circuit, which
 (transformations and lowering) cannot determine.
 Versions: 0.10 to 0.12.
 Upstream: a hook for traced equations.
+Issue: none reported.
 Installed: when a program is first traced.
 Test: ``test_gates_in_callbacks.py`` and ``test_eager_transformations.py``.
 """

@@ -17,6 +17,7 @@ each other, the exception is raised when the execution has ended (``around``).
 Versions: 0.10 to 0.12.
 Upstream: fast calls that raise ``JaxRuntimeError``, and JAX dropping the tokens of failed
 executions.  JAX has no public option to avoid the fast path.
+Issue: jax#34083.
 Installed: when a call of Bellhop is first lowered in a plain ``jax.jit``.
 Test: ``test_stable_plain_jit.py`` and ``test_partitioned_programs.py``.
 """

@@ -8,6 +8,7 @@ Replaced: ``__new__`` of PennyLane controlled operations, and of the templates w
 ``TemporaryAND`` and ``FlipSign``.
 Versions: 0.45.
 Upstream: operations that do not convert control values.
+Issue: catalyst#1266, pennylane#9966.
 Installed: with ``qnode_calls``.
 Test: ``test_computed_controls.py``.
 """

@@ -6,7 +6,8 @@ tracers, and a product of a scalar and a Hamiltonian with traced coefficients.
 
 Replaced: ``Operator.__init__``, and autoray's ``array``, ``asarray`` and ``multiply`` of lists.
 Versions: 0.45.
-Upstream: ``qml.math`` could choose the library by a list's elements.
+Upstream: a choice of the library in ``qml.math`` by a list's elements.
+Issue: none reported.
 Installed: only while a program is traced.
 Test: ``test_circuit_templates.py``.
 """

@@ -7,6 +7,7 @@ In a program, with a traced ``z``::
 Replaced: ``qml.pow``, under each of its names in PennyLane.
 Versions: 0.45.
 Upstream: ``pow`` methods of gates that do not compare a traced exponent with numbers.
+Issue: none reported.
 Installed: with ``qnode_calls``.
 Test: ``test_computed_powers.py``.
 """

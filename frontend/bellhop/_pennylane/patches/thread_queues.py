@@ -8,6 +8,7 @@ never releases the lock.
 Replaced: ``QueuingManager._active_contexts``, ``stop_recording`` and ``AnnotatedQueue._lock``.
 Versions: 0.45.
 Upstream: a stack in a context variable.
+Issue: pennylane#910, pennylane#3927.
 Installed: when a program that may call QNodes is first traced.
 Test: ``test_threads_that_trace.py``.
 """
