@@ -7,9 +7,18 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
 import jax
+import numpy as np
 
+from bellhop._jax.fast_dispatch import ARRAY
 from bellhop._jax.patches.jit_platforms import choose_jit_platforms
-from bellhop._jax.private import backends_are_initialized, equation_site, trace_state_clean
+from bellhop._jax.private import (
+    AT_TOP_LEVEL,
+    DEFAULT_DEVICE,
+    VALUE_OF,
+    backends_are_initialized,
+    equation_site,
+    trace_state_clean,
+)
 from bellhop.arguments.signature import check_arrays, flatten_result
 from bellhop.arguments.static_arguments import StaticArguments
 from bellhop.base.pickling import PickledByName
@@ -21,7 +30,7 @@ from bellhop.base.source import (
     make_call_from_site,
 )
 from bellhop.base.value_checks import check_no_measurements
-from bellhop.compiler.deadlock_check import check_device_not_waiting
+from bellhop.compiler.deadlock_check import check_device_not_waiting, get_waiting_devices
 from bellhop.compiler.lowering_context import current_lowering
 from bellhop.devices.devices import (
     StateAxes,
@@ -41,6 +50,10 @@ from bellhop_mlir.region_name import RegionName
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# Types of arguments without a device, to which `_move_arrays` does nothing.
+_NOT_PLACED = frozenset({float, int, bool, complex, np.ndarray})
+_TRACE, _NO_TRACE, _AXES, _NO_AXES = AT_TOP_LEVEL
+
 
 class AcceleratedFunction(PickledByName):
     """A function whose calls are regions on a device; see ``accelerate``.
@@ -57,6 +70,9 @@ class AcceleratedFunction(PickledByName):
         self._dev = dev
         self._options = options
         self._regions: dict[Target, Callable[..., Any]] = {}
+        # The device of the last call without a default device, outside of traces, and its region.
+        self._last_target: Target | None = None
+        self._last_region: Callable[..., Any] | None = None
         # By instance, if the function is a class attribute.
         self._methods: weakref.WeakKeyDictionary[Any, AcceleratedFunction] = (
             weakref.WeakKeyDictionary()
@@ -72,6 +88,12 @@ class AcceleratedFunction(PickledByName):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on its device."""
+        if (region := self._last_region) is not None and self._can_call_last(args, kwargs):
+            try:
+                return region(*args, **kwargs)
+            except (TypeError, OverflowError):
+                self._check_arrays(args, kwargs)
+                raise
         target = resolve_target(self._dev, self._where)
         region = self._regions.get(target)
         if region is None:
@@ -81,6 +103,8 @@ class AcceleratedFunction(PickledByName):
         if trace_state_clean():
             check_device_not_waiting(target_name(target), function_name(self._function))
             args, kwargs = _move_arrays((args, kwargs), target, commits=self._dev is not None)
+            if isinstance(target, jax.Device) and DEFAULT_DEVICE.value is None:
+                self._last_region, self._last_target = region, target
         try:
             if trace_state_clean() or equation_site() is not None:
                 return region(*args, **kwargs)
@@ -89,6 +113,35 @@ class AcceleratedFunction(PickledByName):
         except (TypeError, OverflowError):
             self._check_arrays(args, kwargs)
             raise
+
+    def _can_call_last(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a call needs only the region of the last call.
+
+        This holds outside of traces and callbacks if the target is the same and no argument must be
+        moved to it. The checks cost a tenth of a call.
+
+        Args:
+            args: positional arguments.
+            kwargs: keyword arguments.
+        """
+        if (
+            VALUE_OF(_TRACE) is not _NO_TRACE
+            or VALUE_OF(_AXES) is not _NO_AXES
+            or DEFAULT_DEVICE.value is not None
+            or get_waiting_devices()
+        ):
+            return False
+        commits = self._dev is not None
+        for arg in (*args, *kwargs.values()) if kwargs else args:
+            if type(arg) is ARRAY:
+                if arg._committed:
+                    if arg.device is not self._last_target:
+                        return False
+                elif commits:
+                    return False
+            elif commits or type(arg) not in _NOT_PLACED:
+                return False
+        return True
 
     def __repr__(self) -> str:
         name = function_name(self._function)
