@@ -19,7 +19,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed; without, one is drawn")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="for what fails")
     parser.add_argument("--x64", choices=("on", "off"), default="on", help="64-bit types")
-    parser.add_argument("--against", help="the Python of another installation, which runs programs too")
+    parser.add_argument(
+        "--against", help="the Python of another installation, which runs programs too"
+    )
     options = parser.parse_args()
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     options.out.mkdir(parents=True, exist_ok=True)

@@ -22,8 +22,8 @@ def describe_outcomes(calls: Sequence[Any]) -> list[dict[str, Any]]:
         calls: the script's ``outcomes``, tuples of result or exception, events and options.
 
     Returns:
-        For each call the type and text of its exception, or path, dtype, shape and flat values of each
-        leaf of its result. Complex values are pairs of numbers.
+        For each call the type and text of its exception, or path, dtype, shape and flat values of
+        each leaf of its result. Complex values are pairs of numbers.
     """
     return [_describe(result) for result, *_ in calls]
 
@@ -49,9 +49,9 @@ def _encode(leaf: Any) -> tuple[str, list[int], list[Any]]:
 def compare_outcomes(ours: Outcomes, others: Outcomes) -> Verdict:
     """Compare a script's calls under this installation and under another one.
 
-    A call that raises under the other installation alone is an ability that this installation gained;
-    the verdict counts it and agrees. Later calls may have been fed by that call's result, so the
-    comparison ends there.
+    A call that raises under the other installation alone is an ability that this installation
+    gained; the verdict counts it and agrees. Later calls may have been fed by that call's result,
+    so the comparison ends there.
     """
     for number, (here, there) in enumerate(zip(ours, others, strict=True)):
         where = f"call {number}"
@@ -59,7 +59,8 @@ def compare_outcomes(ours: Outcomes, others: Outcomes) -> Verdict:
             if here["error"] != there["error"]:
                 kinds = f"{here['error']} instead of {there['error']}"
                 return Verdict(
-                    f"another error: {kinds}", f"{where}: {here['text']}\ninstead of {there['text']}"
+                    f"another error: {kinds}",
+                    f"{where}: {here['text']}\ninstead of {there['text']}",
                 )
             continue
         if "error" in here:
