@@ -24,7 +24,8 @@ help:
 	@echo "make durations  record what quick tests take, for make lint"
 	@echo "make stress  run programs that hang elsewhere 200 times, from 16 threads at once, and random nested calls"
 	@echo "make soak    run millions of callbacks and look at the memory that they leave"
-	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python"
+	@echo "make fuzz    draw programs for MINUTES=10 and hold them against plain Python,"
+	@echo "             and against another installation with AGAINST=/its/python"
 	@echo "make sanitize  test the runtime under Address, UndefinedBehavior and ThreadSanitizer"
 	@echo "make docs    run and build the documentation, and compare what it prints"
 	@echo "make linkcheck  ask every address in the documentation whether it is there (online)"
@@ -179,7 +180,8 @@ stress soak: $(VENV)/.installed-dev
 
 MINUTES ?= 10
 fuzz: $(VENV)/.installed-dev
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(X64),--x64 $(X64))
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(X64),--x64 $(X64)) \
+	  $(if $(AGAINST),--against $(AGAINST))
 
 # Saved files run in processes of their own, without a sanitizer: XLA has none.
 sanitize fuzz-hostile: export CMAKE ?= $(BIN)/cmake

@@ -49,7 +49,7 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.precision import is_double
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
@@ -82,7 +82,7 @@ def intercept_qnodes() -> None:
 @contextlib.contextmanager
 def _without_precision_warnings() -> Iterator[None]:
     """Ignore JAX's warnings about unavailable 64-bit dtypes if x64 mode is off."""
-    if is_double():
+    if Precision.is_double():
         yield
         return
     with warnings.catch_warnings():

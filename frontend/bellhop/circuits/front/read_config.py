@@ -14,8 +14,8 @@ from bellhop.circuits.ir.diff_method import (
     PARAMETER_SHIFT,
     SPSA,
 )
-from bellhop.circuits.ir.memory import check_shots_fit
-from bellhop.circuits.ir.precision import get_state_bits
+from bellhop.circuits.ir.memory import MemoryCheck
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.passes.operation_transforms import find_transform_passes
 from bellhop.errors import CompileError
 from bellhop.passes import requested_passes
@@ -70,7 +70,7 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
         passes=(*passes, *find_transform_passes(transforms)),
         engine=engine != "plugin",
         precision=options.precision if options else None,
-        amplitude_bits=get_state_bits(qnode.device),
+        amplitude_bits=Precision.get_state_bits(qnode.device),
         pennylane_diff_method=qnode.diff_method,
         execute_kwargs=qnode.execute_kwargs,
     )
@@ -99,7 +99,7 @@ def _check_number_of_shots(qnode: qml.QNode, where: str) -> None:
             "qml.set_shots(qnode, shots=100)."
         )
     shots = total or 0
-    check_shots_fit(shots, where)
+    MemoryCheck(where).check_shots(shots)
     if shots > _MOST_SHOTS:
         raise CompileError(
             f"{where}: {shots} shots are more than the {_MOST_SHOTS} that XLA counts outcomes of. "

@@ -31,7 +31,7 @@ import pennylane as qml
 from pennylane.gradients.finite_difference import finite_diff_coeffs
 from pennylane.operation import GeneratorUndefinedError
 
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import make_random_key
 
 # Bits of a parameter that does not change the results.
@@ -222,7 +222,9 @@ def draw_directions(n_params: int, num_directions: int, sampler_rng: int | None)
         ``[num_directions, n_params]``.
     """
     if sampler_rng is None:
-        return jax.random.rademacher(make_random_key(), (num_directions, n_params), real_type())
+        return jax.random.rademacher(
+            make_random_key(), (num_directions, n_params), Precision.real_type()
+        )
     generator = np.random.default_rng(sampler_rng)
     rows = [generator.choice([-1.0, 1.0], size=n_params) for _ in range(num_directions)]
-    return jnp.asarray(np.stack(rows), real_type())
+    return jnp.asarray(np.stack(rows), Precision.real_type())

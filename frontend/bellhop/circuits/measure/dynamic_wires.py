@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import pennylane as qml
 
 from bellhop.circuits.ir.answers import MeasurementSite
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.errors import CompileError
 
@@ -136,7 +136,7 @@ def _sum_over_wires(
     coefficients, terms = [], []
     for labels in itertools.permutations(free, len(computed)):
         is_meant = [place == wires(label) for place, label in zip(places, labels, strict=True)]
-        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(real_type()))
+        coefficients.append(jnp.all(jnp.stack(is_meant)).astype(Precision.real_type()))
         label_of = dict(zip(map(id, computed), labels, strict=True))
         moved = [_map_wires(factor, label_of) for factor in factors]
         terms.append(qml.prod(*moved) if len(moved) > 1 else moved[0])

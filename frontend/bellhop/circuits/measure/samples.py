@@ -9,7 +9,7 @@ import numpy as np
 
 from bellhop.base.types import Operand
 from bellhop.circuits.ir.device_measurements import Samples
-from bellhop.circuits.ir.precision import is_double
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.measure.measurement_base import Process, as_index, as_number
@@ -135,7 +135,7 @@ class CountsProcess(_ShotProcess):
         answers = self._answers
         if answers.drops_shots or answers.has_run_per_shot:
             return False
-        return is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
+        return Precision.is_double() or sum(answers.groups) < _MOST_SHOTS_IN_SINGLE
 
     def _make_bits_statistic(self, bits: Any) -> Statistic:
         return _make_counts_statistic(Samples.to_integers(bits), np.arange(2 ** bits.shape[1]))

@@ -18,6 +18,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.gates.gate_check import check_is_gate
+from bellhop.circuits.gates.operator_data import select_row
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
@@ -118,7 +119,7 @@ class ProgramCircuit(PlayedCircuit):
             applies_matrices = self.can_apply_observables
             check_is_gate(op, self.where, is_part=depth > 0, can_apply_matrices=applies_matrices)
             with explain_concretization(op, self.where):
-                self._apply_gate(self.rows.select_row(op), depth)
+                self._apply_gate(select_row(op, self.rows), depth)
 
     def check_wires(self, wires: Any, process: Any) -> None:
         """Check traced wires of a measurement process when the program runs."""

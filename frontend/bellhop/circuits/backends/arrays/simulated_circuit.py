@@ -35,7 +35,7 @@ from bellhop.circuits.ir.diff_method import (
     HADAMARD,
     PARAMETER_SHIFT,
 )
-from bellhop.circuits.ir.memory import guard_batched_state
+from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.randomness import OUTCOMES_ARE_DRAWN
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.statistics import ExactValues, Statistic, StatisticMaker, ValueReader
@@ -207,8 +207,8 @@ class SimulatedCircuit(ProgramCircuit):
                 self._zero_other_branches()
             shots = 0 if self._shots is None else self._shots.is_in_branch.size
             qubits = len(self.simulator.wires)
-            mark = lambda x: guard_batched_state(
-                x, qubits, self.simulator.axes_per_qubit, shots, self.where, self._box
+            mark = lambda x: MemoryCheck(self.where).guard_batched_state(
+                x, qubits, self.simulator.axes_per_qubit, shots, self._box
             )
             self.state = jax.tree.map(mark, self.state)
         if self._shots is None:

@@ -14,7 +14,7 @@ import numpy as np
 from bellhop.base.types import Operand
 from bellhop.circuits.gates.shift_rules import compute_difference_terms, draw_directions
 from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, SPSA
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import forbid_derivative, split_last_axis
 from bellhop.errors import DifferentiableCompileError
 
@@ -98,4 +98,4 @@ def evaluate_with_differences(
 
 def _concatenate_flat(arrays: Sequence[Any]) -> Any:
     assert arrays
-    return jnp.concatenate([jnp.ravel(array).astype(real_type()) for array in arrays])
+    return jnp.concatenate([jnp.ravel(array).astype(Precision.real_type()) for array in arrays])

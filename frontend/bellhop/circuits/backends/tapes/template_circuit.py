@@ -16,6 +16,7 @@ from bellhop.circuits.backends.tapes.template import (
     replace_dynamic_wires,
 )
 from bellhop.circuits.gates.decompositions import decompose_with_pennylane
+from bellhop.circuits.gates.operator_data import select_row
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import is_dynamic
@@ -58,7 +59,7 @@ class TemplateCircuit(TapeCircuit):
             # differentiate inverse or controlled products.
             self.apply(decompose_with_pennylane(op))
         else:
-            self.steps.append(self._make_part(self.rows.select_row(op)))
+            self.steps.append(self._make_part(select_row(op, self.rows)))
 
     def make_measurement_part(self, process: Any) -> TemplatePart:
         """Convert a final measurement process to a part of the template."""

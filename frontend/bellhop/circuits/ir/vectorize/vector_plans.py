@@ -33,7 +33,7 @@ from jax.core import eval_jaxpr
 from jax.extend.core import JaxprEqn, Literal
 from jax.extend.core.primitives import jit_p
 
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.vectorize.elementwise import is_elementwise, unstack_p
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.vectorize.static_gather import gather_static
@@ -126,7 +126,7 @@ class _ScalarsPlan(VectorPlan):
         aval = self.atoms[0].aval
         return (
             stack_scalars(values)
-            if aval.dtype == real_type() and not aval.shape
+            if aval.dtype == Precision.real_type() and not aval.shape
             else jnp.stack(values)
         )
 

@@ -26,7 +26,7 @@ from jax.interpreters import ad, batching, mlir
 
 from bellhop._jax.private import ir_type
 from bellhop.base.types import Handle, Operand
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.compiler.lowering_context import allow_bellhop_dialects, lowering_state
 from bellhop_mlir.dialects import quantum
 from bellhop_mlir.dialects.gate import Gate, encode_gates
@@ -194,7 +194,7 @@ def _call_batch(
 
 
 def _is_real(value: Any) -> bool:
-    return value.dtype == real_type()
+    return value.dtype == Precision.real_type()
 
 
 def _call_lower(

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.vectorize.stack_scalars import stack_scalars
 from bellhop.circuits.ir.wires import WireMap
 from bellhop_mlir.dialects.gate import Gate, shift_slots
@@ -80,7 +80,7 @@ class GateSequence:
     def stack_params(self) -> Any:
         """Return the run-time parameters as one vector, or the amplitudes of a state."""
         if not self._params:
-            return jnp.zeros(0, real_type())
+            return jnp.zeros(0, Precision.real_type())
         pieces: list[Any] = []
         for ndim, group in itertools.groupby(self._params.values(), lambda value: value.ndim):
             values = list(group)
@@ -158,7 +158,7 @@ def as_numbers(amplitudes: Any) -> Any:
     """Return amplitudes as a vector of real numbers: parts of complex ones in turn."""
     if jnp.iscomplexobj(amplitudes):
         amplitudes = jnp.stack([jnp.real(amplitudes), jnp.imag(amplitudes)], axis=-1)
-    return jnp.ravel(amplitudes).astype(real_type())
+    return jnp.ravel(amplitudes).astype(Precision.real_type())
 
 
 @dataclass(frozen=True)

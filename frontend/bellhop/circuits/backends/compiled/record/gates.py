@@ -23,6 +23,7 @@ from bellhop.circuits.gates.decompositions import (
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.gates.nonunitary import mask_nonunitary
+from bellhop.circuits.gates.operator_data import select_row
 from bellhop.circuits.gates.shift_rules import (
     FREQUENCY_ONE,
     UNKNOWN_FREQUENCIES,
@@ -31,7 +32,7 @@ from bellhop.circuits.gates.shift_rules import (
 from bellhop.circuits.gates.tape_control_flow import is_control_flow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.errors import CompileError
 from bellhop_mlir.dialects.gate import Gate, array_slots
@@ -81,7 +82,7 @@ class GateList:
         self._find_site = find_site
         self._by_differences = by_differences
         self._in_engine = in_engine
-        self._real = real_type()
+        self._real = Precision.real_type()
         # What the user wrote, of which parts are added.
         self._user_operation: Any = None
         # What was found out of operations, by what decides it.
@@ -119,7 +120,7 @@ class GateList:
             return
         applies_matrices = self._gate_set.can_apply_matrices
         check_is_gate(op, self._where, is_part=depth > 0, can_apply_matrices=applies_matrices)
-        op = convert_embedding(self._rows.select_row(op))
+        op = convert_embedding(select_row(op, self._rows))
         base, adjoint, controls = strip_modifiers(op, self._gate_set)
         if base.name == "DiagonalQubitUnitary" or (
             base.name == "QubitUnitary" and not self._gate_set.keeps_matrices

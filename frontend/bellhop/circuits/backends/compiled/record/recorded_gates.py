@@ -47,7 +47,7 @@ from bellhop.circuits.backends.compiled.record.loop_precompute import BlockConsu
 from bellhop.circuits.backends.compiled.record.merging import merge_gates
 from bellhop.circuits.gates.nonunitary import may_change_norm
 from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.precision import Precision
 from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
 
@@ -99,7 +99,7 @@ class GateEquationRecorder:
         )
         self._params: list[Any] = []
         self._frequencies: list[np.ndarray] = []
-        self.amplitudes: Any = jnp.zeros(0, real_type())
+        self.amplitudes: Any = jnp.zeros(0, Precision.real_type())
         self.amplitude_bits = b""
         # If there are none, no loop and no conditional carries the count.
         self.has_dynamic_count = False
@@ -197,7 +197,7 @@ class GateEquationRecorder:
 
     def stack_params(self) -> Any:
         """Return all parameters so far."""
-        return jnp.concatenate([jnp.zeros(0, real_type()), *self._params])
+        return jnp.concatenate([jnp.zeros(0, Precision.real_type()), *self._params])
 
     def stack_frequencies(self) -> np.ndarray:
         """Return the bits of the frequencies of each."""

@@ -72,8 +72,8 @@ from bellhop.circuits.ir.diff_method import (
 )
 from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
-from bellhop.circuits.ir.memory import check_result_fits
-from bellhop.circuits.ir.precision import real_type
+from bellhop.circuits.ir.memory import MemoryCheck
+from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gate_evaluation import make_iteration_indices
@@ -316,13 +316,13 @@ class RuntimeCircuit(PlayedCircuit):
         for measurement in request.measurements:
             self._runs_in_engine &= measurement.in_engine
             result = measurement.result_aval(self.device)
-            check_result_fits(result.shape, result.dtype, self.device.qubits, self.where)
+            MemoryCheck(self.where).check_result(result.shape, result.dtype, self.device.qubits)
         gates, state = self.gates, self.gates.bound_state()
         params, amplitudes = gates.stack_params(), gates.amplitudes
         frequencies, amplitude_bits = gates.stack_frequencies().tobytes(), gates.amplitude_bits
         if self.has_run_per_shot:
             # What is drawn in it is differentiated as a whole, by its score.
-            params = amplitudes = jnp.zeros(0, real_type())
+            params = amplitudes = jnp.zeros(0, Precision.real_type())
             frequencies = amplitude_bits = b""
         choice = self._differentiation
         if self.method == SHARED:
