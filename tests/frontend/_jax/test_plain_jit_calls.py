@@ -2,6 +2,7 @@
 
 import gc
 import math
+import types
 import weakref
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 from jax._src import pjit  # noqa: TID251
 
 import bellhop
+from bellhop._jax.patches.plain_jit_calls import _PlainCall
 
 
 class UserError(Exception):
@@ -100,3 +102,17 @@ def test_donated_and_checked_calls_stay_correct():
         root(jnp.asarray(0.1))
     with jax.debug_nans(True), pytest.raises(FloatingPointError, match="invalid value"):
         root(jnp.asarray(3.0))
+
+
+def test_value_errors_of_compilation_keep_their_type():
+    """Only the C++ call's own ValueError is the text of a failed execution."""
+    error = ValueError("incompatible devices")
+
+    def fail(*_):
+        raise error
+
+    params = {"jaxpr": types.SimpleNamespace(out_avals=[None]), "name": "f", "inline": False}
+    call = _PlainCall(fail, params)
+    with pytest.raises(ValueError, match="incompatible devices") as raised:
+        call.run(types.SimpleNamespace(params=params), [1.0])
+    assert raised.value is error

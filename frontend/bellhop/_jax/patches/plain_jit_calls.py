@@ -81,9 +81,12 @@ class _PlainCall:
             *rest: further arguments of JAX's function.
         """
         self._arguments.rest = p, rest
+        self._arguments.error = None
         try:
             results = self.call(*args)
         except ValueError as error:
+            if error is self._arguments.error:
+                raise
             message = str(error)
         else:
             if type(results) is UnexecutedProgram:
@@ -93,7 +96,7 @@ class _PlainCall:
             first.block_until_ready()
             return results, (), p.out_tree, args, p.params["jaxpr"], None, None, ()
         finally:
-            self._arguments.rest = None
+            self._arguments.rest = self._arguments.error = None
         # Raised outside of the handler, so that XLA's error is not the context.
         raise jax.errors.JaxRuntimeError(message)
 
@@ -103,6 +106,10 @@ class _PlainCall:
         compilation.results = [None] * len(p.params["jaxpr"].out_avals)
         try:
             *_, executable, _, constants = self._run(p, list(args), *rest)
+        except ValueError as error:
+            # Not the text of a failed execution: `run` must not convert this error.
+            self._arguments.error = error
+            raise
         finally:
             compilation.results = None
         self._executables.append(executable)
