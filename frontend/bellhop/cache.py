@@ -45,21 +45,22 @@ def enable_cache(path: str | os.PathLike[str], *, group_may_write: bool = False)
     folder = Path(path).expanduser().resolve()
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(
-            f"{folder} is not a folder, so it cannot hold compiled programs. Give the "
-            "path of a folder, or of none."
+            f"enable_cache: {folder} is a file, expected a folder or an unused path. Pass the "
+            "path of a folder."
         )
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH:
         raise PermissionError(
-            f"enable_cache: everybody may write to {folder} (mode {stat.filemode(mode)}), and what "
-            "is in it is run. Take that right away, chmod o-w, or give a folder of your own."
+            f"enable_cache: everybody may write to {folder} (mode {stat.filemode(mode)}), expected "
+            "its owner alone, as programs in it are executed. Remove the permission, chmod o-w, or "
+            "pass a different folder."
         )
     if mode & stat.S_IWGRP and not group_may_write:
         warn_user(
-            f"enable_cache: a group may write to {folder} (mode {stat.filemode(mode)}), and what "
-            "its members put there is run. Take that right away, chmod g-w, or say "
-            "group_may_write=True where it is meant."
+            f"enable_cache: a group may write to {folder} (mode {stat.filemode(mode)}), and "
+            "programs in it are executed. Remove the permission, chmod g-w, or pass "
+            "group_may_write=True."
         )
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -325,8 +325,8 @@ def _result_aval(
         raise
     except Exception as error:
         raise ValueError(
-            "result_shape is a pytree of numbers, or of what has a shape and a dtype; got "
-            f"{result_shape!r}."
+            f"{where}: result_shape is {result_shape!r}, expected a pytree of numbers or of "
+            "objects with shape and dtype. Pass jax.ShapeDtypeStruct(shape, dtype)."
         ) from error
 
 

@@ -68,7 +68,7 @@ def measure(wires: Any, reset: bool = False, postselect: int | None = None) -> A
         return qml.measure(wires, reset=reset, postselect=postselect)
     if not is_tracing():
         raise CompileError(
-            "bellhop.measure stands outside of a QNode. Call it in a quantum function."
+            "bellhop.measure is called outside of a QNode. Call it in a quantum function."
         )
     from bellhop.circuits.front.mid_circuit_measure import measure_wire
 

@@ -278,7 +278,11 @@ def encode_function(function: Callable[..., Any], what: str) -> Function:
 
 
 def encode_type(type_: type[Any], what: str) -> Named:
-    """Convert a class to data.
+    """Return the importable name of a class, for a saved file.
+
+    Args:
+        type_: the class.
+        what: name of the value that contains it, for errors.
 
     Raises:
         CompileError: if another process cannot import it.

@@ -83,7 +83,7 @@ def _load_lapack() -> None:
 def _check_main(
     module: ir.Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
 ) -> None:
-    """Raise an error unless @main has the saved types."""
+    """Raise an error unless the module's @main has these argument and result types."""
     main = find_functions(module).get("main")
     if main is None:
         raise Malformed("its module has no function @main")
@@ -114,9 +114,7 @@ def _check_declarations(module: ir.Module, targets: Sequence[CallbackTarget]) ->
         target = targets[FuncOp(declared[call.callee]).id]
         is_awaited, is_progress = call.traits.is_awaited, call.traits.is_host_only
         if (is_awaited, is_progress) != (not target.asynchronous, target.bars is not None):
-            raise Malformed(
-                f"its module makes a call of kind {call.kind} of a {target.callback_name}"
-            )
+            raise Malformed(f"its module makes a call of kind {call.kind} of a {target.flavour}")
 
 
 def _have_types(types: Sequence[ir.Type], avals: Sequence[ShapedArray]) -> bool:

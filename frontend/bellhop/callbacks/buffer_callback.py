@@ -140,20 +140,26 @@ def _check_aliases(
     """
     pairs = tuple(sorted((int(argument), int(result)) for argument, result in aliases.items()))
     for argument, result in pairs:
-        where = f"{label} has input_output_aliases with {argument}: {result}"
+        where = f"{label}: input_output_aliases has {argument}: {result}"
         if not 0 <= argument < len(arguments):
-            raise ValueError(f"{where}, and its arguments are numbered in [0, {len(arguments)}).")
+            raise ValueError(
+                f"{where}, expected an argument index from 0 to {len(arguments) - 1}. Count the "
+                "leaves of the arguments."
+            )
         if not 0 <= result < len(results):
-            raise ValueError(f"{where}, and its results are numbered in [0, {len(results)}).")
+            raise ValueError(
+                f"{where}, expected a result index from 0 to {len(results) - 1}. Count the leaves "
+                "of the results."
+            )
         aval = jax.typeof(arguments[argument])
         if (aval.shape, aval.dtype) != (results[result].shape, results[result].dtype):
             raise ValueError(
-                f"{where}: that argument is {describe_value(aval)} and that result "
-                f"{describe_value(results[result])}, and what shares memory is of one type."
+                f"{where}: the argument has type {describe_value(aval)} and the result type "
+                f"{describe_value(results[result])}, expected equal types. Cast the argument."
             )
     if len({result for _, result in pairs}) < len(pairs):
         raise ValueError(
-            f"{label} has input_output_aliases {dict(pairs)}, two for one result. Give each result "
-            "one argument at most."
+            f"{label}: input_output_aliases {dict(pairs)} has two arguments for one result. Give "
+            "each result at most one argument."
         )
     return pairs

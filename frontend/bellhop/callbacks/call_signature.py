@@ -74,7 +74,9 @@ def parse_call(
     is_call = bool(args or kwargs)
     if _JAX_NAME in kwargs:
         if result_type is not MISSING:
-            raise TypeError(f"{name} is given the result type twice. Give it once.")
+            raise TypeError(
+                f"{name}: got both result_type and result_shape_dtypes. Pass one of them."
+            )
         result_type = kwargs.pop(_JAX_NAME)
     if function is None:
         function = kwargs.pop(_JAX_FUNCTION, None)

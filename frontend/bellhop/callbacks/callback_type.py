@@ -166,7 +166,7 @@ class CallbackType:
         """
         avals, out_tree = results
         target = self.target_type(
-            callback_name=self.name,
+            flavour=self.name,
             function=function,
             in_tree=in_tree,
             out_tree=out_tree,

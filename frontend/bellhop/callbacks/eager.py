@@ -71,8 +71,8 @@ def check_debug_flags(called: str, results: Sequence[Any]) -> None:
         inexact = [result for result in results if jnp.issubdtype(result.dtype, np.inexact)]
         if is_wanted and any(np.any(is_found(result)) for result in inexact):
             raise FloatingPointError(
-                f"{called} returned {name}, which jax_debug_{name}s looks for. Return "
-                "numbers, or turn it off."
+                f"{called} returned {name}, which the option jax_debug_{name}s forbids. Return "
+                "other values, or turn the option off."
             )
 
 

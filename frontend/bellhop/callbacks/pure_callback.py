@@ -306,8 +306,9 @@ class PureCallback(PickledByName, Generic[P, R]):
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
-                f"{self._described} has a derivative rule, so its arguments must "
-                f"have a position; it is given {', '.join(bound.kwargs)} by keyword only."
+                f"{self._described} has a derivative rule and keyword-only arguments "
+                f"({', '.join(bound.kwargs)}), expected positional ones. Remove the * from its "
+                "signature."
             )
         return bound.args[: list(bound.arguments).index(given) + 1]
 

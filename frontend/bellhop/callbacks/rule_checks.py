@@ -99,9 +99,8 @@ def check_result(result: PyTree, label: str, tree: PyTree, avals: Sequence[Any])
     for leaf, aval in zip(jax.tree.leaves(result), avals, strict=True):
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{label} returned {describe_value(leaf)}, declared {describe_value(aval)}. "
-                f"Return what the "
-                "callback returns."
+                f"{label} returned a result of type {describe_value(leaf)}, expected the "
+                f"callback's result type {describe_value(aval)}. Return the callback's result."
             )
     return result
 
@@ -135,10 +134,8 @@ def check_residuals(residuals: Any, label: str) -> None:
     for leaf in jax.tree.leaves(residuals):
         if not is_array_like(leaf):
             raise TypeError(
-                f"{label} returned residuals with {describe_value(leaf)}; they are arrays, "
-                f"numbers, None "
-                "and pytrees of these. What is known when the program is traced, the bwd rule may "
-                "take from around it."
+                f"{label} returned residuals with {describe_value(leaf)}, expected a pytree of "
+                "arrays and numbers. Let the bwd rule read static values from its closure instead."
             )
 
 
@@ -231,9 +228,8 @@ def _check_leaves(
             leaf = jnp.asarray(leaf, aval.dtype)
         if not _is_array(leaf) or not _matches_aval(leaf, aval):
             raise TypeError(
-                f"{label} {describe_value(leaf)}; {owner} is {describe_value(aval)}. Return one "
-                f"of its shape and "
-                "dtype."
+                f"{label} {describe_value(leaf)}, expected {describe_value(aval)}, the type of "
+                f"{owner}. Return an array of this shape and dtype."
             )
         return leaf
 

@@ -66,7 +66,7 @@ def split_call(
     ) -> CallbackTarget:
         """Return a target that calls `function` under the name and site of the callback."""
         return CallbackTarget(
-            callback_name=target.callback_name,
+            flavour=target.flavour,
             function=functools.update_wrapper(function, target.function),
             in_tree=jax.tree.structure(((0,) * arity, {})),
             out_tree=jax.tree.structure(out_tree),

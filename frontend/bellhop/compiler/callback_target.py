@@ -35,7 +35,7 @@ class CallbackTarget:
     calls can be merged.
 
     Attributes:
-        callback_name: name of the public function, such as ``pure_callback``, for errors.
+        flavour: name of the public function, such as ``pure_callback``, for errors.
         function: the user's function, called with ``(args, kwargs)`` of ``in_tree``.
         in_tree: tree structure of ``(args, kwargs)``.
         out_tree: tree structure of the result.
@@ -57,7 +57,7 @@ class CallbackTarget:
         inferred: whether a call with zeros determined the result type, for errors.
     """
 
-    callback_name: str
+    flavour: str
     function: Callable[..., Any]
     in_tree: Any
     out_tree: Any
@@ -84,10 +84,10 @@ class CallbackTarget:
         function = self.function
         # Bound methods are new objects at each attribute access.
         method = getattr(function, "__self__", None), getattr(function, "__func__", function)
-        return hash((*map(id, method), self.callback_name, self.in_tree, self.result_avals))
+        return hash((*map(id, method), self.flavour, self.in_tree, self.result_avals))
 
     def __repr__(self) -> str:
-        return f"{self.callback_name} {self.name}"
+        return f"{self.flavour} {self.name}"
 
     @property
     def name(self) -> str:
@@ -97,7 +97,7 @@ class CallbackTarget:
     @property
     def name_and_site(self) -> str:
         """Callback kind, function name and call site, for errors."""
-        return f"{self.callback_name} '{self.name}' (called from {self.site})"
+        return f"{self.flavour} '{self.name}' (called from {self.site})"
 
     @property
     def description(self) -> str:
@@ -157,7 +157,7 @@ class CallbackTarget:
             writes=self.writes,
             in_place=self.in_place,
             takes_device=self.takes_device,
-            kind=self.callback_name,
+            kind=self.flavour,
             name=self.name,
             definition=self._definition,
             bars=self.bars,
@@ -226,9 +226,7 @@ class CallbackTarget:
             flat = self.out_tree.flatten_up_to(result)
         except ValueError as error:
             observed = describe_structure(jax.tree.structure(result))
-            returned = (
-                f"{self.callback_name} '{self.name}' returned a value of structure {observed}"
-            )
+            returned = f"{self.flavour} '{self.name}' returned a value of structure {observed}"
             declared = describe_structure(self.out_tree)
             if self.inferred:
                 raise self._inferred_mismatch(returned, declared) from error
@@ -370,7 +368,7 @@ class CallbackTarget:
     def _describe_returned(self, observed: str, index: int) -> str:
         """Describe a returned value with the callback's name, for errors."""
         which = f" as result {index}" if len(self.result_avals) > 1 else ""
-        return f"{self.callback_name} '{self.name}' returned {observed}{which}"
+        return f"{self.flavour} '{self.name}' returned {observed}{which}"
 
 
 def flatten_arguments(

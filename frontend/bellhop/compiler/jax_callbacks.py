@@ -149,7 +149,7 @@ def _emit(
     else:
         call.__name__ = str(ctx.primitive)
     target = CallbackTarget(
-        callback_name=f"jax.{ctx.primitive}",
+        flavour=f"jax.{ctx.primitive}",
         function=call,
         in_tree=jax.tree.structure(((0,) * len(operands), {})),
         out_tree=jax.tree.structure((0,) * len(result_avals)),
@@ -178,7 +178,7 @@ def _lower_buffer_callback(
     if isinstance(callback, JaxCallbackFunction):
         function, circuit = callback.function, callback.circuit
     target = BufferCallbackTarget(
-        callback_name="jax.buffer_callback",
+        flavour="jax.buffer_callback",
         function=function,
         in_tree=in_tree,
         out_tree=out_tree,
@@ -215,7 +215,7 @@ def _call(
     lowering = current_lowering()
     assert lowering is not None
     for aval in target.result_avals:
-        array_type(f"{target.callback_name} (called from {target.site})", aval.shape, aval.dtype)
+        array_type(f"{target.flavour} (called from {target.site})", aval.shape, aval.dtype)
     return lowering.emit_call(ctx, target, "io" if has_side_effect else "pure", operands, token)
 
 

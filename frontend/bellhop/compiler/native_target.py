@@ -164,7 +164,7 @@ class NativeTarget(CallbackTarget):
             convert=self.convert,
             description=self.description,
             site=self.site,
-            kind=self.callback_name,
+            kind=self.flavour,
             name=self.name,
             definition=self.function.description,
             native=native,

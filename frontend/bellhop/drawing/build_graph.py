@@ -235,7 +235,7 @@ def _describe_box(eqn: JaxprEqn) -> tuple[BoxKind, list[str]] | None:
         return BoxKind.CIRCUIT, list(params["mark"].box)
     if name.startswith("bellhop_") and "target" in params:
         target = params["target"]
-        return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.callback_name)))
+        return BoxKind.CALLBACK, list(dict.fromkeys((target.name, target.flavour)))
     jit_name = str(params.get("name", ""))
     region = RegionName.parse(jit_name)
     if region is not None:

@@ -91,7 +91,7 @@ class NativeCallback(PureCallback[..., Any]):
                 f"{self._described}: returns_value=True, and the result is "
                 f"{', '.join(map(describe_value, avals))}, expected one real scalar. Results of "
                 f"other "
-                "types are written where pointers lead."
+                "types are written to addresses: leave returns_value out."
             )
         self._returns_value = is_scalar if returns_value is None else returns_value
         if elementwise and any(aval.shape != () for aval in avals):

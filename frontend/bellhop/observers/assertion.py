@@ -44,7 +44,10 @@ def debug_assert(condition: Any, error: str) -> None:
     Same interface as Catalyst's ``debug_assert``.
     """
     if not isinstance(error, str):
-        raise TypeError(f"debug_assert takes a message after the condition, got {error!r}.")
+        raise TypeError(
+            f"debug_assert: the message is {error!r}, expected a string. Pass it as second "
+            "argument."
+        )
     _check(condition, _Assertion(error))
 
 
@@ -71,8 +74,8 @@ def _check(condition: Any, assertion: BuiltinFunction) -> None:
     for leaf in jax.tree.leaves(condition, is_leaf=lambda leaf: leaf is None):
         if not is_array_like(leaf):
             raise TypeError(
-                f"debug_assert takes a condition first, a bool, a number or an array; got "
-                f"{describe_value(leaf)}."
+                f"debug_assert: the condition is {describe_value(leaf)}, expected a bool, a number "
+                "or an array. Pass it as first argument."
             )
     options = current_options()
     if options is None or not options.disable_assertions:

@@ -74,7 +74,7 @@ def tap_queue_limit(bytes: int | None = None) -> int:
     """
     if bytes is not None and bytes < 0:
         raise ValueError(
-            f"the limit of the queue of taps is a number of bytes, got {bytes}. Give 0 or more."
+            f"tap_queue_limit: bytes is {bytes}, expected at least 0. Pass the limit in bytes."
         )
     return tap_limit() if bytes is None else set_tap_limit(bytes)
 

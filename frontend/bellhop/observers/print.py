@@ -288,7 +288,7 @@ def _check_formats(label: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str
         types = [describe_value(leaf) for leaf in jax.tree.leaves(sample)]
         raise ValueError(
             f"{label}({fmt!r}) cannot show values of such types ({', '.join(types)}): {error}. "
-            "Use a format that they have, or convert them; {{}} shows everything."
+            "Use a format that these types support, convert the values, or use {}."
         ) from error
 
 

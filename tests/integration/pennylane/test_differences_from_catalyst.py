@@ -301,7 +301,7 @@ def _() -> None:
     with pytest.raises(TypeError):
         bellhop.qjit(lambda n: jnp.ones([n]))(3)
     assert bellhop.qjit(lambda n: jnp.ones([n]), static_argnums=0)(3).shape == (3,)
-    with pytest.raises(bellhop.CompileError, match="how many wires its device has is computed"):
+    with pytest.raises(bellhop.CompileError, match="number of wires of its device is traced"):
         bellhop.qjit(lambda n: node(impossible, device=qml.device("lightning.qubit", wires=n))())(2)
 
 

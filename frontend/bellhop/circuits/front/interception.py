@@ -265,8 +265,8 @@ def _make_wire_map(
     """
     if any(map(is_dynamic, qnode.device.wires or ())):
         raise CompileError(
-            f"{where}: how many wires its device has is computed in the program, and XLA's arrays "
-            "have one shape. Make that number static: qjit(static_argnums=...)."
+            f"{where}: the number of wires of its device is traced, expected a static number, as "
+            "XLA's arrays have fixed shapes. Make it static: qjit(static_argnums=...)."
         )
     if qnode.device.wires:
         labels = tuple(qnode.device.wires)
@@ -304,9 +304,9 @@ def _find_used_wires(
         used, labels = _collect_wires(traced, unroll_loops=True)
     if any(isinstance(label, UnknownValue) for label in labels):
         raise CompileError(
-            f"{where}: its wires are computed in the program, and the device has no wires of its "
-            "own, or which are free must be known to allocate some. Say how many there are: "
-            "qml.device(..., wires=n), and use qml.allocate with known wires alone."
+            f"{where}: its wires are traced, and the device was made without wires, or "
+            "qml.allocate cannot tell which wires are free. Pass the number of wires, "
+            "qml.device(..., wires=n), and use static wires in circuits with qml.allocate."
         )
     # As in PennyLane, labels that are 0, 1, ... in any order are sorted.
     own = sorted(labels) if set(labels) == set(range(len(labels))) else labels
@@ -356,8 +356,8 @@ def _call_with_snapshots(
     if not qnode.device.wires:
         where = f"the QNode '{function_name(qnode.func)}' ({definition_site(qnode.func)})"
         raise CompileError(
-            f"{where}: qml.snapshots needs to know the wires of the state at each. Say how many "
-            "there are: qml.device(..., wires=n)."
+            f"{where}: qml.snapshots needs a device with a known number of wires. Pass it: "
+            "qml.device(..., wires=n)."
         )
     # The last transform numbers the snapshots without a tag; `qml.snapshots` below does it too.
     *transforms, _ = qnode.compile_pipeline

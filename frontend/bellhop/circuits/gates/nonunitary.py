@@ -34,7 +34,7 @@ def _may_change_norm(gate: Gate, if_traced: bool) -> bool:
         return False
     if gate.slots[0] >= 0:
         return if_traced
-    # The slots of a matrix are those of one array.
+    # The slots of a matrix are the slots of one array.
     matrix = np.asarray(gate.constants).view(complex).reshape((2 ** len(gate.wires),) * 2)
     return not np.allclose(matrix @ matrix.conj().T, np.eye(len(matrix)), atol=1e-8)
 

@@ -267,7 +267,7 @@ class Frequencies(Measurement):
 
 @dataclass(frozen=True)
 class CountedFrequencies(Frequencies):
-    """Frequencies that counts are made of, which have no derivative."""
+    """Frequencies for ``counts``, which have no derivative."""
 
     obstacle = _SAMPLES_OR_COUNTS
 

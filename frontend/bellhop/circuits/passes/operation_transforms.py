@@ -143,7 +143,7 @@ _MATRIX_DECOMPOSITIONS = ("decompose", "unitary_to_rot")
 
 
 def _make_transform_rewrite(transform: Any, has_shots: bool) -> Rewrite:
-    """Return what a piecewise transform does to operations, with right derivatives of matrices."""
+    """Apply a piecewise transform to operations, with correct derivatives of matrices."""
     apply, name = _make_tape_rewrite(transform), get_transform_name(transform)
     if name not in _MATRIX_DECOMPOSITIONS:
         return apply

@@ -53,7 +53,7 @@ class ProgramCircuit(PlayedCircuit):
     """
 
     can_apply_observables = True
-    # A postselection may drop shots, and counts are made of the samples that are kept.
+    # A postselection may drop shots, and counts are computed from the remaining samples.
     drops_shots = True
 
     def __init__(self, wires: WireMap, where: str, rows: TracedRow, faults: FaultRecorder) -> None:

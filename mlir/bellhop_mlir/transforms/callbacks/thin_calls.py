@@ -154,7 +154,7 @@ def _is_branch_taken(conditional: ir.Operation, block: ir.Block) -> ir.Value:
 
 
 def _compare_equal(left: ir.Value, right: ir.Value) -> ir.Value:
-    """Build whether two integers are equal."""
+    """Build a comparison of two integers for equality."""
     return stablehlo.compare(
         left,
         right,
@@ -185,7 +185,16 @@ def _carry(op: ir.Operation, start: ir.Value, end: ir.Value) -> None:
 def _carry_through_loop(
     loop: ir.Operation, start: ir.Value, end: ir.Value
 ) -> tuple[ir.Operation, ir.Value, ir.Value]:
-    """Let a loop carry the count of its body; return the loop, its first and its last count."""
+    """Rebuild a loop so that it carries the count of its body.
+
+    Args:
+        loop: the loop.
+        start: placeholder for the count at the beginning of the body.
+        end: the count at the end of the body.
+
+    Returns:
+        the new loop, the count before it, and the count after it.
+    """
     with ir.InsertionPoint(loop), loop.location:
         first = _constant(0)
         counting = stablehlo.WhileOp(
@@ -204,7 +213,17 @@ def _carry_through_loop(
 def _carry_through_conditional(
     conditional: ir.Operation, block: ir.Block, start: ir.Value, end: ir.Value
 ) -> tuple[ir.Operation, ir.Value, ir.Value]:
-    """Let a conditional return the count; return it, and the counts before and after it."""
+    """Rebuild a conditional so that it returns the count of one of its branches.
+
+    Args:
+        conditional: the conditional.
+        block: the branch with the count; other branches keep the count.
+        start: placeholder for the count at the beginning of the branch.
+        end: the count at the end of the branch.
+
+    Returns:
+        the new conditional, the count before it, and the count after it.
+    """
     (selector,) = conditional.operands
     held = [region.blocks[0] == block for region in conditional.regions]
     with ir.InsertionPoint(conditional), conditional.location:

@@ -196,7 +196,7 @@ def _check_function(function: ir.Operation, region: callback.AccelerateOp) -> No
             )
         if op.name == "callback.accelerate" and callback.AccelerateOp(op).device != region.device:
             raise PassError(
-                f"the region @{region.callee} on {region.device} holds one on "
-                f"{callback.AccelerateOp(op).device} in a jax.shard_map, where each device would "
-                "run it. Move it out of the jax.shard_map."
+                f"the region @{region.callee} on {region.device} contains a region on "
+                f"{callback.AccelerateOp(op).device} inside of a jax.shard_map, which is not "
+                "supported: each device would run it. Move it out of the jax.shard_map."
             )

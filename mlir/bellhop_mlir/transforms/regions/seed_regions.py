@@ -164,8 +164,8 @@ class _SeededVariants:
                 self._thread_seed(region.blocks[0], seed)
             return _rebuild(op, list(op.operands), [self._type], attributes)
         raise PassError(
-            f"a circuit with random outcomes stands in {op.name} of a region on another device, "
-            "where no seed can be handed on. Call it outside, or where the program itself runs."
+            f"a circuit with random outcomes inside of {op.name} is not supported in a region on "
+            "another device. Call the circuit outside of the region."
         )
 
 

@@ -90,9 +90,9 @@ class NoisyPlayer(Player):
     def allocate(self, op: qml.operation.Operator) -> NoReturn:
         """Raise an error: noise models do not support dynamically allocated wires."""
         raise CompileError(
-            f"{self.circuit.where}: it has {op.name} and qml.add_noise, which are supported "
-            "together in circuits of gates alone: no measure, conditional or loop of computed "
-            "length. Use wires of the device, or write channels behind the gates."
+            f"{self.circuit.where}: {op.name} with qml.add_noise is supported only in circuits "
+            "without measure, conditionals and loops with a dynamic trip count. Use wires of the "
+            "device, or write channels after the gates."
         )
 
     def mid_measure(self, label: Wire, *, reset: bool, postselect: int, site: str) -> Any:
@@ -242,10 +242,10 @@ class NoisyPlayer(Player):
         # A loop or conditional that carries the state may also pass on an outcome.
         if (here | behind) & carried or behind & {*outcomes, id(self.circuit.outcomes)}:
             error = CompileError(
-                f"{self.circuit.where}: whether outcomes decide a cond is unknown, since "
-                "a loop carries what does or a conditional returns it, and noise models tell such "
-                "gates from others. Compute the condition from the outcome itself, or write "
-                "channels behind the gates instead of qml.add_noise."
+                f"{self.circuit.where}: the condition of a cond may depend on mid-circuit outcomes "
+                "through the values of a loop or a conditional, which is not supported with "
+                "qml.add_noise. Compute the condition from the outcome itself, or write "
+                "channels after the gates instead of qml.add_noise."
             )
             if self.circuit.has_mid_circuit:
                 raise error

@@ -327,10 +327,9 @@ def _cast_dtype(value: Operand, before: Any, after: Any) -> Any:
 def _check_outcome_count(n_outcomes: int, simulator: Simulator) -> None:
     """Raise an error if a circuit has more than `MAX_OUTCOMES` outcomes at once."""
     if n_outcomes > MAX_OUTCOMES:
-        sums = "Let an outcome decide all that it does before the next one is measured, or use"
+        advice = "Use each outcome before the next measurement, or use"
         raise CompileError(
-            f"{simulator.where}: {n_outcomes} outcomes of its mid-circuit measurements are needed "
-            f"at once, and on {simulator.name} bellhop goes through the combinations of at most "
-            f"{MAX_OUTCOMES}. {sums if simulator.is_mixed else 'Use'} "
-            "qml.device('lightning.qubit', wires=...)."
+            f"{simulator.where}: {n_outcomes} mid-circuit outcomes are needed at once, expected at "
+            f"most {MAX_OUTCOMES}: on {simulator.name} bellhop evaluates all combinations. "
+            f"{advice if simulator.is_mixed else 'Use'} qml.device('lightning.qubit', wires=...)."
         )

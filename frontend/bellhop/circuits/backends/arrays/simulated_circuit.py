@@ -222,10 +222,15 @@ class SimulatedCircuit(ProgramCircuit):
         return [self._guard(statistic, obstacle, is_single) for statistic in statistics]
 
     def _guard(self, statistic: Statistic, obstacle: str, is_single: bool) -> Statistic:
-        """Make the derivative of a statistic an error if the derivative would be wrong.
+        """Return a statistic whose derivative raises an error if it would be wrong.
 
         Samples, and values computed from samples, do not depend differentiably on the probabilities
         from which they are drawn.
+
+        Args:
+            statistic: the statistic.
+            obstacle: why results have no derivative; empty if they have one.
+            is_single: whether the circuit runs a single random branch.
         """
         is_drawn = statistic.is_per_shot or (is_single and not statistic.is_measured)
         reason = _SAMPLES_ERROR if is_drawn and not is_single else obstacle

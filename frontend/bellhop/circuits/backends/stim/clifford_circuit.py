@@ -319,8 +319,9 @@ class CliffordCircuit(ProgramCircuit):
 
     def _unsupported_error(self, construct: str) -> CompileError:
         return CompileError(
-            f"{self.where}: it has {construct}, and Stim gets programs of known length. Use "
-            "bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
+            f"{self.where}: it has {construct}, expected a static trip count, as Stim programs "
+            "have a fixed length. Use Python integers as bounds, or "
+            "qml.device('lightning.qubit', wires=...)."
         )
 
     def branch(self, branches: Branches) -> Any:

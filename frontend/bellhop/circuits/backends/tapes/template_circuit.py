@@ -90,8 +90,8 @@ class TemplateCircuit(TapeCircuit):
         """
         if not self.labels():
             raise CompileError(
-                f"{self.where}: its wires are computed in the program, and the device has no wires "
-                "of its own. Say how many there are: qml.device(..., wires=n)."
+                f"{self.where}: its wires are traced, and the device was made without wires. Pass "
+                "the number of wires: qml.device(..., wires=n)."
             )
         return self._add_operand(self.wires.get_dynamic_qubit(wire))
 
@@ -106,7 +106,8 @@ class TemplateCircuit(TapeCircuit):
         if any(isinstance(value, qml.ops.MeasurementValue) for value in getattr(made, "data", ())):
             raise CompileError(
                 f"{self.where}: a parameter of {_get_name(made)} is the outcome of a mid-circuit "
-                "measurement, which the device makes. Use bellhop.cond with the outcome."
+                "measurement, which is not supported on Python devices. Use bellhop.cond with the "
+                "outcome."
             )
 
     def _add_operand(self, value: Any) -> int:
@@ -166,8 +167,9 @@ class TemplateCircuit(TapeCircuit):
 
 def _unsupported_error(where: str, construct: str) -> CompileError:
     return CompileError(
-        f"{where}: it has {construct}, and a device that Python calls gets tapes of known length. "
-        "Use bounds that are Python numbers, or qml.device('lightning.qubit', wires=...)."
+        f"{where}: it has {construct}, expected a static trip count, as tapes for Python devices "
+        "have a fixed length. Use Python integers as bounds, or "
+        "qml.device('lightning.qubit', wires=...)."
     )
 
 

@@ -108,19 +108,18 @@ def call_on_tape(
     for transform in qnode.compile_pipeline:
         if get_transform_name(transform) in _RANDOM_AT_TRACE_TIME:
             raise CompileError(
-                f"{where}: the transform {get_transform_name(transform)} draws its directions "
-                f"when the "
-                "program is traced, so every call would have the same; it is not supported by "
-                "bellhop. Use bellhop.grad or bellhop.jacobian of the QNode."
+                f"{where}: the transform {get_transform_name(transform)} is not supported by "
+                "bellhop: it draws random directions while the program is traced, so every call "
+                "would use the same directions. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
 
     def make_error(construct: str) -> CompileError:
         """Return the error for a construct that a tape cannot hold."""
         return CompileError(
-            f"{where}: the transform {names} needs the circuit as a tape of gates, and this one "
-            f"has {construct}. Take one of the two out; for noise, write channels behind the "
-            "gates, or let one qml.add_noise be the first transform of a QNode on default.mixed "
-            "that is not mitigated."
+            f"{where}: the transform {names} needs a tape of gates, which circuits with "
+            f"{construct} do not have. Remove the transform or the construct; for noise, write "
+            "channels after the gates, or make one qml.add_noise the first transform of a QNode "
+            "on default.mixed that is not mitigated."
         )
 
     tape_circuit = functools.partial(TapeCircuit, where, Rows(where).get_row(None), make_error)
@@ -154,9 +153,9 @@ def call_on_tape(
     for name in map(get_transform_name, qnode.compile_pipeline):
         if _NEEDS_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(
-                f"{where}: the transform {name} makes NumPy arrays of parameters, and this circuit "
-                "has some that are only known when the program runs. Leave it out, or make what "
-                "they come from static (static_argnums)."
+                f"{where}: the transform {name} converts parameters to NumPy arrays, which is not "
+                "supported for traced parameters. Leave the transform out, or make the arguments "
+                "that the parameters are computed from static (static_argnums)."
             )
     if pipeline.has_classical_cotransform() and pipeline[-1].kwargs.get("hybrid", True):
         pipeline.cotransform_cache = GateParameters(
@@ -171,16 +170,16 @@ def call_on_tape(
                 tapes, finish = pipeline((tape,))
         except _CONCRETIZATION_ERRORS as error:
             raise CompileError(
-                f"{where}: the transform {names} asks for a number that is only known when the "
-                "program runs. Make what it comes from static (static_argnums), or a constant."
+                f"{where}: the transform {names} needs the value of a traced number. Make the "
+                "arguments that it is computed from static (static_argnums), or constants."
             ) from error
         except Exception as error:
             measured = any(isinstance(step, qml.ops.MidMeasure) for step in tape.operations)
             if isinstance(error, CompileError) or not measured:
                 raise
             raise CompileError(
-                f"{where}: the transform {names} does not take a circuit with bellhop.measure in "
-                f"it: {type(error).__name__}: {error} Leave one of the two out."
+                f"{where}: the transform {names} does not support circuits with bellhop.measure: "
+                f"{type(error).__name__}: {error} Leave out the transform or the measurement."
             ) from error
         if pipeline.is_informative:
             # Informative transforms return a property of the tape, which is not run.
@@ -188,8 +187,8 @@ def call_on_tape(
     if len(tapes) > 1 and any(isinstance(process, ReturnedOutcome) for process in processes):
         raise CompileError(
             f"{where}: the transform {names} runs the circuit {len(tapes)} times, and the quantum "
-            "function returns an outcome of measure, which is that of one run. Return qml.sample "
-            "or qml.expval of the outcome, or leave the transform out."
+            "function returns an outcome of measure, which each run would define differently. "
+            "Return qml.sample or qml.expval of the outcome, or leave the transform out."
         )
     # `finish` returns one result for each input tape, here for one.
     with override_trace_state(folding=None) if is_folded else contextlib.nullcontext():

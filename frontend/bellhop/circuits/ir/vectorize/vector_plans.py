@@ -122,6 +122,7 @@ class _ScalarsPlan(VectorPlan):
     atoms: Sequence[Any]
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Return the values of the atoms, stacked."""
         values = [jnp.asarray(read(atom), atom.aval.dtype) for atom in self.atoms]
         aval = self.atoms[0].aval
         return (
@@ -181,6 +182,7 @@ class _SlicesPlan(VectorPlan):
         return gather_static(*self.find_elements(read))
 
     def find_elements(self, read: AtomReader) -> tuple[Any, np.ndarray]:
+        """Return the array of the operand and the indices of the slices in it."""
         array, places = self.array.find_elements(read)
         shape = places.shape[self.array.is_mapped :]
         strides = np.array([np.prod(shape[axis + 1 :], dtype=int) for axis in range(len(shape))])
@@ -209,6 +211,7 @@ class _ConcatenatedPlan(VectorPlan):
     order: np.ndarray
 
     def evaluate(self, read: AtomReader) -> Any:
+        """Return the arrays of all plans, concatenated and permuted."""
         arrays = []
         for part, count in zip(self.parts, self.counts, strict=True):
             array = part.evaluate(read)

@@ -41,7 +41,7 @@ class Differentiation:
             shift rules.
         dynamic_frequencies: the bit set of frequencies that all dynamic-count parameters share.
         options: the ``gradient_kwargs`` of the method.
-        obstacle: why there is no derivative; empty if there is one.
+        obstacle: the reason if a derivative does not exist; otherwise empty.
         amplitude_differentiation: how to differentiate if the amplitudes that prepare the state are
             appended to the parameters; None for circuits without amplitudes.
         has_vjp: whether the engine has the VJP of all values, whichever method gives the Jacobian.
@@ -65,9 +65,9 @@ class Differentiation:
 
         Args:
             amplitudes: one byte for each amplitude: the bit set of its frequencies.  If it is
-                empty, there are no amplitudes, and the result has no change.
-            method: the method by parameters and amplitudes together.
-            obstacle: why there is no derivative by amplitudes; empty if there is one.
+                empty, the circuit has no amplitudes, and the result is `self`.
+            method: the method for parameters and amplitudes together.
+            obstacle: the reason if a derivative by amplitudes does not exist; otherwise empty.
         """
         if not amplitudes:
             return self
@@ -235,7 +235,7 @@ class DifferentiationChoice:
                 cannot undo the gate.
 
         Returns:
-            the differentiation; its ``obstacle`` says why there is no derivative, if there is none.
+            the differentiation; its ``obstacle`` is the reason if a derivative does not exist.
         """
         if has_shots and self.by_likelihood:
             return _make_likelihood_differentiation(

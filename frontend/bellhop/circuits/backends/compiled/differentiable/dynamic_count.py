@@ -33,7 +33,7 @@ the tangents of its parameters to the vector of tangents (``direction``).  Then 
 differentiates the measurement along the vector.
 
 In reverse mode, ``vjp`` multiplies the cotangents of the measured values with a Jacobian that the
-session keeps.  Then each iteration reads the cotangents of its own parameters, by their number
+session keeps.  Then each iteration reads the cotangents of its parameters, by their number
 (``cotangents``).  Measurements in several bases have a Jacobian and a VJP each, and JAX adds up the
 cotangents of the perturbation.  Therefore these are powers of two: their sum identifies the sum of
 the VJPs.

@@ -62,11 +62,11 @@ class GateOperands(NamedTuple):
 
     Attributes:
         handle: the handle of the state.
-        params: f64[n]; of a loop of gates f64[most * n].  Of amplitudes, an array of any real or
-            complex type, whose elements are one or two parameters each.
-        offset: i32[], where they begin among the parameters of the circuit.
-        wires: that the program computes, i32[m]; of a loop of gates i32[most * m].
-        n_iterations: of a loop of gates, i32[]; None of gates that are applied once.
+        params: parameters, f64[n]; for a loop of gates f64[most * n].  Amplitudes are an array of
+            any real or complex dtype, whose elements are one or two parameters each.
+        offset: i32[], index of the first parameter among the parameters of the circuit.
+        wires: traced wires, i32[m]; for a loop of gates i32[most * m].
+        n_iterations: i32[], trip count of a loop of gates; None for gates that are applied once.
     """
 
     handle: Any

@@ -159,7 +159,7 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
         return leaves
 
     def run_in_program(*operand_values: Any) -> list[Any]:
-        """Run the circuit in the program; return leaves of the same dtypes."""
+        """Run the circuit as JAX operations; return the same leaves as `run_in_runtime`."""
         from bellhop.circuits.backends.arrays.run_qnode import run_on_arrays
 
         obstacle = "the runtime has not all of its derivatives"
@@ -175,7 +175,12 @@ def run_differentiable(circuit: TracedCall, device: Any, wires: WireMap) -> Any:
     circuit_of_all = convert_constvars_jaxpr(circuit.closed)
 
     def supports_derivative(is_perturbed: Sequence[bool], order: int) -> bool:
-        """Return whether the runtime has a derivative by these operands."""
+        """Return whether the runtime has a derivative of this order.
+
+        Args:
+            is_perturbed: for each operand, whether it is differentiated with respect to.
+            order: order of the derivative.
+        """
         constants_perturbed = [
             id(const) in places and is_perturbed[places[id(const)]]
             for const in circuit.closed.consts

@@ -1,4 +1,4 @@
-"""From PennyLane operations to gates of the quantum dialect and their parameters."""
+"""Conversion of PennyLane operations to gates of the quantum dialect and their parameters."""
 
 import copy
 from collections import Counter
@@ -39,27 +39,27 @@ from bellhop_mlir.dialects.gate import Gate, array_slots
 
 _UNRECORDED_GATES = ("QubitUnitary", "StatePrep", "BasisState")
 _GATES_WITH_COMPLEX_DATA = ("QubitUnitary", "StatePrep")
-# Wires are given by these, mostly, and angles by the others.
+# Usual types of static wires, and of static parameters.
 _INTEGER_TYPES = frozenset((int,))
 _NUMBER_TYPES = frozenset((float, int, np.float64))
 _FEWEST_WIRES_OF_DIAGONAL = 4
-# A table of gates holds smaller states, as text.
+# Smaller states are constants in the table of gates.
 _FEWEST_AMPLITUDES_OF_OPERAND = 512
 _TYPES_OF_AMPLITUDES = frozenset(("float32", "float64", "complex64", "complex128"))
 
 
 class GateList:
-    """The operations of a straight piece of a circuit, as runs of gates.
+    """Operations of a part of a circuit: sequences of gates between control flow.
 
     Args:
-        gate_set: what the device applies.
-        wires: gives the qubit of a wire label.
+        gate_set: the operations that the device applies.
+        wires: maps a wire label to its qubit.
         where: the QNode, for errors.
-        rows: the row of the batches of parameters.
-        is_first: whether nothing was applied to the state before.
-        sites: gives the ``file:line`` of an operation on wires that the program computes.
-        by_differences: whether derivatives are finite differences, which every gate has.
-        in_engine: whether the runtime's engine runs the circuit, whatever its size.
+        rows: selects this row of batched parameters.
+        is_first: whether no operation was applied to the state before.
+        find_site: returns the ``file:line`` of an operation, for run-time errors.
+        by_differences: whether derivatives are finite differences, which all gates support.
+        in_engine: whether the runtime's engine runs the circuit, for any number of qubits.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class GateList:
         self._by_differences = by_differences
         self._in_engine = in_engine
         self._real = Precision.real_type()
-        # What the user wrote, of which parts are added.
+        # The user's operation, which is being decomposed.
         self._user_operation: Any = None
-        # What was found out of operations, by what decides it.
+        # Cached decisions, by the key of an operation or by wires.
         self._derivative_kinds: dict[Any, DerivativeKind] = {}
         self._known_qubits: dict[tuple[int, ...], tuple[int, ...]] = {}
-        # Control flow stands between them.
+        # Sequences of gates, and control flow operations between them.
         self.sequences: list[GateSequence | qml.operation.Operator] = []
 
     def is_straight(self, most: int) -> bool:
-        """Tell whether these are at most so many gates, with no control flow between them."""
+        """Return whether these are at most `most` gates, without control flow."""
         counts = [
             len(run.gates) if isinstance(run, GateSequence) else most + 1 for run in self.sequences
         ]
@@ -101,8 +101,13 @@ class GateList:
     def add(self, op: qml.operation.Operator, depth: int = 0) -> None:
         """Append an operation, decomposed as far as the device needs it.
 
+        Args:
+            op: a PennyLane operation.
+            depth: number of decompositions that produced it.
+
         Raises:
-            CompileError: for what the device does not apply and PennyLane does not decompose.
+            CompileError: for an operation that the device does not apply and PennyLane does not
+                decompose.
         """
         if depth == 0:
             self._user_operation = op
@@ -170,13 +175,17 @@ class GateList:
             raise unsupported_operation_error(op, self._where, self._user_operation.name)
 
     def _convert_complex_gate(self, gate: qml.operation.Operator) -> qml.operation.Operator:
-        """Return the matrix of a gate that is no rotation, where PennyLane applies that."""
+        """Return the matrix of a gate with a complex parameter, which is not a rotation.
+
+        Raises:
+            CompileError: if the device does not apply matrices.
+        """
         if not self._gate_set.can_apply_matrices:
             raise CompileError(
                 f"{self._where}: {self._user_operation.name} is given a complex number, and the "
                 f"parameters of {gate.name} are real. Give jnp.real(x) where it is."
             )
-        # A global phase may stand on no wire.
+        # A global phase may have no wires.
         wires = gate.wires or self._wires.labels[:1]
         with qml.QueuingManager.stop_recording():
             return qml.QubitUnitary(gate.matrix(wire_order=wires), wires=wires)
@@ -188,13 +197,21 @@ class GateList:
         controls: Sequence[tuple[Any, Any]],
         depth: int,
     ) -> None:
+        """Append the parts of a decomposed operation.
+
+        Args:
+            parts: operations; the same object may occur several times.
+            adjoint: whether to invert the decomposition.
+            controls: pairs of control wire and value, added to each part.
+            depth: number of decompositions that produced the parts.
+        """
         counts = Counter(map(id, parts))
         pieces: dict[int, list[GateSequence | Any]] = {}
         for part in reversed(parts) if adjoint else parts:
             if counts[id(part)] == 1:
                 self.add(add_modifiers(part, adjoint, controls), depth)
                 continue
-            # As often as there are steps, in a Trotter product.
+            # Repeated parts, such as the steps of a Trotter product, are decomposed once.
             if id(part) not in pieces:
                 once = copy.copy(self)
                 once._is_first, once.sequences = False, []
@@ -204,15 +221,15 @@ class GateList:
                 self._append_sequence(run)
 
     def _append_sequence(self, sequence: GateSequence | Any) -> None:
-        """Append a run of gates, or control flow, again."""
+        """Append a copy of a sequence of gates, or control flow."""
         if isinstance(sequence, GateSequence):
             self._get_sequence(sequence.derivative).extend(sequence)
         else:
             self.sequences.append(sequence)
 
     def _get_sequence(self, derivative: DerivativeKind) -> GateSequence:
-        """Return the run that gates are appended to."""
-        # A run of its own, so that only a derivative by these parameters is refused.
+        """Return the sequence to which gates with this kind of derivative are appended."""
+        # Separate sequences, so that only derivatives by unsupported parameters raise.
         run = self.sequences[-1] if self.sequences else None
         if not isinstance(run, GateSequence) or run.derivative is not derivative:
             run = GateSequence(derivative)
@@ -222,7 +239,13 @@ class GateList:
     def _check_idle_wires(
         self, base: qml.operation.Operator, parts: Sequence[Any], depth: int
     ) -> None:
-        """Let the computed wires be checked that an operation has, and none of its parts."""
+        """Append an identity on traced wires that the decomposition drops, to check them.
+
+        Args:
+            base: the operation.
+            parts: its decomposition.
+            depth: number of decompositions that produced the operation.
+        """
         used = {id(wire) for part in parts for wire in part.wires}
         idle = [wire for wire in base.wires if is_dynamic(wire) and id(wire) not in used]
         if idle:
@@ -231,10 +254,10 @@ class GateList:
             self.add(identity, depth + 1)
 
     def _can_record(self, base: qml.operation.Operator) -> bool:
-        """Tell whether a gate can stand on Lightning's tape, which all derivatives record.
+        """Return whether Lightning can put a gate on its tape, which all derivatives need.
 
-        Even with constant parameters Lightning stops at a gate of several (Rot), or of none
-        that it differentiates by; matrices and bits are not recorded.
+        Lightning cannot differentiate a gate with several parameters (Rot), even if they are
+        constant. Matrices and bits are not put on the tape.
         """
         is_recorded = self._gate_set.can_differentiate(base.name)
         return not base.data or base.name in _UNRECORDED_GATES or is_recorded
@@ -242,15 +265,22 @@ class GateList:
     def _find_derivative_kind(
         self, base: qml.operation.Operator, is_controlled: bool
     ) -> DerivativeKind:
+        """Return how a gate can be differentiated with respect to its parameters.
+
+        Args:
+            base: the gate without adjoint and controls.
+            is_controlled: whether it has controls.
+        """
         if base.name == "StatePrep":
             return DerivativeKind.BY_AMPLITUDES
-        # Bits have no derivative, and zero is what the runtime makes of it.
+        # The runtime returns zero for derivatives with respect to bits.
         if self._by_differences or base.name == "BasisState":
             return DerivativeKind.BY_PARAMETERS
         if self._gate_set.has_adjoint:
             has_one = self._gate_set.can_differentiate(base.name)
         else:
-            # Shifts are all that there is, and what has no rule may be made of what has one.
+            # The device supports parameter shifts only; a gate without a shift rule may decompose
+            # to gates that have one.
             has_one = (
                 find_frequencies(base.__class__, len(base.wires), is_controlled)
                 != UNKNOWN_FREQUENCIES
@@ -258,7 +288,7 @@ class GateList:
         return DerivativeKind.BY_PARAMETERS if has_one else DerivativeKind.NONE
 
     def _can_apply_undifferentiated(self, base: qml.operation.Operator) -> bool:
-        """Tell whether an operation is applied as it is, though without a derivative.
+        """Return whether to apply an operation undecomposed although it has no derivative.
 
         Its decomposition would be slower, less exact, and no more differentiable.
         """
@@ -273,6 +303,15 @@ class GateList:
         controls: Sequence[tuple[Any, Any]],
         derivative: DerivativeKind,
     ) -> None:
+        """Append a gate and its parameters.
+
+        Args:
+            base: the gate without adjoint and controls.
+            wires: its wires.
+            adjoint: whether it is inverted.
+            controls: pairs of control wire and value.
+            derivative: how it is differentiated with respect to its parameters.
+        """
         run = self._get_sequence(derivative)
         slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
@@ -290,7 +329,16 @@ class GateList:
         slots: tuple[int, ...] | range,
         constants: tuple[float, ...],
     ) -> None:
-        """Append a gate whose parameters the last run has taken."""
+        """Append a gate to the last sequence, which has its parameters already.
+
+        Args:
+            base: the gate without adjoint and controls.
+            wires: its wires.
+            adjoint: whether it is inverted.
+            controls: pairs of control wire and value.
+            slots: index of each parameter in the sequence, or ``-1 - index`` into `constants`.
+            constants: values of the constant parameters.
+        """
         run = self.sequences[-1]
         assert isinstance(run, GateSequence)
         qubits = self._find_qubits((*wires, *(wire for wire, _ in controls)), run)
@@ -311,9 +359,10 @@ class GateList:
         )
 
     def _applies_phases(self, diagonal: qml.operation.Operator) -> bool:
-        """Tell whether a diagonal is one gate, which takes one pass through the state.
+        """Return whether a diagonal becomes one gate instead of rotations.
 
-        Up to a few wires the rotations that it consists of join the gates around it.
+        The gate takes one pass through the state. On few wires, rotations are better, as the engine
+        fuses them with neighbouring gates.
         """
         return self._in_engine and len(diagonal.wires) >= _FEWEST_WIRES_OF_DIAGONAL
 
@@ -323,7 +372,13 @@ class GateList:
         adjoint: bool,
         controls: Sequence[tuple[Any, Any]],
     ) -> None:
-        """Append a diagonal by the phases of its entries, each of which has a derivative."""
+        """Append a diagonal gate, whose parameters are the phases of its entries.
+
+        Args:
+            diagonal: a ``DiagonalQubitUnitary``.
+            adjoint: whether it is inverted.
+            controls: pairs of control wire and value.
+        """
         (entries,) = diagonal.data
         is_traced = is_dynamic(entries)
         phases = jnp.angle(entries) if is_traced else np.angle(entries)
@@ -335,7 +390,7 @@ class GateList:
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)
 
     def _find_qubits(self, wires: tuple[Any, ...], sequence: GateSequence) -> tuple[int, ...]:
-        """Return the qubits of a gate, or what stands for those that the program computes."""
+        """Return the qubit of each wire; a negative reference for traced wires. Cached."""
         if not _INTEGER_TYPES.issuperset(map(type, wires)):
             return self._resolve_qubits(wires, sequence)
         if wires not in self._known_qubits:
@@ -343,9 +398,15 @@ class GateList:
         return self._known_qubits[wires]
 
     def _resolve_qubits(self, wires: Sequence[Any], sequence: GateSequence) -> tuple[int, ...]:
+        """Return the qubit of each wire; a negative reference for traced wires.
+
+        Args:
+            wires: wire labels or tracers.
+            sequence: the sequence to which traced wires are appended.
+        """
         found = [self._wires.find_static_qubit(wire) for wire in wires]
         if len({*found} - {None}) < len(found) - found.count(None):
-            # What is wrong with a computed wire, the run says.
+            # `wires` raises for repeated static wires; traced wires are checked at run time.
             found = [None if is_dynamic(wire) else self._wires(wire) for wire in wires]
         return tuple(
             sequence.append_wire(self._wires.get_dynamic_qubit(wire)) if qubit is None else qubit
@@ -354,9 +415,15 @@ class GateList:
 
 
 def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
-    """Return what decides how an operation of numbers is applied; None for one of more.
+    """Return a key of operations that are converted in the same way.
 
-    Circuits have many gates, of few kinds, and to find that out takes longer than all else.
+    None for operations with array parameters. Circuits have many gates of few kinds, so the
+    decisions are cached by this key.
+
+    Args:
+        op: the operation.
+        n_wires: number of its wires.
+        depth: number of decompositions that produced it.
     """
     types = []
     for value in op.data:
@@ -374,7 +441,18 @@ def _find_gate_key(op: qml.operation.Operator, n_wires: int, depth: int) -> Any:
 def _encode_parameters(
     op: qml.operation.Operator, sequence: GateSequence, bits: int, real: np.dtype
 ) -> tuple[tuple[int, ...] | range, tuple[float, ...]]:
-    """Return slots and constants of a gate; the run takes what is known at run time."""
+    """Append a gate's traced parameters to a sequence; return slots and constants.
+
+    Args:
+        op: the gate.
+        sequence: the sequence.
+        bits: bit set of the parameters' frequencies, see ``shift_rules``.
+        real: the program's floating-point dtype.
+
+    Returns:
+        slots: an index of a traced parameter, or ``-1 - index`` of a constant; values of the
+        constants.
+    """
     slots: list[int] = []
     constants: list[float] = []
     is_complex = op.name in _GATES_WITH_COMPLEX_DATA
@@ -400,24 +478,24 @@ def _encode_parameters(
 
 
 def _is_operand(op: qml.operation.Operator) -> bool:
-    """Tell whether a state is so large that it is an array of the program, though it is known."""
+    """Return whether a static state is large, and therefore an array of the program."""
     return op.name == "StatePrep" and np.size(op.data[0]) >= _FEWEST_AMPLITUDES_OF_OPERAND
 
 
 def _amplitudes(value: Any, real: np.dtype) -> Any:
-    """Return the amplitudes of a state as a vector that the runtime reads."""
+    """Return the amplitudes of a state as a vector of a dtype that the runtime supports."""
     array = jnp.ravel(value)
     return array if array.dtype.name in _TYPES_OF_AMPLITUDES else array.astype(real)
 
 
 def _is_complex(value: Any) -> bool:
-    """Tell whether a parameter is complex; of what is known now, its imaginary part says so."""
+    """Return whether a parameter is traced and complex, or has a nonzero imaginary part."""
     is_traced = is_dynamic(value)
     return jnp.iscomplexobj(value) and (is_traced or bool(np.any(np.imag(value))))
 
 
 def _to_real_numbers(value: Any, real: np.dtype, *, is_complex: bool) -> Any:
-    """Return the real numbers that a traced parameter is made of."""
+    """Convert a traced parameter to real numbers; complex ones to pairs."""
     if is_complex:
         value = jnp.stack([jnp.real(value), jnp.imag(value)], axis=-1)
     return value if value.dtype == real else value.astype(real)
