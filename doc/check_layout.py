@@ -25,7 +25,7 @@ from pathlib import Path
 DOC = Path(__file__).resolve().parent
 BUILT = DOC / "_build" / "html"
 SCREENSHOTS = DOC / "_build" / "screenshots"
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PROGRAMS = ("chromium", "google-chrome")
 WIDTHS = (1280, 400)
 PAGES = (
     "index",
