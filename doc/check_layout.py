@@ -58,7 +58,11 @@ frame.addEventListener("load", () => setTimeout(() => {{
     + item.textContent.trim().replace(/\\s+/g, " ").slice(0, 60);
   const hides = (item) => item.scrollWidth > item.clientWidth + 1;
   const wide = [];
-  if (shown.scrollWidth > shown.clientWidth + 1) wide.push("the page");
+  if (shown.scrollWidth > shown.clientWidth + 1) {{
+    const past = [...view.querySelectorAll(".bd-article *")]
+      .filter((item) => item.getBoundingClientRect().right > shown.clientWidth + 1);
+    wide.push(["the page", ...past.slice(0, 3).map(describe)].join(", "));
+  }}
   for (const table of view.querySelectorAll(".bd-article table")) {{
     const column = table.closest(".bd-article").getBoundingClientRect();
     const box = table.getBoundingClientRect();

@@ -48,7 +48,7 @@ def test_a_page_that_is_too_wide_is_found(tmp_path: Path, chromium: str, monkeyp
     with check_layout.serve_pages(tmp_path) as address:
         wide = check_layout.measure_page(chromium, address, "wide", 400)
         narrow = check_layout.measure_page(chromium, address, "narrow", 400)
-    assert wide["wide"][0] == "the page"
+    assert wide["wide"][0].startswith("the page, table: www")
     assert wide["wide"][1].startswith("table: www")
     assert wide["remote"] == ["https://example.com/script.js"]
     assert narrow == {"wide": [], "remote": []}
