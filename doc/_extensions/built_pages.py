@@ -2,7 +2,7 @@
 
 - A tutorial gets a link under its title, which downloads the tutorial as a notebook.
 - The gallery of tutorials gets the last picture of each.
-- A page whose text is a marker gets a file of the repository's root, ``<!-- file CHANGELOG.md -->``.
+- A page whose text is ``<!-- file CHANGELOG.md -->`` gets this file of the repository's root.
 """
 
 import base64
@@ -21,7 +21,9 @@ MARKER = re.compile(r"^<!-- file (\S+) -->$", re.M)
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?!https?:|#)([^()\s]+)\)")
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w-]+)\.md\): (.+(?:\n  .+)*)", re.M)
 CARD = """<div style="display: flex; gap: 1rem; align-items: center; margin-bottom: 1rem">
-<a href="{name}.html"><img src="../{folder}/{name}.png" alt="" style="width: 10rem; background: white"></a>
+<a href="{name}.html">
+<img src="../{folder}/{name}.png" alt="" style="width: 10rem; background: white">
+</a>
 <p><a href="{name}.html">{title}</a><br>{text}</p>
 </div>
 """

@@ -32,3 +32,36 @@ class Unsupported:
         )
 
 
+_BACKPROP = 'PennyLane has no `backprop` on this device. Use `diff_method="best"`.'
+_ADJOINT = 'PennyLane has no adjoint method on this device. Use `diff_method="best"`.'
+_SHOTS = 'the method needs exact states. Use `"best"` or `"parameter-shift"`.'
+_SCORE = "shots are differentiated once, by the likelihood of samples. Use `lightning.qubit`."
+_NOISE = "channels need a density matrix. Use `default.mixed`."
+_SAMPLED = (
+    "expval",
+    "expval of a Hamiltonian",
+    "expval of a Hermitian",
+    "var",
+    "probs",
+    "shadow_expval",
+)
+
+UNSUPPORTED = (
+    Unsupported("lightning.qubit", ("backprop",), (), "does not support backprop", _BACKPROP),
+    Unsupported("lightning.qubit", ("adjoint",), ("grad, shots",), "has shots", _SHOTS),
+    Unsupported("lightning.qubit", ("noise channel",), (), "does not apply BitFlip", _NOISE),
+    Unsupported("default.qubit", ("noise channel",), (), "does not apply BitFlip", _NOISE),
+    Unsupported(
+        *("default.qubit", ("adjoint", "backprop"), ("grad, shots",)),
+        *("its diff_method is", _SHOTS),
+    ),
+    Unsupported("default.qubit", _SAMPLED, ("Hessian, shots",), "differentiated twice", _SCORE),
+    Unsupported("default.mixed", _SAMPLED, ("Hessian, shots",), "differentiated twice", _SCORE),
+    Unsupported("default.mixed", ("adjoint",), (), "does not support adjoint", _ADJOINT),
+    Unsupported("default.mixed", ("backprop",), ("grad, shots",), "its diff_method is", _SHOTS),
+)
+
+
+def find_unsupported(cell: Cell) -> Unsupported | None:
+    """Return the entry of a cell that raises an error, or None."""
+    return next((entry for entry in UNSUPPORTED if entry.has(cell)), None)
