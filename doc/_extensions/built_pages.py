@@ -2,7 +2,8 @@
 
 - A tutorial gets a link under its title, which downloads the tutorial as a notebook.
 - The gallery of tutorials gets the last picture of each.
-- A page whose text is ``<!-- file CHANGELOG.md -->`` gets this file of the repository's root.
+- A page whose text is ``See [NAME](../NAME).`` gets this file of the repository's root, so that
+  the page leads to the file on a code host too.
 """
 
 import base64
@@ -16,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = "tutorials/"
 GALLERY = TUTORIALS + "index"
 DOWNLOADS, THUMBNAILS = "_notebooks", "_thumbnails"
-MARKER = re.compile(r"^<!-- file (\S+) -->$", re.M)
+MARKER = re.compile(r"^See \[(\S+)\]\((?:\.\./)+\1\)\.$", re.M)
 # A link of a page, and an entry of the gallery.
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?!https?:|#)([^()\s]+)\)")
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w-]+)\.md\): (.+(?:\n  .+)*)", re.M)
