@@ -56,6 +56,14 @@ transforms](../how-to/pennylane-transforms.md)
 """
 
 
+# Facts about a device's ticks.
+REMARKS = {
+    "default.clifford": "`state` is a tableau here. PennyLane 0.45 returns wrong entries of some "
+    "density matrices on this device, compiled or not.",
+    "default.mixed": "`state` is a density matrix here.",
+}
+
+
 class Notes:
     """The reasons of one table, by letters."""
 
@@ -157,6 +165,7 @@ def write_page() -> str:
             "",
             f"### {NAMES.get(device, f'`{device}`').capitalize()}",
             *make_measurement_table(device),
+            *(["", REMARKS[device]] if device in REMARKS else []),
         ]
     lines += [
         "",

@@ -45,6 +45,16 @@ _SAMPLED = (
     "probs",
     "shadow_expval",
 )
+_TAPES = "the device gets tapes of static length. Use static bounds, or `lightning.qubit`."
+_DYNAMIC_LOOPS = (
+    "loop with a dynamic trip count",
+    "measurement in a loop with a dynamic trip count",
+)
+_PROJECTOR = (
+    "PennyLane defers the measurement, and the device has no projector. Use `lightning.qubit`."
+)
+_SHIFTS = "PennyLane's parameter shifts do not differentiate a matrix. Use `lightning.qubit`."
+_UNNAMED = "the file names the QNode, which must be defined at the top level of a module."
 
 UNSUPPORTED = (
     Unsupported("lightning.qubit", ("backprop",), (), "does not support backprop", _BACKPROP),
@@ -59,6 +69,20 @@ UNSUPPORTED = (
     Unsupported("default.mixed", _SAMPLED, ("Hessian, shots",), "differentiated twice", _SCORE),
     Unsupported("default.mixed", ("adjoint",), (), "does not support adjoint", _ADJOINT),
     Unsupported("default.mixed", ("backprop",), ("grad, shots",), "its diff_method is", _SHOTS),
+    Unsupported("reference.qubit", ("adjoint",), (), "does not support adjoint", _ADJOINT),
+    Unsupported("reference.qubit", ("backprop",), (), "does not support backprop", _BACKPROP),
+    Unsupported(
+        *("reference.qubit", _DYNAMIC_LOOPS, ()),
+        *("tapes of known length", _TAPES),
+    ),
+    Unsupported("reference.qubit", ("noise channel",), (), "BitFlip", _NOISE),
+    Unsupported("reference.qubit", ("postselection",), (), "Postselection is not", _PROJECTOR),
+    Unsupported(
+        *("reference.qubit", ("traced observable (`Hermitian`)",), ("grad", "grad, shots")),
+        *("cannot reshape", _SHIFTS),
+    ),
+    Unsupported("reference.qubit", ("`save` and `load`",), (), "cannot be saved", _UNNAMED),
+    Unsupported("default.clifford", ("`save` and `load`",), (), "cannot be saved", _UNNAMED),
 )
 
 
