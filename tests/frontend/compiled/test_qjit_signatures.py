@@ -392,6 +392,14 @@ def test_arrays_of_types_that_jax_does_not_have(value, message):
         bellhop.qjit(lambda: value)()
 
 
+def test_a_pytree_with_functions_is_told_to_be_partitioned():
+    model = {"weights": np.ones(2), "activation": np.tanh}
+    with pytest.raises(TypeError, match="Pass the pytree's arrays, and keep the remaining leaves"):
+        bellhop.qjit(lambda m: m["weights"])(model)
+    with pytest.raises(TypeError, match="Make it static"):
+        bellhop.qjit(lambda x, f: f(x))(1.0, np.tanh)
+
+
 class Column:
     """What NumPy makes an array of, and JAX does not, as a pandas.Series."""
 

@@ -1,4 +1,4 @@
-"""The messages on the page of errors are those that the package raises."""
+"""Pages that users search for a word list the words of the code: messages, variables."""
 
 import ast
 import re
@@ -8,7 +8,8 @@ import jax.errors
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "doc" / "reference" / "troubleshooting.md").read_text()
+REFERENCE = ROOT / "doc" / "reference"
+PAGE = (REFERENCE / "troubleshooting.md").read_text()
 OURS, _, OF_JAX = PAGE.partition("## Errors of JAX")
 ROW = re.compile(r"^\| (`.*?) \|", re.M)
 
@@ -41,3 +42,9 @@ def test_errors_of_jax_exist():
     names = re.findall(r"^\| `(\w+)` \|", OF_JAX.partition("## A program")[0], re.M)
     assert names
     assert [name for name in names if not hasattr(jax.errors, name)] == []
+
+
+def test_variables_of_the_environment(messages):
+    page = (REFERENCE / "environment-variables.md").read_text()
+    listed = re.findall(r"^\| `(BELLHOP_\w+)` \|", page, re.M)
+    assert sorted(listed) == sorted(set(re.findall(r"^BELLHOP_[A-Z0-9_]+$", messages, re.M)))
