@@ -43,7 +43,7 @@ html_math_renderer = "mathml"
 html_copy_source = True
 html_last_updated_fmt = None
 html_theme_options = {
-    "logo": {"text": html_title},
+    "logo": {"text": html_title, "alt_text": "Bellhop"},
     # The search stands in the side bar; the header would hold another one, and nothing else.
     "navbar_persistent": [],
     "show_navbar_depth": 1,

@@ -21,7 +21,8 @@ DOC = Path(__file__).resolve().parent
 def main() -> None:
     """Write both pictures."""
     mpl.rcParams |= {"svg.hashsalt": "bellhop", "svg.fonttype": "none"}
-    (example,) = re.findall(r"```python\n(.*?)```", (DOC.parent / "README.md").read_text(), re.S)
+    examples = re.findall(r"```python\n(.*?)```", (DOC.parent / "README.md").read_text(), re.S)
+    (example,) = [example for example in examples if "def energy" in example]
     path = DOC.parent / "README.md"
     program: dict[str, object] = {}
     exec(compile(example, path, "exec"), program)  # noqa: S102

@@ -41,4 +41,8 @@ def test_tutorials_have_a_figure_and_a_download(extension, page):
     text = page.read_text()
     assert "plt.subplots(" in text
     assert "BELLHOP_EXAMPLES" not in text
-    assert re.search(rf"^# .+\n\n```\{{raw\}} html\n.*{page.stem}\.ipynb", extension.add_download_link(page.stem, text), re.M)
+    assert re.search(
+        rf"^# .+\n\n```\{{raw\}} html\n.*{page.stem}\.ipynb",
+        extension.add_download_link(page.stem, text),
+        re.M,
+    )

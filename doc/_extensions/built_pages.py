@@ -2,7 +2,8 @@
 
 - A tutorial gets a link under its title, which downloads the tutorial as a notebook.
 - The gallery of tutorials gets the last picture of each.
-- A page whose text is a marker gets a file of the repository's root, ``<!-- file CHANGELOG.md -->``.
+- A page whose text is ``See [NAME](../NAME).`` gets this file of the repository's root, so that
+  the page leads to the file on a code host too.
 """
 
 import base64
@@ -16,12 +17,14 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = "tutorials/"
 GALLERY = TUTORIALS + "index"
 DOWNLOADS, THUMBNAILS = "_notebooks", "_thumbnails"
-MARKER = re.compile(r"^<!-- file (\S+) -->$", re.M)
+MARKER = re.compile(r"^See \[(\S+)\]\((?:\.\./)+\1\)\.$", re.M)
 # A link of a page, and an entry of the gallery.
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\((?!https?:|#)([^()\s]+)\)")
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w-]+)\.md\): (.+(?:\n  .+)*)", re.M)
 CARD = """<div style="display: flex; gap: 1rem; align-items: center; margin-bottom: 1rem">
-<a href="{name}.html"><img src="../{folder}/{name}.png" alt="" style="width: 10rem; background: white"></a>
+<a href="{name}.html">
+<img src="../{folder}/{name}.png" alt="" style="width: 10rem; background: white">
+</a>
 <p><a href="{name}.html">{title}</a><br>{text}</p>
 </div>
 """

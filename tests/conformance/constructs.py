@@ -34,7 +34,9 @@ def save_and_load(f: Function) -> Function:
 
 
 # What is computed of a compiled circuit, and of its exact value and slope.
-TRANSFORMATIONS: dict[str, tuple[Callable[[Function], Any], Callable[[Function, Function], Any]]] = {
+TRANSFORMATIONS: dict[
+    str, tuple[Callable[[Function], Any], Callable[[Function, Function], Any]]
+] = {
     "`jax.jit` around `qjit`": (lambda f: jax.jit(bellhop.qjit(f))(X), lambda v, d: v(X)),
     "`qjit(autograph=True)`": (lambda f: bellhop.qjit(f, autograph=True)(X), lambda v, d: v(X)),
     "`jax.jvp`": (
@@ -58,9 +60,9 @@ TRANSFORMATIONS: dict[str, tuple[Callable[[Function], Any], Callable[[Function, 
         lambda v, d: [d(X), d(OTHER)],
     ),
     "`jax.lax.scan`": (
-        lambda f: bellhop.qjit(
-            lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, length=2)[0]
-        )(X),
+        lambda f: bellhop.qjit(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, length=2)[0])(
+            X
+        ),
         lambda v, d: v(v(X)),
     ),
     "`jax.lax.while_loop`": (
@@ -81,6 +83,7 @@ TRANSFORMATIONS: dict[str, tuple[Callable[[Function], Any], Callable[[Function, 
     ),
     "`save` and `load`": (lambda f: save_and_load(f)(X), lambda v, d: v(X)),
 }
+
 
 def run_transformation(cell: Cell) -> tuple[Any, Any]:
     """Return the result of a transformed circuit, and the exact one."""
@@ -179,4 +182,3 @@ def run_construct(cell: Cell) -> tuple[Any, Any]:
     if cell.feature == "value":
         return bellhop.qjit(node, seed=1)(X, 3), value(X)
     return bellhop.qjit(bellhop.grad(node), seed=1)(X, 3), differentiate(value, 1)
-

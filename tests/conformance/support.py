@@ -115,7 +115,11 @@ def exact_value(measurement: str, device: str) -> Callable[[float], float]:
         (clifford_gates if device == CLIFFORD else gates)(x)
         return result()
 
-    reference = "default.mixed" if device == "default.mixed" else "default.qubit"
+    # These devices return other states than `default.qubit`: density matrices and tableaus.
+    is_own = device == "default.mixed" or (
+        device == CLIFFORD and noted in ("state", "density_matrix")
+    )
+    reference = device if is_own else "default.qubit"
     node = qml.QNode(circuit, qml.device(reference, wires=3))
     if measurement == "sample":
         weights = np.array([0, 2, 1, 3])  # of the outcomes 00, 01, 10 and 11

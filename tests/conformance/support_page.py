@@ -34,19 +34,34 @@ WITH_SHOTS = ("value, shots", "grad, shots")
 NAMES = {"reference.qubit": "other devices"}
 INTRODUCTION = """# Support matrix
 
-You look up which device runs which measurement, derivative and transformation in a compiled program.
+You look up which device runs which measurement, derivative and transformation in a compiled
+program.
 
-Each tick is a test that compares the result with PennyLane without compilation, or with finite differences. **✓** means
-that it works, a letter that it raises an error, for the reason below the table, and **–** that there is no such thing.
-`lightning.kokkos` is as `lightning.qubit`. "Other devices" are those that Bellhop calls through Python; `reference.qubit`
-represents them here. `python -m tests.conformance.support_page` writes this page.
+| mark | meaning |
+|---|---|
+| ✓ | a test compares the result with PennyLane without compilation, or with finite differences |
+| a letter | an error; the reason is below the table |
+| – | does not exist, such as the derivative of samples |
+
+`lightning.kokkos` supports the same as `lightning.qubit`. *Other devices* are devices that Bellhop
+calls through Python; the tests use `reference.qubit`. `python -m tests.conformance.support_page`
+writes this page.
 """
 END = """
 ## See also
 
 [Circuits](../concepts/circuits.md), [Devices](../concepts/devices.md), [Callbacks under
-transformations](callback-transformations.md), [PennyLane's transforms](../how-to/pennylane-transforms.md)
+transformations](callback-transformations.md), [PennyLane's
+transforms](../how-to/pennylane-transforms.md)
 """
+
+
+# Facts about a device's ticks.
+REMARKS = {
+    "default.clifford": "`state` is a tableau here. PennyLane 0.45 returns wrong entries of some "
+    "density matrices on this device, compiled or not.",
+    "default.mixed": "`state` is a density matrix here.",
+}
 
 
 class Notes:
@@ -146,15 +161,34 @@ def write_page() -> str:
     """Return the text of the page."""
     lines = [INTRODUCTION, "## Measurements"]
     for device in DEVICES:
-        lines += ["", f"### {NAMES.get(device, f'`{device}`').capitalize()}", *make_measurement_table(device)]
-    lines += ["", "## Derivatives by `diff_method`", "", "The gradient of `expval`, without shots / with shots:"]
+        lines += [
+            "",
+            f"### {NAMES.get(device, f'`{device}`').capitalize()}",
+            *make_measurement_table(device),
+            *(["", REMARKS[device]] if device in REMARKS else []),
+        ]
+    lines += [
+        "",
+        "## Derivatives by `diff_method`",
+        "",
+        "The gradient of `expval`, without shots / with shots:",
+    ]
     lines += make_device_table(METHODS, ("grad", "grad, shots"))
     lines += ["", "## Transformations", "", "Of a circuit that returns `expval`:"]
     lines += make_device_table(TRANSFORMATIONS, ("",))
     lines += ["", "## Parts of circuits", "", "The value / the gradient, without shots:"]
     lines += make_device_table(CONSTRUCTS, BOTH)
-    lines += ["", "The value / the gradient, with shots:", *make_device_table(CONSTRUCTS, WITH_SHOTS)]
-    lines += ["", "## Conformance list", "", "Circuits whose values, gradients and batches are right:"]
+    lines += [
+        "",
+        "The value / the gradient, with shots:",
+        *make_device_table(CONSTRUCTS, WITH_SHOTS),
+    ]
+    lines += [
+        "",
+        "## Conformance list",
+        "",
+        "Circuits whose values, gradients and batches are right:",
+    ]
     lines += make_conformance_table()
     return "\n".join(lines) + "\n" + END
 

@@ -5,11 +5,10 @@ from functools import partial
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+from tests.integration.pennylane.catalyst_row import Row, Z, node, rx
 
 import bellhop
 from bellhop import grad, qjit
-
-from .catalyst_row import Row, Z, node, rx
 
 SECTIONS: dict[str, list[Row]] = {}
 

@@ -7,11 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
+from tests.integration.pennylane.catalyst_row import Row, describe_result, double, node, rx
 
 import bellhop
 from bellhop import for_loop, grad, pure_callback, qjit, switch, while_loop
-
-from .catalyst_row import Row, describe_result, double, node, rx
 
 SECTIONS: dict[str, list[Row]] = {}
 

@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
 import pytest
+from tests.integration.pennylane.catalyst_circuits import SECTIONS as CIRCUITS
+from tests.integration.pennylane.catalyst_programs import SECTIONS as PROGRAMS
+from tests.integration.pennylane.catalyst_row import Row, describe_result
 
 import bellhop
-
-from .catalyst_circuits import SECTIONS as CIRCUITS
-from .catalyst_programs import SECTIONS as PROGRAMS
-from .catalyst_row import Row, describe_result
 
 PAGE = Path(__file__).parents[3] / "doc" / "how-to" / "differences-from-catalyst.md"
 SECTIONS = PROGRAMS | CIRCUITS

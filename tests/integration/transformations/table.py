@@ -7,6 +7,9 @@ from .callback_types import FLAVOURS
 from .cells import CELLS, Cell, check
 from .outcomes import Refused
 
+# Of a table, so that it fits a page.
+COLUMNS = 6
+
 HEADER = """\
 # Callbacks under transformations
 
@@ -45,19 +48,22 @@ def document() -> str:
 
 
 def _table(group: str, cells: list[Cell], notes: dict[str, str]) -> str:
-    # Callbacks are the rows, as they are more than a page is wide.
-    columns = dict.fromkeys(cell.column for cell in cells)
+    by_column = list(dict.fromkeys(cell.column for cell in cells))
     programs = dict.fromkeys(cell.program for cell in cells)
     texts = {
         (column, flavour.name): _text(
             [c for c in cells if (c.column, c.flavour.name) == (column, flavour.name)], notes
         )
-        for column in columns
+        for column in by_column
         for flavour in FLAVOURS
     }
-    lines = [f"## {group}\n", _row(["callback", *columns]), _row(["---"] * (len(columns) + 1))]
-    for flavour in FLAVOURS:
-        lines.append(_row([f"`{flavour.name}`", *(texts[c, flavour.name] for c in columns)]))
+    lines = [f"## {group}"]
+    for begin in range(0, len(by_column), COLUMNS):
+        columns = by_column[begin : begin + COLUMNS]
+        lines += ["", _row(["callback", *columns]), _row(["---"] * (len(columns) + 1))]
+        for flavour in FLAVOURS:
+            outcomes = [texts[column, flavour.name] for column in columns]
+            lines.append(_row([f"`{flavour.name}`", *outcomes]))
     lines.append("")
     lines += [f"- *{program.name}*: {program.does}" for program in programs]
     return "\n".join(lines) + "\n"
