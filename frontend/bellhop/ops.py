@@ -131,11 +131,13 @@ def ctrl(
             "each wire."
         )
     circuit = current_circuit()
-    known, flips = control_values, list[Any]()
+    known, split = control_values, None
+    flips: Sequence[Any] = ()
     if circuit is not None:
-        from bellhop.circuits.gates.traced_controls import split_control_values, surround_with_flips
+        from bellhop.circuits.front.traced_controls import SplitControlValues
 
-        known, flips = split_control_values(control, control_values)
+        split = SplitControlValues.from_values(control, control_values)
+        known, flips = split.static, split.flips
     if flips and isinstance(op, type):
         options = {"work_wires": work_wires, "work_wire_type": work_wire_type}
         return lambda *args, **kwargs: ctrl(op(*args, **kwargs), control, control_values, **options)
@@ -147,7 +149,7 @@ def ctrl(
             work_wires=work_wires,
             work_wire_type=work_wire_type,
         )
-        return surround_with_flips(flips, made) if flips else made
+        return made if split is None else split.surround(made)
     from bellhop.circuits.front.adjoint_ctrl import apply_controlled
 
     @functools.wraps(op)

@@ -33,9 +33,8 @@ from bellhop.circuits.front.quantum_function import (
 )
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
+from bellhop.circuits.front.traced_controls import wrap_controlled_constructor
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.traced_controls import wrap_controlled_constructor
-from bellhop.circuits.gates.traced_powers import wrap_power
 from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
@@ -71,7 +70,7 @@ def intercept_qnodes() -> None:
     """Patch PennyLane so that QNodes called during tracing become part of the program."""
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
-    patch_pow(wrap_power)
+    patch_pow()
     patch_rs_decomposition(rs_decomposition)
     stack_traced_angles()
     mark_drawn_seeds()

@@ -17,8 +17,8 @@ import pennylane as qml
 from pennylane.operation import StatePrepBase
 from pennylane.tape import make_qscript
 
-from bellhop.circuits.gates.decompositions import decompose_with_pennylane
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.decompositions import find_parts
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.operation_transforms import get_transform_name, is_piecewise
@@ -99,7 +99,7 @@ class NoiseInserter:
 
     def _add_noise_to_part(self, op: qml.operation.Operator) -> list[Any]:
         """Return an operation that is not decomposed with its noise, in order."""
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             return [op]
         operations = [op]
         for condition, function in self._model.model_map.items():
@@ -198,10 +198,10 @@ def _is_known_equal(one: Any, other: Any) -> bool:
 def _decompose_template(op: qml.operation.Operator) -> Iterator[Any]:
     """Yield an operation, or the gates of a template or of an adjoint, recursively."""
     is_template = hasattr(qml.templates, op.name) or isinstance(op, qml.ops.Adjoint)
-    if is_control_flow(op) or not op.has_decomposition or not is_template:
+    if ControlFlow.is_instance(op) or not op.has_decomposition or not is_template:
         yield op
         return
-    for part in decompose_with_pennylane(op):
+    for part in find_parts(op) or ():
         yield from _decompose_template(part)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pennylane as qml
 from pennylane.transforms.core import BoundTransform
 
-from bellhop.circuits.gates.matrix_derivatives import keep_derivatives
 from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.passes.matrix_derivatives import keep_derivatives
 from bellhop.circuits.passes.pauli_twirling import twirl
 from bellhop.passes import PAULI_TWIRLING, pass_names
 from bellhop.tracing.state import override_trace_state, trace_state
