@@ -4,6 +4,7 @@ PennyLane knows the module as the entry point ``bellhop.ops``.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from bellhop.control_flow.cond import cond

@@ -28,7 +28,7 @@ from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.passes.gate_replay import Body, Player, identity
-from bellhop.circuits.passes.noise_models import NoiseInserter, is_same_operation
+from bellhop.circuits.passes.noise_models import NoiseInserter
 from bellhop.circuits.passes.operation_transforms import Rewrite
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope
@@ -287,7 +287,7 @@ class NoisyPlayer(Player):
 
 def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Return whether two sequences have the same operations."""
-    return len(left) == len(right) and all(map(is_same_operation, left, right))
+    return len(left) == len(right) and all(map(NoiseInserter.is_same_operation, left, right))
 
 
 _CONTROL_FLOW = (cond_p, scan_p, while_p)
