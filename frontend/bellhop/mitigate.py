@@ -140,11 +140,11 @@ class _Mitigation:
 
     def run(self, circuit: Callable[[], Any]) -> Any:
         """Call a circuit for each scale factor, and return its extrapolated results."""
-        from bellhop.circuits.passes.operation_transforms import fold_circuits
+        from bellhop.circuits.passes.operation_transforms import Folding
 
         results = []
         for scale in self.scale_factors:
-            with override_trace_state(mitigation=None), fold_circuits(scale, self.folding):
+            with override_trace_state(mitigation=None), Folding.fold_circuits(scale, self.folding):
                 results.append(circuit())
         return jax.tree.map(self._extrapolate_to_zero, *results)
 

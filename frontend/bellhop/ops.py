@@ -4,6 +4,7 @@ PennyLane looks up the names of this module through the entry point ``bellhop.op
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from bellhop.control_flow.cond import cond
@@ -132,11 +133,13 @@ def ctrl(
             "each wire."
         )
     circuit = current_circuit()
-    known, flips = control_values, list[Any]()
+    known, split = control_values, None
+    flips: Sequence[Any] = ()
     if circuit is not None:
-        from bellhop.circuits.gates.traced_controls import split_control_values, surround_with_flips
+        from bellhop.circuits.front.traced_controls import SplitControlValues
 
-        known, flips = split_control_values(control, control_values)
+        split = SplitControlValues.from_values(control, control_values)
+        known, flips = split.static, split.flips
     if flips and isinstance(op, type):
         options = {"work_wires": work_wires, "work_wire_type": work_wire_type}
         return lambda *args, **kwargs: ctrl(op(*args, **kwargs), control, control_values, **options)
@@ -148,7 +151,7 @@ def ctrl(
             work_wires=work_wires,
             work_wire_type=work_wire_type,
         )
-        return surround_with_flips(flips, made) if flips else made
+        return made if split is None else split.surround(made)
     from bellhop.circuits.front.adjoint_ctrl import apply_controlled
 
     @functools.wraps(op)

@@ -33,9 +33,8 @@ from bellhop.circuits.front.quantum_function import (
 )
 from bellhop.circuits.front.read_config import read_config
 from bellhop.circuits.front.tapes.tape_transforms import call_on_tape, needs_tape
+from bellhop.circuits.front.traced_controls import wrap_controlled_constructor
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.gates.traced_controls import wrap_controlled_constructor
-from bellhop.circuits.gates.traced_powers import wrap_power
 from bellhop.circuits.ir.backend_registry import Runner
 from bellhop.circuits.ir.circuit import Circuit
 from bellhop.circuits.ir.circuit_config import CircuitConfig
@@ -53,12 +52,8 @@ from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.seeds import offer_device_seed
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.gridsynth import rs_decomposition
-from bellhop.circuits.passes.noise_models import can_add_noise_piecewise
-from bellhop.circuits.passes.operation_transforms import (
-    adds_noise,
-    get_global_folding,
-    make_rewrite,
-)
+from bellhop.circuits.passes.noise_models import NoiseInserter
+from bellhop.circuits.passes.operation_transforms import Folding, QNodeTransforms, make_rewrite
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.errors import CompileError
 from bellhop.jaxprs.equations import iterate_equations
@@ -71,7 +66,7 @@ def intercept_qnodes() -> None:
     """Patch PennyLane so that QNodes called during tracing become part of the program."""
     restore_removed_names()
     patch_controlled(wrap_controlled_constructor)
-    patch_pow(wrap_power)
+    patch_pow()
     patch_rs_decomposition(rs_decomposition)
     stack_traced_angles()
     mark_drawn_seeds()
@@ -193,12 +188,12 @@ def _trace_call(
     where = config.where
     if PAULI_TWIRLING in config.passes:
         _prepare_twirling(qnode, config)
-    if needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device):
+    if needs_tape(qnode) and not NoiseInserter.can_add_piecewise(config, qnode.device):
         return call_on_tape(qnode, function, args, kwargs, where, call_qnode)
     # On a tape, transforms may read concrete arrays, so these remain constants.
     computed = jax.core.Tracer if needs_tape(qnode) else jax.Array
     once, inputs = function.bind_arguments(
-        args, kwargs, computed, n_folds=get_global_folding(), change=make_rewrite(config)
+        args, kwargs, computed, n_folds=Folding.count_global_folds(), change=make_rewrite(config)
     )
     if needs_tape(qnode) and _has_only_gates_and_allocations(once.get_traced(where, inputs)):
         # On a tape, the noise model sees an allocated wire as a wire of the device.
@@ -224,8 +219,8 @@ def _prepare_twirling(qnode: qml.QNode, config: CircuitConfig) -> None:
     """
     if not config.shots.total:
         offer_device_seed(qnode.device)
-    on_tape = needs_tape(qnode) and not can_add_noise_piecewise(config, qnode.device)
-    if on_tape and adds_noise(config.transforms):
+    on_tape = needs_tape(qnode) and not NoiseInserter.can_add_piecewise(config, qnode.device)
+    if on_tape and QNodeTransforms(config.transforms).adds_noise:
         raise CompileError(
             f"{config.where}: pauli_twirling together with noise that is not added piece by piece "
             "is not supported. Make one qml.add_noise the first transform of a QNode on "

@@ -16,7 +16,7 @@ from bellhop.circuits.ir.diff_method import (
 )
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.passes.operation_transforms import find_transform_passes
+from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.errors import CompileError
 from bellhop.passes import requested_passes
 from bellhop.settings.config import read_environment_engine
@@ -67,7 +67,7 @@ def read_config(qnode: qml.QNode, where: str) -> CircuitConfig:
         diff_method=_METHODS.get(qnode.diff_method, str(qnode.diff_method)),
         gradient_kwargs=qnode.gradient_kwargs or {},
         transforms=transforms,
-        passes=(*passes, *find_transform_passes(transforms)),
+        passes=(*passes, *QNodeTransforms(transforms).find_passes()),
         engine=engine != "plugin",
         precision=options.precision if options else None,
         amplitude_bits=Precision.get_state_bits(qnode.device),

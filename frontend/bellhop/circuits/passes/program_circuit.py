@@ -19,7 +19,7 @@ from jax.extend.core import ClosedJaxpr
 from bellhop.circuits.gates.concretization_errors import explain_concretization
 from bellhop.circuits.gates.gate_check import check_is_gate
 from bellhop.circuits.gates.operator_data import select_row
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.wires import WireMap
@@ -90,13 +90,13 @@ class ProgramCircuit(PlayedCircuit):
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Check the wires of operations and apply the operations in order."""
-        gates = [op for op in operations if not is_control_flow(op)]
+        gates = [op for op in operations if not ControlFlow.is_instance(op)]
         if gates:
             self.count_gates(gates)
         with qml.QueuingManager.stop_recording():
             for op in operations:
                 with self.error_location(op):
-                    if not is_control_flow(op):
+                    if not ControlFlow.is_instance(op):
                         what, site = f"'{op.name}'", self.find_site(op)
                         self._check_labels(op.wires, what, site)
                         if isinstance(op, qml.QubitChannel):
@@ -112,7 +112,7 @@ class ProgramCircuit(PlayedCircuit):
             op: the operation.
             depth: how many decompositions the operation results from.
         """
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             self._flush()
             Player().play_operation(op)
         else:

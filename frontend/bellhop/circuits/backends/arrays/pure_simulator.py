@@ -23,7 +23,7 @@ from bellhop.circuits.backends.arrays.pauli_sums import (
     stack_coefficients,
 )
 from bellhop.circuits.backends.arrays.simulator_base import Simulator, move_dynamic_qubits_to_front
-from bellhop.circuits.gates.decompositions import strip_modifiers, unsupported_operation_error
+from bellhop.circuits.gates.decompositions import Modifiers, unsupported_operation_error
 from bellhop.circuits.gates.real_imag_inference import is_hermitian
 from bellhop.circuits.ir.statistics import ExactValues
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
@@ -253,7 +253,7 @@ def is_supported_by_pennylane(op: Any) -> bool:
         return False
     if has_traced_power(op):
         # A matrix power is not differentiable everywhere, in contrast to decompositions.
-        return not strip_modifiers(op, ())[0].has_decomposition
+        return not Modifiers.strip(op)[0].has_decomposition
     return stopping_condition(op, allow_mcms=False) and op.has_matrix
 
 

@@ -45,7 +45,7 @@ from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.noise_models import find_noise
+from bellhop.circuits.passes.noise_models import NoiseInserter
 from bellhop.circuits.passes.operation_transforms import make_change_before_noise, make_rewrite
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
@@ -184,7 +184,7 @@ def _trace_circuit(
         box: lines that drawings show for the circuit.
     """
     config, shots = call.config, call.shots
-    noise = find_noise(config)
+    noise = NoiseInserter.from_config(config)
     facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:

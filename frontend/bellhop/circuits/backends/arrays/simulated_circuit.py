@@ -19,9 +19,7 @@ from bellhop.circuits.backends.arrays.reversible_loops import run_reversibly, sh
 from bellhop.circuits.backends.arrays.shots import BranchShots
 from bellhop.circuits.backends.arrays.simulator_base import Simulator
 from bellhop.circuits.gates.decompositions import (
-    MAX_DECOMPOSITION_DEPTH,
-    decompose_base,
-    decompose_with_pennylane,
+    find_parts,
     find_rotation,
     merge_preparations,
     unsupported_operation_error,
@@ -153,16 +151,13 @@ class SimulatedCircuit(ProgramCircuit):
             self.state = self.simulator.prepare(op)
         elif self.simulator.can_apply(op):
             self._pending.append(op)
-        elif depth < MAX_DECOMPOSITION_DEPTH and has_traced_power(op):
-            for part in decompose_base(op):
-                self._apply(part, depth + 1)
-            return
-        elif depth < MAX_DECOMPOSITION_DEPTH and op.has_decomposition:
-            for part in decompose_with_pennylane(op):
-                self._apply(part, depth + 1)
-            return
         else:
-            raise unsupported_operation_error(op, self.where)
+            parts = find_parts(op, depth, of_base=has_traced_power(op))
+            if parts is None:
+                raise unsupported_operation_error(op, self.where)
+            for part in parts:
+                self._apply(part, depth + 1)
+            return
         self._is_fresh = False
 
     def _measure_wire(self, label: Any, *, reset: bool, postselect: int) -> Any:

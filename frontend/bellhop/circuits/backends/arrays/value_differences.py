@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.shift_rules import compute_difference_terms, draw_directions
+from bellhop.circuits.gates.shift_rules import ShiftRules
 from bellhop.circuits.ir.diff_method import SECOND_DIFFERENCE_ERROR, SPSA
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.tangents import forbid_derivative, split_last_axis
@@ -70,10 +70,12 @@ def evaluate_with_differences(
         rows, mean = jnp.eye(origin.size), 1.0
         if method == SPSA:
             n_directions = options["num_directions"]
-            rows = draw_directions(origin.size, n_directions, options["sampler_rng"])
+            rows = ShiftRules.draw_directions(origin.size, n_directions, options["sampler_rng"])
             mean = 1 / n_directions
         along = mean * (rows @ direction)
-        terms = compute_difference_terms(options["h"], options["approx_order"], options["strategy"])
+        terms = ShiftRules.compute_difference_terms(
+            options["h"], options["approx_order"], options["strategy"]
+        )
         coefficients, shifts = terms.T
         is_shifted = shifts != 0
         weights = jnp.ravel(coefficients[is_shifted, None] * along)

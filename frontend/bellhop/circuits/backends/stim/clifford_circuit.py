@@ -35,8 +35,7 @@ from bellhop.circuits.backends.stim.stim_gates import (
 )
 from bellhop.circuits.gates.decompositions import (
     IGNORED_OPERATIONS,
-    MAX_DECOMPOSITION_DEPTH,
-    decompose_with_pennylane,
+    find_parts,
 )
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_measurements import Frequencies, SampleRequest, ShadowSnapshots
@@ -139,8 +138,8 @@ class CliffordCircuit(ProgramCircuit):
             self._add_instructions(op, find_preparation(op))
         elif op.has_matrix and len(op.wires) <= MAX_MATRIX_WIRES:
             self._add_instructions(op, find_instructions(op))
-        elif op.has_decomposition and depth < MAX_DECOMPOSITION_DEPTH:
-            for part in decompose_with_pennylane(op):
+        elif (parts := find_parts(op, depth)) is not None:
+            for part in parts:
                 self._apply(part, depth + 1)
         else:
             self._add_instructions(op, None)

@@ -15,9 +15,9 @@ from bellhop.circuits.backends.tapes.template import (
     TemplatePart,
     replace_dynamic_wires,
 )
-from bellhop.circuits.gates.decompositions import decompose_with_pennylane
+from bellhop.circuits.gates.decompositions import find_parts
 from bellhop.circuits.gates.operator_data import select_row
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gate_replay import Player
@@ -52,12 +52,12 @@ class TemplateCircuit(TapeCircuit):
 
     def _apply(self, op: qml.operation.Operator) -> None:
         """Append an operation; decompose it if PennyLane cannot handle it whole."""
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             Player().play_operation(op)
         elif (_has_inner_parameters(op) or _has_traced_product(op)) and op.has_decomposition:
             # PennyLane cannot bind new parameters inside such operations, and it does not
             # differentiate inverse or controlled products.
-            self.apply(decompose_with_pennylane(op))
+            self.apply(find_parts(op) or ())
         else:
             self.steps.append(self._make_part(select_row(op, self.rows)))
 

@@ -24,13 +24,7 @@ from bellhop.circuits.ir.broadcasting import Rows
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.gridsynth import support_traced_angles
-from bellhop.circuits.passes.operation_transforms import (
-    add_transform_note,
-    get_transform_name,
-    insert_folding_before_noise,
-    is_piecewise,
-    keep_derivatives_of_matrices,
-)
+from bellhop.circuits.passes.operation_transforms import QNodeTransforms
 from bellhop.circuits.passes.tape_circuit import TapeCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.state import circuit_scope, override_trace_state
@@ -74,7 +68,7 @@ def _sum_in_program(transform: Any) -> Any:
 
 def needs_tape(qnode: qml.QNode) -> bool:
     """Return whether a QNode has a transform that needs the whole circuit as a tape."""
-    return not all(map(is_piecewise, qnode.compile_pipeline))
+    return not QNodeTransforms(qnode.compile_pipeline).are_piecewise
 
 
 def call_on_tape(
@@ -103,12 +97,13 @@ def call_on_tape(
         CompileError: if the circuit cannot be a tape, or a transform draws random numbers or needs
             the value of a tracer.
     """
-    names = ", ".join(map(get_transform_name, qnode.compile_pipeline))
-    has_noise_model = "add_noise" in map(get_transform_name, qnode.compile_pipeline)
-    for transform in qnode.compile_pipeline:
-        if get_transform_name(transform) in _RANDOM_AT_TRACE_TIME:
+    original = QNodeTransforms(qnode.compile_pipeline)
+    names = ", ".join(original.names)
+    has_noise_model = "add_noise" in original.names
+    for name in original.names:
+        if name in _RANDOM_AT_TRACE_TIME:
             raise CompileError(
-                f"{where}: the transform {get_transform_name(transform)} is not supported by "
+                f"{where}: the transform {name} is not supported by "
                 "bellhop: it draws random directions while the program is traced, so every call "
                 "would use the same directions. Use bellhop.grad or bellhop.jacobian of the QNode."
             )
@@ -142,15 +137,12 @@ def call_on_tape(
 
     tape, leaves, tree = record(*args)
     processes = tape.measurements
-    transforms, is_folded = insert_folding_before_noise(qnode.compile_pipeline)
+    transforms, is_folded = original.insert_folding()
     pipeline = CompilePipeline(list(map(support_traced_angles, transforms)))
-    pipeline = CompilePipeline(
-        [
-            keep_derivatives_of_matrices(_sum_in_program(each), has_shots=bool(qnode.shots))
-            for each in pipeline
-        ]
-    )
-    for name in map(get_transform_name, qnode.compile_pipeline):
+    in_program = QNodeTransforms(list(map(_sum_in_program, pipeline)))
+    has_shots = bool(qnode.shots)
+    pipeline = CompilePipeline(in_program.keep_matrix_derivatives(has_shots=has_shots))
+    for name in original.names:
         if _NEEDS_NUMPY.get(name, lambda _: False)(tape):
             raise CompileError(
                 f"{where}: the transform {name} converts parameters to NumPy arrays, which is not "
@@ -166,7 +158,7 @@ def call_on_tape(
     transforming.has_users_callbacks = False
     with qml.QueuingManager.stop_recording(), circuit_scope(transforming):
         try:
-            with add_transform_note(names):
+            with original.note_errors():
                 tapes, finish = pipeline((tape,))
         except _CONCRETIZATION_ERRORS as error:
             raise CompileError(

@@ -11,25 +11,17 @@ import pennylane as qml
 
 from bellhop._jax.jaxprs import PROGRAM_TRACER
 from bellhop.circuits.backends.compiled.record.gate_sequence import DerivativeKind, GateSequence
+from bellhop.circuits.backends.compiled.record.matrix_check import mask_nonunitary
 from bellhop.circuits.gates.decompositions import (
     IGNORED_OPERATIONS,
-    add_modifiers,
-    can_decompose_fully,
-    convert_embedding,
+    Modifiers,
     decompose,
-    decompose_controlled_phase,
-    strip_modifiers,
     unsupported_operation_error,
 )
 from bellhop.circuits.gates.gate_check import check_is_gate
-from bellhop.circuits.gates.nonunitary import mask_nonunitary
 from bellhop.circuits.gates.operator_data import select_row
-from bellhop.circuits.gates.shift_rules import (
-    FREQUENCY_ONE,
-    UNKNOWN_FREQUENCIES,
-    find_frequencies,
-)
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.shift_rules import FrequencyBits
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.device_spec import GateSet
 from bellhop.circuits.ir.precision import Precision
@@ -120,17 +112,19 @@ class GateList:
         is_nothing, given = isinstance(op, IGNORED_OPERATIONS), op
         if is_nothing and not any(map(is_dynamic, wires)):
             return
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             self.sequences.append(op)
             return
         applies_matrices = self._gate_set.can_apply_matrices
         check_is_gate(op, self._where, is_part=depth > 0, can_apply_matrices=applies_matrices)
-        op = convert_embedding(select_row(op, self._rows))
-        base, adjoint, controls = strip_modifiers(op, self._gate_set)
+        op = select_row(op, self._rows)
+        base, modifiers = Modifiers.strip(op, self._gate_set)
+        adjoint, controls = modifiers
         if base.name == "DiagonalQubitUnitary" or (
             base.name == "QubitUnitary" and not self._gate_set.keeps_matrices
         ):
-            base = mask_nonunitary(base)
+            with qml.QueuingManager.stop_recording():
+                base = mask_nonunitary(base)
         applies = self._gate_set.can_apply(base.name, adjoint=adjoint, controlled=bool(controls))
         if (
             applies
@@ -156,19 +150,13 @@ class GateList:
             self._append(base, base.wires.labels, adjoint, controls, derivative)
             return
         if base.name == "GlobalPhase" and controls and not applies:
-            for part in decompose_controlled_phase(base, adjoint, controls):
+            for part in modifiers.decompose_phase(base):
                 self.add(part, depth + 1)
             return
-        parts = decompose(base, depth)
-        if (
-            applies
-            and parts is not None
-            and not can_decompose_fully(parts, depth + 1, self._gate_set)
-        ):
-            parts = None
+        parts = decompose(base, depth, into=self._gate_set if applies else None)
         if parts is not None:
             self._check_idle_wires(base, parts, depth)
-            self._add_parts(parts, adjoint, controls, depth + 1)
+            self._add_parts(parts, modifiers, depth + 1)
         elif applies:
             self._append(base, base.wires.labels, adjoint, controls, derivative)
         else:
@@ -190,32 +178,26 @@ class GateList:
         with qml.QueuingManager.stop_recording():
             return qml.QubitUnitary(gate.matrix(wire_order=wires), wires=wires)
 
-    def _add_parts(
-        self,
-        parts: Sequence[Any],
-        adjoint: bool,
-        controls: Sequence[tuple[Any, Any]],
-        depth: int,
-    ) -> None:
+    def _add_parts(self, parts: Sequence[Any], modifiers: Modifiers, depth: int) -> None:
         """Append the parts of a decomposed operation.
 
         Args:
             parts: operations; the same object may occur several times.
-            adjoint: whether to invert the decomposition.
-            controls: pairs of control wire and value, added to each part.
+            modifiers: of the operation; adjoint inverts the decomposition, controls apply to each
+                part.
             depth: number of decompositions that produced the parts.
         """
         counts = Counter(map(id, parts))
         pieces: dict[int, list[GateSequence | Any]] = {}
-        for part in reversed(parts) if adjoint else parts:
+        for part in reversed(parts) if modifiers.adjoint else parts:
             if counts[id(part)] == 1:
-                self.add(add_modifiers(part, adjoint, controls), depth)
+                self.add(modifiers.add_to(part), depth)
                 continue
             # Repeated parts, such as the steps of a Trotter product, are decomposed once.
             if id(part) not in pieces:
                 once = copy.copy(self)
                 once._is_first, once.sequences = False, []
-                once.add(add_modifiers(part, adjoint, controls), depth)
+                once.add(modifiers.add_to(part), depth)
                 pieces[id(part)] = once.sequences
             for run in pieces[id(part)]:
                 self._append_sequence(run)
@@ -282,8 +264,8 @@ class GateList:
             # The device supports parameter shifts only; a gate without a shift rule may decompose
             # to gates that have one.
             has_one = (
-                find_frequencies(base.__class__, len(base.wires), is_controlled)
-                != UNKNOWN_FREQUENCIES
+                FrequencyBits.find(base.__class__, len(base.wires), is_controlled)
+                != FrequencyBits.UNKNOWN
             )
         return DerivativeKind.BY_PARAMETERS if has_one else DerivativeKind.NONE
 
@@ -316,7 +298,7 @@ class GateList:
         slots: tuple[int, ...] | range = ()
         constants: tuple[float, ...] = ()
         if base.data:
-            bits = find_frequencies(base.__class__, len(wires), bool(controls))
+            bits = FrequencyBits.find(base.__class__, len(wires), bool(controls))
             slots, constants = _encode_parameters(base, run, bits, self._real)
         self._append_gate(base, wires, adjoint, controls, slots, constants)
 
@@ -384,7 +366,7 @@ class GateList:
         phases = jnp.angle(entries) if is_traced else np.angle(entries)
         run = self._get_sequence(DerivativeKind.BY_PARAMETERS)
         if is_traced:
-            slots, constants = run.append_params(phases.astype(self._real), FREQUENCY_ONE), ()
+            slots, constants = run.append_params(phases.astype(self._real), FrequencyBits.ONE), ()
         else:
             slots, constants = array_slots(-1, phases.size), tuple(phases.tolist())
         self._append_gate(diagonal, diagonal.wires.labels, adjoint, controls, slots, constants)

@@ -46,7 +46,7 @@ from bellhop.circuits.backends.compiled.record.gate_sequence import (
 from bellhop.circuits.backends.compiled.record.loop_precompute import BlockConsumer
 from bellhop.circuits.backends.compiled.record.merging import merge_gates
 from bellhop.circuits.gates.nonunitary import may_change_norm
-from bellhop.circuits.gates.shift_rules import NO_FREQUENCIES
+from bellhop.circuits.gates.shift_rules import FrequencyBits
 from bellhop.circuits.ir.precision import Precision
 from bellhop.passes import MERGE_LOOP_BOUNDARIES
 
@@ -104,7 +104,7 @@ class GateEquationRecorder:
         # Without dynamic-count parameters, loops and conditionals do not carry their count.
         self.has_dynamic_count = False
         self.is_dynamic_count = False
-        self.dynamic_frequencies = NO_FREQUENCIES
+        self.dynamic_frequencies = FrequencyBits.NONE
         self.may_change_norm = False
         self.is_fresh = True
         self.pending: GateSequence | RepeatedSequence | None = None

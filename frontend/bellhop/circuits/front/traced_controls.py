@@ -8,6 +8,7 @@ if the value is zero and the identity otherwise.
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -46,11 +47,11 @@ def wrap_controlled_constructor(
         wires = qml.wires.Wires(bound.arguments.get("control_wires", bound.arguments.get("wires")))
         if kind is qml.FlipSign and is_dynamic(values) and not values.ndim:
             values = _to_bits(values, len(wires))
-        static, flips = split_control_values(wires[: len(_to_list(values))], values)
-        if not flips:
+        split = SplitControlValues.from_values(wires[: len(_to_list(values))], values)
+        if not split.flips:
             return original(cls, *args, **options)
-        bound.arguments[name] = static
-        return surround_with_flips(flips, cls(*bound.args[1:], **bound.kwargs))
+        bound.arguments[name] = split.static
+        return split.surround(cls(*bound.args[1:], **bound.kwargs))
 
     return new
 
@@ -62,29 +63,45 @@ def _has_dynamic(values: Sequence[Any]) -> bool:
     )
 
 
-def split_control_values(control: Any, values: Any) -> tuple[Any, list[Any]]:
-    """Replace traced control values by static values and conditional flips.
+@dataclass(frozen=True)
+class SplitControlValues:
+    """Static control values, and conditional flips for the traced ones.
 
-    Args:
-        control: the control wires.
-        values: control values, one per wire or a single value, or None.
-
-    Returns:
-        static control values, and the gates to apply before and again after the controlled
-        operation.
+    Attributes:
+        static: static control values.
+        flips: the gates to apply before and again after the controlled operation.
     """
-    each = _to_list(values)
-    if not any(map(is_dynamic, each)):
-        return values, []
-    wires = qml.wires.Wires(control)
-    static = [True if is_dynamic(value) else bool(value) for value in each]
-    flips = [
-        gate
-        for wire, value in zip(wires, each, strict=True)
-        if is_dynamic(value)
-        for gate in _flip_unless(value, wire)
-    ]
-    return static, flips
+
+    static: Any
+    flips: Sequence[Any]
+
+    @classmethod
+    def from_values(cls, control: Any, values: Any) -> "SplitControlValues":
+        """Replace traced control values by static values and conditional flips.
+
+        Args:
+            control: the control wires.
+            values: control values, one per wire or a single value, or None.
+        """
+        each = _to_list(values)
+        if not any(map(is_dynamic, each)):
+            return cls(values, [])
+        wires = qml.wires.Wires(control)
+        static = [True if is_dynamic(value) else bool(value) for value in each]
+        flips = [
+            gate
+            for wire, value in zip(wires, each, strict=True)
+            if is_dynamic(value)
+            for gate in _flip_unless(value, wire)
+        ]
+        return cls(static, flips)
+
+    def surround(self, op: qml.operation.Operator) -> Any:
+        """Return the product that applies the flips, an operation, and the flips again."""
+        if not self.flips:
+            return op
+        # The first factor of a product is applied last.
+        return qml.prod(*reversed(self.flips), op, *reversed([*map(_copy_gate, self.flips)]))
 
 
 def _to_bits(number: Any, count: int) -> list[Any]:
@@ -94,12 +111,6 @@ def _to_bits(number: Any, count: int) -> list[Any]:
 def _to_list(values: Any) -> list[Any]:
     has_several = isinstance(values, Sequence) or np.ndim(values) > 0
     return list(values) if has_several else [values]
-
-
-def surround_with_flips(flips: Sequence[Any], op: qml.operation.Operator) -> Any:
-    """Return the product that applies flips, an operation, and the flips again."""
-    # The first factor of a product is applied last.
-    return qml.prod(*reversed(flips), op, *reversed([*map(_copy_gate, flips)]))
 
 
 def _flip_unless(value: object, wire: Wire) -> list[Any]:
