@@ -202,7 +202,7 @@ def test_jit_compile_expects_its_arguments_in_a_tuple(args):
     with pytest.raises(
         TypeError, match=r"expected one tuple of arguments, got \d outside of a tuple"
     ):
-        qjit(lambda *xs: xs[0]).jit_compile(*args)
+        bellhop.qjit(lambda *xs: xs[0]).jit_compile(*args)
 
 
 def test_jit_compile_compiles_without_running():
