@@ -115,8 +115,8 @@ def _check_result(leaves: Sequence[Any], where: str, *, allows_outcomes: bool) -
         is_number = isinstance(leaf, numbers) or hasattr(leaf, "__array__")
         if not is_measurement(leaf) and not is_number:
             raise CompileError(
-                f"{where}: a quantum function returns measurements and numbers; it "
-                f"returned a {type(leaf).__name__}."
+                f"{where}: the quantum function returned a {type(leaf).__name__}, expected "
+                "measurements, numbers or arrays."
                 f"{' Measure it: qml.expval(...).' if isinstance(leaf, Operator) else ''}"
             )
 
@@ -207,8 +207,8 @@ class QuantumFunction:
         Args:
             circuit: receives the gates.
             inputs: the arrays.
-            first: the first interpreter of a chain of passes that ends in ``circuit``; None for one
-                that rewrites operations.
+            first: the first interpreter of a chain of passes that ends in ``circuit``. The default
+                chain rewrites operations.
 
         Returns:
             the leaves and the tree structure of the function's result.

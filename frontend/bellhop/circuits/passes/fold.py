@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
-from bellhop.circuits.gates.decompositions import is_preparation
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.inverse import evaluate_gates
@@ -35,6 +36,12 @@ class _NoPreparations(CircuitPass):
     """Drops state preparations."""
 
     def apply(self, operations: Sequence[Any]) -> None:
-        kept = [op for op in operations if not is_preparation(op)]
+        kept = [op for op in operations if not _is_preparation(op)]
         if kept:
             self.target.apply(kept)
+
+
+def _is_preparation(op: qml.operation.Operator) -> bool:
+    """Return whether an operation prepares a state, also inside of adjoints and controls."""
+    base, _ = Modifiers.strip(op)
+    return isinstance(base, qml.operation.StatePrepBase)

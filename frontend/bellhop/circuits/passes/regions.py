@@ -11,7 +11,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.decompositions import strip_modifiers
+from bellhop.circuits.gates.decompositions import Modifiers
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.passes.circuit_pass import CircuitPass
@@ -46,7 +46,7 @@ def apply_control_flow(interpreter: Interpreter, op: Any) -> None:
         interpreter: gets the gates, loops and conditionals.
         op: the operation.
     """
-    base, is_inverse, controls = strip_modifiers(op, ())
+    base, (is_inverse, controls) = Modifiers.strip(op)
     gates, operands, kept = map(base.hyperparameters.get, ("gates", "operands", "kept"))
     evaluated = evaluate_gates(gates, operands, interpreter.where, kept)
     if controls:

@@ -31,7 +31,7 @@ from bellhop.base.types import Operand, PyTree, Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
-from bellhop.circuits.gates.traced_operators import TracedOperator, decompose_traced_functions
+from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.gate_jaxpr import (
     GateJaxpr,
     for_loop_p,
@@ -228,7 +228,7 @@ class TracingCircuit:
         operations = list(map(promote_half_precision, operations))
         operator, operands = TracedOperator.partition(operations)
         if not operator.is_closed:
-            parts = [list(decompose_traced_functions(op, self.where)) for op in operations]
+            parts = [list(TracedOperator.decompose_functions(op, self.where)) for op in operations]
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
         operations_p.bind(*operands, operator=operator, sites=sites)

@@ -24,11 +24,11 @@ from jax.extend.core.primitives import cond_p, scan_p, while_p
 from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.base.types import Operand, Wire
 from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
-from bellhop.circuits.gates.tape_control_flow import is_control_flow
+from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.noise_models import NoiseInserter, is_same_operation
+from bellhop.circuits.passes.noise_models import NoiseInserter
 from bellhop.circuits.passes.regions import apply_control_flow
 from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
 from bellhop.errors import CompileError
@@ -79,7 +79,7 @@ class NoisePass(CircuitPass):
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations with noise around them, in order."""
         noisy = [each for op in operations for each in self._add_noise(op)]
-        for is_control, group in itertools.groupby(noisy, is_control_flow):
+        for is_control, group in itertools.groupby(noisy, ControlFlow.is_instance):
             if is_control:
                 for op in group:
                     apply_control_flow(self, op)
@@ -198,7 +198,7 @@ class NoisePass(CircuitPass):
         """Return an operation with noise around it, or the noise alone in other branches."""
         seen = self.noise_state
         is_first, seen.is_first = seen.is_first, False
-        if is_control_flow(op):
+        if ControlFlow.is_instance(op):
             return [op]
         if seen.is_branch_taken is None:
             return self.noise.add_noise(op, is_first=is_first)
@@ -226,10 +226,10 @@ class NoisePass(CircuitPass):
         # A loop or conditional that carries the state may also pass on an outcome.
         if (here | behind) & carried or behind & {*outcomes, id(self.circuit.outcomes)}:
             error = CompileError(
-                f"{self.where}: whether outcomes decide a cond is unknown, since "
-                "a loop carries what does or a conditional returns it, and noise models tell such "
-                "gates from others. Compute the condition from the outcome itself, or write "
-                "channels behind the gates instead of qml.add_noise."
+                f"{self.where}: the condition of a cond may depend on mid-circuit outcomes "
+                "through the values of a loop or a conditional, which is not supported with "
+                "qml.add_noise. Compute the condition from the outcome itself, or write "
+                "channels after the gates instead of qml.add_noise."
             )
             if self.circuit.has_mid_circuit:
                 raise error
@@ -271,7 +271,7 @@ class NoisePass(CircuitPass):
 
 def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
     """Return whether two sequences have the same operations."""
-    return len(left) == len(right) and all(map(is_same_operation, left, right))
+    return len(left) == len(right) and all(map(NoiseInserter.is_same_operation, left, right))
 
 
 _CONTROL_FLOW = (cond_p, scan_p, while_p)
