@@ -28,7 +28,7 @@ from bellhop.circuits.gates.half_precision import promote_half_precision
 from bellhop.circuits.gates.traced_operators import TracedOperator
 from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.passes.pass_chain import interpret_with_passes
+from bellhop.circuits.passes.pass_chain import PassChain
 from bellhop.circuits.passes.tracing_circuit import TracingCircuit
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import CurrentCircuit
@@ -137,8 +137,7 @@ class CachedFunction:
         args: Any,
         kwargs: Any,
         leaf_type: type = jax.Array,
-        n_folds: int = 0,
-        rewrite: Callable[..., Any] | None = None,
+        passes: PassChain | None = None,
     ) -> tuple["QuantumFunction", list[Any]]:
         """Split arguments into array inputs and static values, and bind the static values.
 
@@ -146,8 +145,8 @@ class CachedFunction:
             args: the positional arguments.
             kwargs: the keyword arguments.
             leaf_type: leaves of this type are inputs; all other leaves are static.
-            n_folds: the number of global foldings, see ``QuantumFunction``.
-            rewrite: replaces operations before a circuit receives them; None to keep them.
+            passes: the passes before a circuit receives the gates; None for the expansion of
+                adjoint and controlled functions alone.
 
         Returns:
             the quantum function of the inputs, and the inputs.
@@ -159,7 +158,8 @@ class CachedFunction:
             args, kwargs = filled(inputs)
             return self._function(*args, **kwargs)
 
-        return QuantumFunction(self._traced.setdefault(places, []), run, n_folds, rewrite), leaves
+        traced = self._traced.setdefault(places, [])
+        return QuantumFunction(traced, run, passes or PassChain()), leaves
 
 
 class QuantumFunction:
@@ -168,22 +168,18 @@ class QuantumFunction:
     Args:
         traced: cache of the traced function: empty before tracing, else with one element.
         function: the quantum function of the arrays.
-        n_folds: the number of global foldings for zero-noise extrapolation,
-            ``U (U^-1 U)^n_folds``.
-        rewrite: replaces operations before a circuit receives them; None to keep them.
+        passes: the passes before a circuit receives the gates.
     """
 
     def __init__(
         self,
         traced: list[TracedQuantumFunction],
         function: Callable[..., Any],
-        n_folds: int,
-        rewrite: Callable[..., Any] | None,
+        passes: PassChain,
     ) -> None:
         self._traced = traced
         self._function = function
-        self._n_folds = n_folds
-        self._rewrite = rewrite
+        self._passes = passes
 
     def get_traced(
         self, where: str, inputs: Sequence[Any], circuit: CurrentCircuit | None = None
@@ -217,12 +213,9 @@ class QuantumFunction:
         current = cast(CurrentCircuit, circuit)
         traced = self.get_traced(circuit.where, inputs, current)
         # A chain that a backend built rewrites operations itself.
-        rewrite = self._rewrite if first is None else None
-        interpreter = first or circuit
+        passes = self._passes if first is None else self._passes.drop_rewrite()
         with circuit_scope(current), qml.QueuingManager.stop_recording():
-            operands = interpret_with_passes(
-                interpreter, traced.closed, inputs, n_folds=self._n_folds, rewrite=rewrite
-            )
+            operands = passes.interpret(first or circuit, traced.closed, inputs)
         leaves = []
         for traced_leaf, (site, observable_site) in zip(
             traced.leaves.with_values(operands), traced.sites, strict=True

@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import ClosedJaxpr, Effect, Jaxpr, JaxprEqn, Primitive
@@ -55,6 +56,8 @@ GATE_EFFECT = _GateEffect()
 
 # A loop with more gates compiles faster, and needs less memory, if it is not unrolled.
 MAX_UNROLLED_GATES = 512
+# The program computes the iteration indices of longer loops, instead of storing a constant.
+_MAX_CONSTANT_SIZE = 64
 
 # operands: the tracers in the operations -> ()
 operations_p = Primitive("quantum_operations")
@@ -214,6 +217,14 @@ class ForLoop:
             # With folded constants, the iterations' wires and parameters may be static.
             constants = list(map(fold_constant, constants))
         return cls(body, constants, carried, length, is_nest)
+
+    @staticmethod
+    def make_indices(n_iterations: int) -> Any:
+        """Return the indices ``[n_iterations]`` to scan over with ``jax.lax.scan``.
+
+        A short array is a constant, which saves the kernel that XLA would generate to fill it.
+        """
+        return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)
 
 
 def _count_min_gates(jaxpr: Jaxpr) -> int:

@@ -19,6 +19,7 @@ from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
 from bellhop.circuits.ir.interpreter import GateReceiver
 from bellhop.circuits.ir.wires import WireMap
+from bellhop.circuits.passes.regions import apply_control_flow
 from bellhop.circuits.passes.tracing_circuit import (
     ControlFlowQueue,
     as_operation,
@@ -72,6 +73,10 @@ class BackendCircuit(GateReceiver):
     @abstractmethod
     def apply_gates(self, operations: Sequence[Any]) -> None:
         """Apply operations that are not allocations, in order."""
+
+    def apply_control_flow(self, op: Any) -> None:
+        """Apply a `ControlFlow` operation, which may be inside of adjoints and controls."""
+        apply_control_flow(self, op)
 
     def allocate(self, op: Any) -> None:
         """Allocate or deallocate the wires of an ``Allocate`` or ``Deallocate`` operation."""

@@ -1,4 +1,11 @@
-"""``ControlPass``: add controls to all operations of a circuit."""
+"""``ControlPass``: add controls to all operations of a circuit.
+
+For a control on wire 2::
+
+    quantum_operations[RX] x                     apply([ctrl(RX(x), 2)])
+    _ = quantum_for_loop[length=3        --->    for_loop(3, body)
+        body={ quantum_operations[RY] y }]       body: apply([ctrl(RY(y), 2)])
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,9 +1,19 @@
-"""Fold a circuit as a whole: the circuit ``U`` becomes ``U (U^-1 U)^n``, which scales its noise."""
+"""Fold a circuit as a whole, which scales its noise.
+
+With ``n_folds=1``, a jaxpr with gates is applied forward, backwards and forward again::
+
+    quantum_operations[StatePrep] s        apply([StatePrep(s)])
+    quantum_operations[RX] x        --->   apply([RX(x)])
+    quantum_operations[RY] y               apply([RY(y)])
+                                           apply([adjoint(RY(y))])
+                                           apply([adjoint(RX(x))])
+                                           apply([RX(x)])
+                                           apply([RY(y)])
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
-import pennylane as qml
 from jax.extend.core import ClosedJaxpr
 
 from bellhop.circuits.gates.decompositions import Modifiers
@@ -36,12 +46,6 @@ class _NoPreparations(CircuitPass):
     """Drops state preparations."""
 
     def apply(self, operations: Sequence[Any]) -> None:
-        kept = [op for op in operations if not _is_preparation(op)]
+        kept = [op for op in operations if not Modifiers.is_preparation(op)]
         if kept:
             self.target.apply(kept)
-
-
-def _is_preparation(op: qml.operation.Operator) -> bool:
-    """Return whether an operation prepares a state, also inside of adjoints and controls."""
-    base, _ = Modifiers.strip(op)
-    return isinstance(base, qml.operation.StatePrepBase)

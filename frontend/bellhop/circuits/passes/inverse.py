@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pennylane as qml
 from jax.core import eval_jaxpr
 from jax.extend.core import ClosedJaxpr, JaxprEqn
@@ -244,7 +243,7 @@ class _GateEvaluator(GateInterpreter):
                 lambda kept: jax.lax.scan(
                     lambda carried, number: once(carried, number, kept),
                     loop.carried,
-                    make_iteration_indices(loop.length),
+                    ForLoop.make_indices(loop.length),
                 )
             )
             at = lambda number: run(number, *jax.tree.map(lambda every: every[number], begins))
@@ -375,15 +374,3 @@ class _NothingSaved:
 
 
 NOTHING_SAVED: Any = _NothingSaved()
-
-
-# The program computes the iteration indices of longer loops, instead of storing a constant.
-_MAX_CONSTANT_SIZE = 64
-
-
-def make_iteration_indices(n_iterations: int) -> Any:
-    """Return the indices ``[n_iterations]`` to scan over with ``jax.lax.scan``.
-
-    A short array is a constant, which saves the kernel that XLA would generate to fill it.
-    """
-    return (np if n_iterations <= _MAX_CONSTANT_SIZE else jnp).arange(n_iterations)

@@ -93,6 +93,12 @@ class QNodeTransforms:
         """
         return [_keep_matrix_derivatives(each, has_shots) for each in self.transforms]
 
+    def support_traced_angles(self) -> list[Any]:
+        """Return transforms of tapes that support traced angles in ``clifford_t_decomposition``."""
+        from bellhop.circuits.passes.gridsynth import support_traced_angles
+
+        return list(map(support_traced_angles, self.transforms))
+
     def insert_folding(self) -> tuple[list[Any], bool]:
         """Insert folding before the first transform that adds noise.
 

@@ -24,7 +24,6 @@ from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.wires import WireMap
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
-from bellhop.circuits.passes.regions import apply_control_flow
 from bellhop.control_flow.for_loop import run_for_loop
 from bellhop.control_flow.trace_body import run_chosen_branch
 from bellhop.control_flow.while_loop import run_while_loop
@@ -114,7 +113,7 @@ class ProgramCircuit(BackendCircuit):
         """
         if ControlFlow.is_instance(op):
             self._flush()
-            apply_control_flow(self, op)
+            self.apply_control_flow(op)
         else:
             applies_matrices = self.can_apply_observables
             check_is_gate(op, self.where, is_part=depth > 0, can_apply_matrices=applies_matrices)

@@ -1,8 +1,15 @@
 """Expand adjoint and controlled functions: in a circuit, and in decompositions of operations.
 
 ``qml.adjoint(f)`` and ``qml.ctrl(f, 1)`` are ``quantum_region`` equations, whose gates ``inverse``
-and ``control`` change.  In a decomposition, a loop or a conditional is a `ControlFlow` operation,
-which may be inside of PennyLane's ``Adjoint`` and ``Controlled``.
+and ``control`` change::
+
+    quantum_region[body={ lambda ; y. let
+        quantum_operations[RX] y              apply([adjoint(RZ(y))])
+        quantum_operations[RZ] y      --->    apply([adjoint(RX(y))])
+      in () }] x
+
+In a decomposition, a loop or a conditional is a `ControlFlow` operation, which may be inside of
+PennyLane's ``Adjoint`` and ``Controlled``.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,11 @@
-"""``RewritePass``: replace the operations of a circuit, piece by piece."""
+"""``RewritePass``: replace the operations of a circuit, piece by piece.
+
+With ``qml.transforms.merge_rotations``, whose pieces are the operations between two constructs::
+
+    quantum_operations[RX RX] x y                apply([RX(x + y)])
+    _ = quantum_for_loop[length=3        --->    for_loop(3, body)
+        body={ quantum_operations[RX] z }]       body: apply([RX(z)])
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any

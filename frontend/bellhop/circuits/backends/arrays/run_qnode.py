@@ -6,7 +6,6 @@ A circuit with mid-circuit measurements is executed once for each combination of
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from bellhop.circuits.backends.arrays.marginalized_outcomes import (
     sum_over_outcomes,
 )
 from bellhop.circuits.backends.arrays.mixed_simulator import MixedSimulator
-from bellhop.circuits.backends.arrays.noise_pass import NoisePass
+from bellhop.circuits.backends.arrays.noisy_measurements import measure_with_noise
 from bellhop.circuits.backends.arrays.partitioned.partitioned_simulator import PartitionedSimulator
 from bellhop.circuits.backends.arrays.pure_simulator import PureSimulator
 from bellhop.circuits.backends.arrays.shots import BranchShots, draw_branches
@@ -39,18 +38,14 @@ from bellhop.circuits.ir.circuit_config import Shots
 from bellhop.circuits.ir.device_measurements import Frequencies
 from bellhop.circuits.ir.device_spec import DeviceSpec
 from bellhop.circuits.ir.diff_method import DIFFERENCE_METHODS
-from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.postselection import mask_impossible
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.results import Results
 from bellhop.circuits.ir.runtime_checks import FaultRecorder
 from bellhop.circuits.ir.seeds import make_random_key, offer_device_seed
-from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.vectorize.vectorize import vectorize_jaxpr
 from bellhop.circuits.ir.wires import WireMap
-from bellhop.circuits.passes.noise_models import NoiseInserter
-from bellhop.circuits.passes.operation_transforms import make_rewrite, make_rewrite_before_noise
-from bellhop.circuits.passes.rewrite import add_rewrite
+from bellhop.circuits.passes.noise.noise_pass import NoisePass
 from bellhop.compiler.compile_timing import add_note
 from bellhop.control_flow.while_loop_vjp import make_loops_reversible
 from bellhop.errors import CompileError
@@ -188,7 +183,6 @@ def _trace_circuit(
         box: lines that drawings show for the circuit.
     """
     config, shots = call.config, call.shots
-    noise = NoiseInserter.from_config(config)
     facts: tuple[Any, ...] = ()
 
     def run(outcomes: Any, drawn: DrawnShots, row: Operand, *inputs: Operand) -> Any:
@@ -198,18 +192,18 @@ def _trace_circuit(
         branch_shots = BranchShots(drawn.key, is_here, drawn.total, shots.copies, drawn.n_accepted)
         on_branch = branch_shots if shots.total else None
         circuit = SimulatedCircuit(simulator, rows.get_row(row), faults, outcomes, on_branch, box)
-        first: Interpreter | None = None
-        measure: Callable[..., list[Statistic]] = circuit.measure_statistics
-        if noise is not None:
-            noisy = NoisePass(circuit, noise, make_rewrite(config))
-            first = add_rewrite(noisy, make_rewrite_before_noise(config))
-            measure = noisy.measure_statistics
+        noise = NoisePass.from_config(circuit, config, outcomes)
         leaves, out_tree = call.function.apply_to_circuit(
-            circuit, simulator.prepare_inputs(inputs), first
+            circuit, simulator.prepare_inputs(inputs), None if noise is None else noise.first
         )
         method = circuit.method = call.choose_mcm_method(circuit, leaves)
         is_single = method == SINGLE_BRANCH
-        statistics = measure(leaves, diff_method=config.diff_method, is_single=is_single)
+        options: dict[str, Any] = {"diff_method": config.diff_method, "is_single": is_single}
+        statistics = (
+            circuit.measure_statistics(leaves, **options)
+            if noise is None
+            else measure_with_noise(circuit, noise, leaves, **options)
+        )
         results = Results(statistics, out_tree, shots, circuit.precision, call.where)
         facts = results, method, circuit.postselects, circuit.unbounded_outcomes
         values = results.take_values()

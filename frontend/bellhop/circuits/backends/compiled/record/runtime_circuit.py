@@ -71,15 +71,13 @@ from bellhop.circuits.ir.diff_method import (
     DIFFERENCE_METHODS,
     PARAMETER_SHIFT,
 )
-from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
+from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES, ForLoop
 from bellhop.circuits.ir.measurement_request import MeasurementRequest
 from bellhop.circuits.ir.memory import MemoryCheck
 from bellhop.circuits.ir.precision import Precision
 from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.ir.wires import WireMap, is_dynamic
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
-from bellhop.circuits.passes.inverse import make_iteration_indices
-from bellhop.circuits.passes.regions import apply_control_flow
 from bellhop.tracing.current_circuit import Branches
 
 
@@ -142,7 +140,7 @@ class RuntimeCircuit(BackendCircuit):
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)
             else:
-                apply_control_flow(self, run)
+                self.apply_control_flow(run)
 
     def _unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
         """Apply the gates of a nest of loops one after another, if they are few.
@@ -265,7 +263,7 @@ class RuntimeCircuit(BackendCircuit):
         if repeated is None:
 
             def scan_loop(now: Any) -> Any:
-                now, stacked = jax.lax.scan(loop.step, now, make_iteration_indices(n_iterations))
+                now, stacked = jax.lax.scan(loop.step, now, ForLoop.make_indices(n_iterations))
                 gates.append_params(jnp.ravel(stacked), np.tile(loop.frequencies, n_iterations))
                 return now
 

@@ -1,25 +1,25 @@
 """Defer mid-circuit measurements to the end of the circuit.
 
 If a wire is measured and afterwards only controls gates, no outcome has to be drawn and no branch
-executed: gates that depend on the outcome can be controlled by the wire itself.  The quantum
-function on the left is traced like the function on the right::
+executed: gates that depend on the outcome can be controlled by the wire itself.  For
+``qml.cond(measure(0), qml.RY)(y, 1)``::
 
-    qml.RX(x, 0)
-    m = measure(0)                                 qml.RX(x, 0)
-    qml.cond(m, qml.RY)(y, 1)                      qml.CRY(y, [0, 1])
-    return qml.expval(qml.Z(1))                    return qml.expval(qml.Z(1))
+    quantum_operations[RX on 0] x                        apply([RX(x, 0)])
+    m = quantum_outcome_of_wire[0]
+    cond[branches=({ },                          --->    apply([ctrl(RY(y, 1), 0, 1)])
+                   { quantum_operations[RY on 1] y })] m
 
-It then takes one run instead of one run for each combination of outcomes, and has the derivatives
-of circuits without mid-circuit measurements.
+The circuit then takes one run instead of one run for each combination of outcomes, and has the
+derivatives of circuits without mid-circuit measurements.
 
-``can_be_deferred`` rejects most circuits that need outcomes by their jaxpr with gates, before the
-gates are applied.  Some circuits are rejected later: by their gates as the device gets them
-(``Deferral.can_defer``), and by the recorded circuit (``needs_outcomes``).  The function is then
-applied again without deferral.
+``DeferralPass.is_needed`` rejects most circuits that need outcomes by their jaxpr with gates,
+before the gates are applied.  Some circuits are rejected later: by their gates as the device gets
+them (``DeferralPass.has_succeeded``), and by the recorded circuit.  The function is then applied
+again without deferral.
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,16 +31,8 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.types import Wire
-from bellhop.circuits.backends.compiled.differentiable.compiled_state import CircuitEquation
 from bellhop.circuits.gates.allocation import Allocations
-from bellhop.circuits.ir.device_measurements import (
-    Expval,
-    Frequencies,
-    Measurement,
-    Probs,
-    Samples,
-    Var,
-)
+from bellhop.circuits.ir.circuit_config import CircuitConfig
 from bellhop.circuits.ir.gate_jaxpr import get_operations, has_gates, has_other_effects, outcome_p
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
@@ -48,7 +40,8 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.control import ControlPass
-from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
+from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs
 from bellhop.jaxprs.equations import inner_jaxprs, iterate_equations
@@ -79,30 +72,17 @@ class _DeferredTag(ValueTag):
 
 
 @dataclass
-class Deferral:
+class _Deferral:
     """The state of deferring a circuit's measurements.
 
     Attributes:
-        qubits: the qubits that were measured.
         outcomes: label and outcome of each measurement, by qubit, since an allocated wire may be a
             qubit that was measured.
         fails: whether an operation needs an outcome.  No more gates are applied then.
     """
 
-    qubits: set[int]
     outcomes: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     fails: bool = False
-
-    def can_defer(self, leaves: Sequence[Any]) -> bool:
-        """Return whether the gates and results of a circuit need no outcome.
-
-        A result that is not a measurement at the end of the circuit needs a run with outcomes.
-
-        Args:
-            leaves: the results of the quantum function.
-        """
-        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
-        return not self.fails and (not self.outcomes or all(map(is_at_end, leaves)))
 
 
 def _find_control_wires(op: qml.operation.Operator) -> set[Any]:
@@ -135,7 +115,7 @@ class _DeferredWiresCheck(CircuitPass):
         deferral: the state of deferring, which is updated.
     """
 
-    def __init__(self, circuit: BackendCircuit, deferral: Deferral) -> None:
+    def __init__(self, circuit: BackendCircuit, deferral: _Deferral) -> None:
         super().__init__(circuit)
         self._circuit = circuit
         self._deferral = deferral
@@ -175,7 +155,7 @@ class _DeferredControl(ControlPass):
     """
 
     def __init__(
-        self, target: Interpreter, wires: list[Any], values: list[bool], deferral: Deferral
+        self, target: Interpreter, wires: list[Any], values: list[bool], deferral: _Deferral
     ) -> None:
         super().__init__(target, wires, values)
         self._measured = wires
@@ -193,16 +173,65 @@ class DeferralPass(CircuitPass):
 
     Args:
         circuit: the circuit.
-        rewrite: replaces operations after controls were added; None to keep them.
-        deferral: the state of deferring, which is updated.
+        config: the circuit's configuration, whose transforms see the controlled operations.
     """
 
-    def __init__(
-        self, circuit: BackendCircuit, rewrite: Rewrite | None, deferral: Deferral
-    ) -> None:
-        super().__init__(add_rewrite(_DeferredWiresCheck(circuit, deferral), rewrite))
+    def __init__(self, circuit: BackendCircuit, config: CircuitConfig) -> None:
+        self._deferral = _Deferral()
+        check = _DeferredWiresCheck(circuit, self._deferral)
+        super().__init__(add_rewrite(check, make_rewrite(config)))
         self._circuit = circuit
-        self._deferral = deferral
+
+    @staticmethod
+    def is_needed(closed: ClosedJaxpr) -> bool:
+        """Return whether a jaxpr with gates has measurements that can be deferred.
+
+        Deferral computes all branches, so branches must be free of effects and of non-finite
+        values.
+        """
+        jaxpr = closed.jaxpr
+        outcomes = list(_iterate_outcomes(jaxpr))
+        is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
+        return bool(outcomes) and (
+            # A measurement in a loop or a branch may be executed several times, or never.
+            len(outcomes) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
+            and all(map(is_plain, outcomes))
+            and not any(map(has_other_effects, jaxpr.eqns))
+            and all(
+                inner.primitive.name in _FINITE_PRIMITIVES
+                and inner.params.get("length", 0) is not None
+                and not any(map(Allocations.is_allocation, get_operations(inner)))
+                for eqn in iterate_equations(jaxpr)
+                if eqn.primitive is cond_p
+                for branch in inner_jaxprs(eqn)
+                for inner in iterate_equations(branch)
+            )
+        )
+
+    def has_succeeded(self, leaves: Sequence[Any]) -> bool:
+        """Return whether the gates and results of the circuit need no outcome.
+
+        A result that is not a measurement at the end of the circuit needs a run with outcomes.
+
+        Args:
+            leaves: the results of the quantum function.
+        """
+        deferral = self._deferral
+        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
+        return not deferral.fails and (not deferral.outcomes or all(map(is_at_end, leaves)))
+
+    @property
+    def qubits(self) -> set[int]:
+        """The qubits whose measurements are deferred."""
+        return set(self._deferral.outcomes)
+
+    @staticmethod
+    def uses_outcome(eqn: JaxprEqn) -> bool:
+        """Return whether an equation of a recorded circuit stands for a deferred outcome.
+
+        If it is not dead code, the program uses the outcome.
+        """
+        return has_tag(eqn, _DeferredTag)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
@@ -215,7 +244,6 @@ class DeferralPass(CircuitPass):
             deferral.fails = True
         else:
             deferral.outcomes[wires(label)] = label, outcome
-            deferral.qubits.add(wires(label))
         return outcome
 
     def branch(self, branches: Branches) -> Any:
@@ -245,38 +273,6 @@ class DeferralPass(CircuitPass):
         return results
 
 
-def needs_outcomes(closed: ClosedJaxpr, qubits: Collection[int]) -> bool:
-    """Return whether a recorded circuit needs outcomes of deferred qubits after all.
-
-    Args:
-        closed: the jaxpr of the recorded circuit, without dead code.
-        qubits: the qubits whose measurements were deferred.
-    """
-    if not qubits:
-        return False
-    equations = list(iterate_equations(closed.jaxpr))
-    measured = [CircuitEquation(eqn).measurements for eqn in equations]
-    return any(has_tag(eqn, _DeferredTag) for eqn in equations) or any(
-        set(qubits) & _find_disturbed_qubits(measurement, qubits)
-        for measurement in itertools.chain.from_iterable(measured)
-    )
-
-
-def _find_disturbed_qubits(measurement: Measurement, qubits: Collection[int]) -> set[int]:
-    """Return the qubits that must not be measured before a final measurement.
-
-    A mid-circuit measurement of such a qubit would change the result.
-
-    Args:
-        measurement: the final measurement.
-        qubits: all qubits that may be returned.
-    """
-    if isinstance(measurement, Expval | Var):
-        factors = itertools.chain.from_iterable(measurement.terms)
-        return {wire for factor in factors if not factor.is_diagonal for wire in factor.wires}
-    return set() if isinstance(measurement, Probs | Samples | Frequencies) else set(qubits)
-
-
 def _iterate_outcomes(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     """Yield the mid-circuit measurements of a jaxpr with gates, and of the jaxprs in it."""
     for eqn in filter(has_gates, jaxpr.eqns):
@@ -284,27 +280,3 @@ def _iterate_outcomes(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
             yield eqn
         for inner in inner_jaxprs(eqn):
             yield from _iterate_outcomes(inner)
-
-
-def can_be_deferred(jaxpr: Jaxpr) -> bool:
-    """Return whether a jaxpr with gates has measurements that can be deferred.
-
-    Deferral computes all branches, so branches must be free of effects and of non-finite values.
-    """
-    outcomes = list(_iterate_outcomes(jaxpr))
-    is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
-    return bool(outcomes) and (
-        # A measurement in a loop or a branch may be executed several times, or never.
-        len(outcomes) == sum(eqn.primitive is outcome_p for eqn in jaxpr.eqns)
-        and all(map(is_plain, outcomes))
-        and not any(map(has_other_effects, jaxpr.eqns))
-        and all(
-            inner.primitive.name in _FINITE_PRIMITIVES
-            and inner.params.get("length", 0) is not None
-            and not any(map(Allocations.is_allocation, get_operations(inner)))
-            for eqn in iterate_equations(jaxpr)
-            if eqn.primitive is cond_p
-            for branch in inner_jaxprs(eqn)
-            for inner in iterate_equations(branch)
-        )
-    )

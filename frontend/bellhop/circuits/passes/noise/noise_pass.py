@@ -5,9 +5,9 @@ noise model sees a gate in a branch on a mid-circuit outcome as a ``qml.ops.Cond
 PennyLane, the noise after such a gate does not depend on the outcome.  If ``model`` adds ``noise``
 on wire 0::
 
-    m = measure(0)                          m = measure(0); noise
-    qml.cond(m, qml.X, qml.Y)(0)            if m:  X(0); noise;       noise
-                                            else:        noise; Y(0); noise
+    m = quantum_outcome_of_wire[0]                         m = mid_measure(0); apply([noise])
+    cond[branches=({ quantum_operations[X] },      --->    branch(n, [apply([X(0), noise, noise]),
+                   { quantum_operations[Y] })] n                      apply([noise, Y(0), noise])])
 """
 
 import functools
@@ -23,17 +23,18 @@ from jax.extend.core.primitives import cond_p, scan_p, while_p
 
 from bellhop._jax.jaxprs import find_equation, unwrap_tracer
 from bellhop.base.types import Operand, Wire
-from bellhop.circuits.backends.arrays.simulated_circuit import SimulatedCircuit
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
+from bellhop.circuits.ir.circuit_config import CircuitConfig
+from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.ir.statistics import Statistic
 from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.noise_models import NoiseInserter
+from bellhop.circuits.passes.noise.noise_models import NoiseInserter
+from bellhop.circuits.passes.operation_transforms import make_rewrite, make_rewrite_before_noise
+from bellhop.circuits.passes.program_circuit import ProgramCircuit
 from bellhop.circuits.passes.regions import apply_control_flow
-from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
+from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches
-from bellhop.tracing.state import circuit_scope
 
 
 @dataclass
@@ -64,17 +65,47 @@ class NoisePass(CircuitPass):
 
     Args:
         circuit: the circuit.
+        config: the circuit's configuration; its transforms see the noise.
         noise: inserts the noise around operations.
-        rewrite: replaces operations after noise was added; None to keep them.
+        outcomes: the value from which the circuit reads its mid-circuit outcomes.
+
+    Attributes:
+        first: the first interpreter of the chain: the pass, or Pauli twirling before it.
     """
 
     def __init__(
-        self, circuit: SimulatedCircuit, noise: NoiseInserter, rewrite: Rewrite | None
+        self, circuit: ProgramCircuit, config: CircuitConfig, noise: NoiseInserter, outcomes: Any
     ) -> None:
-        super().__init__(add_rewrite(circuit, rewrite))
-        self.circuit = circuit
-        self.noise = noise
-        self.noise_state = _NoiseState()
+        super().__init__(add_rewrite(circuit, make_rewrite(config)))
+        self.first: Interpreter = add_rewrite(self, make_rewrite_before_noise(config))
+        self._circuit = circuit
+        self._noise = noise
+        self._outcomes = outcomes
+        self._state = _NoiseState()
+
+    @classmethod
+    def from_config(
+        cls, circuit: ProgramCircuit, config: CircuitConfig, outcomes: Any
+    ) -> "NoisePass | None":
+        """Return the pass for a circuit, or None without a noise model to add piece by piece.
+
+        Args:
+            circuit: the circuit.
+            config: the circuit's configuration.
+            outcomes: the value from which the circuit reads its mid-circuit outcomes.
+        """
+        noise = NoiseInserter.from_config(config)
+        return None if noise is None else cls(circuit, config, noise, outcomes)
+
+    @staticmethod
+    def can_be_used(config: CircuitConfig, device: qml.devices.Device) -> bool:
+        """Return whether noise can be added to a QNode's operations one at a time.
+
+        Args:
+            config: the QNode's configuration, with its transforms.
+            device: the QNode's device.
+        """
+        return NoiseInserter.can_add_piecewise(config, device)
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations with noise around them, in order."""
@@ -84,7 +115,7 @@ class NoisePass(CircuitPass):
                 for op in group:
                     apply_control_flow(self, op)
             else:
-                self._apply_noisy(list(group))
+                self.apply_noise(list(group))
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
@@ -100,22 +131,22 @@ class NoisePass(CircuitPass):
                 "since PennyLane does not define its noise. Write channels after the gates instead "
                 "of qml.add_noise."
             )
-        if self.noise_state.is_branch_taken is not None:
+        if self._state.is_branch_taken is not None:
             raise CompileError(
                 f"{self.where}: a measure ({site}) in a conditional on a mid-circuit "
                 "outcome is not supported with qml.add_noise. Measure outside of the conditional, "
                 "or write channels after the gates instead of qml.add_noise."
             )
-        if self.noise_state.deferred_error is not None:
-            raise self.noise_state.deferred_error
+        if self._state.deferred_error is not None:
+            raise self._state.deferred_error
         kept = None if postselect < 0 else postselect
         measured = qml.ops.MidMeasure(wires=qml.wires.Wires(label), reset=reset, postselect=kept)
-        noisy = self.noise.add_noise(measured)
+        noisy = self._noise.add_noise(measured)
         place = next(n for n, each in enumerate(noisy) if each is measured)
-        self._apply_noisy(noisy[:place])
+        self.apply_noise(noisy[:place])
         outcome = super().mid_measure(label, reset=reset, postselect=postselect, site=site)
-        self._apply_noisy(noisy[place + 1 :])
-        self.noise_state.outcomes.append(outcome)
+        self.apply_noise(noisy[place + 1 :])
+        self._state.outcomes.append(outcome)
         return outcome
 
     def for_loop(
@@ -139,7 +170,7 @@ class NoisePass(CircuitPass):
         """Wrap a loop's body to record its carried tracers in `noise_state`."""
 
         def step(carried: tuple[Any, ...], *iteration: Any) -> Any:
-            self.noise_state.carried.extend(jax.tree.leaves(carried))
+            self._state.carried.extend(jax.tree.leaves(carried))
             return body(carried, *iteration)
 
         return step
@@ -148,7 +179,7 @@ class NoisePass(CircuitPass):
         """Run one branch; if an outcome decides which, with the noise of all branches."""
         if not self._is_decided_by_outcome(branches.index):
             return super().branch(branches)
-        is_outer_taken = self.noise_state.is_branch_taken is not False
+        is_outer_taken = self._state.is_branch_taken is not False
         functions = branches.functions
         noisy = {n for n, branch in enumerate(functions) if self._has_noise(branch)}
 
@@ -164,52 +195,45 @@ class NoisePass(CircuitPass):
         every = [functools.partial(run, number) for number in range(len(functions))]
         return super().branch(branches._replace(functions=every))
 
-    def measure_statistics(self, leaves: Sequence[Any], **options: Any) -> list[Statistic]:
-        """Measure the circuit after all gates, each measurement after its own noise.
-
-        Measurements with equal noise share one state.
+    def group_by_noise(self, leaves: Sequence[Any]) -> list[tuple[list[Any], list[int]]]:
+        """Group the measurements at the end of the circuit by the noise before them.
 
         Args:
-            leaves: return values of the quantum function.
-            options: keyword arguments of the circuit's `measure_statistics`.
+            leaves: return values of the quantum function. A leaf that is not a measurement at the
+                end has no noise: noise at the end does not affect mid-circuit outcomes.
 
         Returns:
-            a statistic for each leaf.
+            pairs of noise operations and the indices of their leaves, which together are all.
         """
-        # Mid-circuit outcomes were measured before, so noise at the end does not affect them.
-        is_at_end = lambda leaf: is_measurement(leaf) and leaf.mv is None
-        noise = [
-            self.noise.find_measurement_noise(leaf) if is_at_end(leaf) else [] for leaf in leaves
-        ]
-        circuit = self.circuit
-        before = circuit.state
-        measured: dict[int, Statistic] = {}
-        while len(measured) < len(leaves):
-            first = noise[next(n for n in range(len(leaves)) if n not in measured)]
-            indices = [n for n, each in enumerate(noise) if _is_same_sequence(each, first)]
-            circuit.state = before
-            with circuit_scope(circuit), qml.QueuingManager.stop_recording():
-                self._apply_noisy(first)
-            statistics = circuit.measure_statistics([leaves[n] for n in indices], **options)
-            measured.update(zip(indices, statistics, strict=True))
-        return [measured[n] for n in range(len(leaves))]
+        groups: list[tuple[list[Any], list[int]]] = []
+        for number, leaf in enumerate(leaves):
+            is_at_end = is_measurement(leaf) and leaf.mv is None
+            noise = self._noise.find_measurement_noise(leaf) if is_at_end else []
+            same = (indices for each, indices in groups if _is_same_sequence(each, noise))
+            indices = next(same, None)
+            if indices is None:
+                groups.append((noise, [number]))
+            else:
+                indices.append(number)
+        return groups
+
+    def apply_noise(self, operations: Sequence[Any]) -> None:
+        """Apply noise operations, or operations whose noise was added before."""
+        self.precision.include([op.data for op in operations])
+        with qml.QueuingManager.stop_recording():
+            self.target.apply(operations)
 
     def _add_noise(self, op: qml.operation.Operator) -> list[Any]:
         """Return an operation with noise around it, or the noise alone in other branches."""
-        seen = self.noise_state
+        seen = self._state
         is_first, seen.is_first = seen.is_first, False
         if ControlFlow.is_instance(op):
             return [op]
         if seen.is_branch_taken is None:
-            return self.noise.add_noise(op, is_first=is_first)
-        noisy = self.noise.add_conditional_noise(op)
+            return self._noise.add_noise(op, is_first=is_first)
+        noisy = self._noise.add_conditional_noise(op)
         seen.has_branch_noise |= len(noisy) > 1
         return noisy if seen.is_branch_taken else [each for each in noisy if each is not op]
-
-    def _apply_noisy(self, operations: Sequence[Any]) -> None:
-        """Apply operations whose noise was added before."""
-        self.precision.include([op.data for op in operations])
-        self.target.apply(operations)
 
     def _is_decided_by_outcome(self, index: Operand) -> bool:
         """Return whether the condition of a branch is computed from a mid-circuit outcome.
@@ -218,22 +242,22 @@ class NoisePass(CircuitPass):
             CompileError: if this cannot be determined, and the circuit has mid-circuit
                 measurements.
         """
-        outcomes = set(map(id, self.noise_state.outcomes))
-        carried = set(map(id, self.noise_state.carried))
-        here, behind = find_origins(index, self.noise_state.outcomes)
+        outcomes = set(map(id, self._state.outcomes))
+        carried = set(map(id, self._state.carried))
+        here, behind = find_origins(index, self._state.outcomes)
         if here & outcomes:
             return True
         # A loop or conditional that carries the state may also pass on an outcome.
-        if (here | behind) & carried or behind & {*outcomes, id(self.circuit.outcomes)}:
+        if (here | behind) & carried or behind & {*outcomes, id(self._outcomes)}:
             error = CompileError(
                 f"{self.where}: the condition of a cond may depend on mid-circuit outcomes "
                 "through the values of a loop or a conditional, which is not supported with "
                 "qml.add_noise. Compute the condition from the outcome itself, or write "
                 "channels after the gates instead of qml.add_noise."
             )
-            if self.circuit.has_mid_circuit:
+            if self._circuit.has_mid_circuit:
                 raise error
-            self.noise_state.deferred_error = self.noise_state.deferred_error or error
+            self._state.deferred_error = self._state.deferred_error or error
         return False
 
     def _has_noise(self, branch: Callable[[], Any]) -> bool:
@@ -242,14 +266,14 @@ class NoisePass(CircuitPass):
         Raises:
             CompileError: if the branch has noise and a callback with an effect.
         """
-        seen = self.noise_state
+        seen = self._state
         before, seen.has_branch_noise = seen.has_branch_noise, False
 
         def part() -> tuple[()]:
             self._run_branch(branch, is_taken=False)
             return ()
 
-        closed = self.circuit.trace_part(part)
+        closed = self._circuit.trace_part(part)
         has_noise = seen.has_branch_noise
         seen.has_branch_noise |= before
         if has_noise and closed.effects:
@@ -262,11 +286,11 @@ class NoisePass(CircuitPass):
 
     def _run_branch(self, branch: Callable[[], Any], *, is_taken: bool) -> Any:
         """Run a branch with its gates and noise, or with its noise alone."""
-        before, self.noise_state.is_branch_taken = self.noise_state.is_branch_taken, is_taken
+        before, self._state.is_branch_taken = self._state.is_branch_taken, is_taken
         try:
             return branch()
         finally:
-            self.noise_state.is_branch_taken = before
+            self._state.is_branch_taken = before
 
 
 def _is_same_sequence(left: Sequence[Any], right: Sequence[Any]) -> bool:
