@@ -138,6 +138,6 @@ class BackendCircuit(GateReceiver):
         """Return an object that appends control flow to PennyLane's active queue."""
         return ControlFlowQueue(self)
 
-    def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
+    def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Trace control flow into one operation; see the function `as_operation`."""
-        return as_operation(self, play)
+        return as_operation(self, record)

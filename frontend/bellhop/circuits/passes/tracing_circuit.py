@@ -342,9 +342,9 @@ class TracingCircuit:
         """
         return self if self.is_collecting() else ControlFlowQueue(self)
 
-    def as_operation(self, play: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
+    def as_operation(self, record: Callable[[Any], Any]) -> tuple[ControlFlow, Any]:
         """Trace control flow into one operation; see the function `as_operation`."""
-        return as_operation(self, play)
+        return as_operation(self, record)
 
     def _apply_queued(self, queue: _OperationQueue) -> list[Any]:
         """Check the queued operations, append an equation for them and return them.
@@ -426,19 +426,19 @@ def foreign_queue_error(where: str, construct: str) -> CompileError:
 
 
 def as_operation(
-    circuit: CurrentCircuit, play: Callable[[TracingCircuit], Any]
+    circuit: CurrentCircuit, record: Callable[[TracingCircuit], Any]
 ) -> tuple[ControlFlow, Any]:
     """Trace control flow into one operation that a circuit applies later.
 
     Args:
         circuit: the circuit that will apply the operation.
-        play: applies the control flow to a circuit, and returns its results.
+        record: applies the control flow to a circuit, and returns its results.
 
     Returns:
         the `ControlFlow` operation, and the results, which are computed now.
     """
     tracing = TracingCircuit(circuit.where, circuit, is_inverted=True)
-    gates = tracing.trace_gates(lambda: play(tracing))
+    gates = tracing.trace_gates(lambda: record(tracing))
     evaluated = evaluate_gates(gates.closed, gates.operands, circuit.where)
     wires = UsedWires(gates.closed).all_or(circuit.labels())
     operation = ControlFlow(gates.closed, gates.operands, evaluated.saved, wires)
@@ -461,19 +461,19 @@ class ControlFlowQueue:
         self, n_iterations: int | Operand, body: Callable[..., Any], carried: PyTree
     ) -> Any:
         """Queue a for loop as an operation; return its carried values."""
-        play = lambda circuit: circuit.for_loop(n_iterations, body, carried)
-        return self._defer("for_loop", play)
+        record = lambda circuit: circuit.for_loop(n_iterations, body, carried)
+        return self._defer("for_loop", record)
 
     def while_loop(self, condition: Any, body: Callable[..., Any], carried: PyTree) -> Any:
         """Queue a while loop as an operation; return its carried values."""
-        play = lambda circuit: circuit.while_loop(condition, body, carried)
-        return self._defer("while_loop", play)
+        record = lambda circuit: circuit.while_loop(condition, body, carried)
+        return self._defer("while_loop", record)
 
     def branch(self, branches: Branches) -> Any:
         """Queue a conditional as an operation; return its result."""
         return self._defer(branches.construct, lambda circuit: circuit.branch(branches))
 
-    def _defer(self, construct: str, play: Callable[[Any], Any]) -> Any:
+    def _defer(self, construct: str, record: Callable[[Any], Any]) -> Any:
         if not QueuingManager.recording():
             raise foreign_queue_error(self._circuit.where, construct)
-        return as_operation(self._circuit, play)[1]
+        return as_operation(self._circuit, record)[1]
