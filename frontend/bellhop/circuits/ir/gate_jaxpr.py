@@ -59,7 +59,7 @@ MAX_UNROLLED_GATES = 512
 # The program computes the iteration indices of longer loops, instead of storing a constant.
 _MAX_CONSTANT_SIZE = 64
 
-# operands: the tracers in the operations -> ()
+# operands: the tracers in the operations -> (); `allocates` tells whether any allocates wires
 operations_p = Primitive("quantum_operations")
 # operands: the wire if it is traced -> the outcome
 outcome_p = Primitive("quantum_outcome_of_wire")
@@ -151,6 +151,12 @@ class GateJaxpr:
     def has_regions(self) -> bool:
         """Whether it has adjoint or controlled functions."""
         return any(eqn.primitive is region_p for eqn in iterate_equations(self.closed.jaxpr))
+
+    @property
+    def has_allocations(self) -> bool:
+        """Whether it allocates or deallocates wires."""
+        equations = iterate_equations(self.closed.jaxpr)
+        return any(eqn.primitive is operations_p and eqn.params["allocates"] for eqn in equations)
 
 
 class UnknownValue:
@@ -249,7 +255,8 @@ def _has_only_loops(jaxpr: Jaxpr) -> bool:
         if not has_gates(eqn):
             return is_elementwise(eqn) or (eqn.primitive is iota_p)
         if eqn.primitive is operations_p:
-            return True
+            # The wires that an allocation frees depend on the code around the loop.
+            return not eqn.params["allocates"]
         is_part = eqn.primitive in (for_loop_p, region_p) and not eqn.outvars
         return is_part and not has_other_effects(eqn) and _has_only_loops(eqn.params["body"].jaxpr)
 

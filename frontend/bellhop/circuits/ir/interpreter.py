@@ -222,11 +222,14 @@ class GateReceiver(Interpreter):
 
     Attributes:
         has_operation_outcomes: whether mid-circuit outcomes are PennyLane objects, not arrays.
+        allocates_wires: whether the backend executes allocations of wires itself; for others they
+            become wires of the device.
         has_users_callbacks: whether callbacks that are called now are the user's; PennyLane's
             transforms execute tapes in theirs.
     """
 
     has_operation_outcomes: bool = False
+    allocates_wires: bool = False
     has_users_callbacks: bool = True
 
     def __init__(self, wires: WireMap, where: str) -> None:

@@ -1,19 +1,15 @@
 """``BackendCircuit``: what the circuits of Bellhop's backends have in common.
 
-It allocates wires, applies loops and conditionals in decompositions, and checks measurements.
+It applies loops and conditionals in decompositions, and checks measurements.
 """
 
-import itertools
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 from pennylane import Identity
 
-from bellhop.base.source import user_site
-from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.gates.tape_control_flow import ControlFlow
 from bellhop.circuits.ir.broadcasting import TracedRow
 from bellhop.circuits.ir.circuit import ONE_SHOT, SHARED
@@ -49,7 +45,6 @@ class BackendCircuit(GateReceiver):
         super().__init__(wires, where)
         self.rows = rows
         self.has_mid_circuit = False
-        self.allocations = Allocations(wires, where)
 
     @property
     def is_one_shot(self) -> bool:
@@ -61,38 +56,16 @@ class BackendCircuit(GateReceiver):
         """Whether the runtime executes the circuit once per shot."""
         return False
 
-    def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations in order; allocate or deallocate wires for allocations."""
-        for are_allocations, group in itertools.groupby(operations, Allocations.is_allocation):
-            if are_allocations:
-                for op in group:
-                    self.allocate(op)
-            else:
-                self.apply_gates(list(group))
-
-    @abstractmethod
-    def apply_gates(self, operations: Sequence[Any]) -> None:
-        """Apply operations that are not allocations, in order."""
-
     def apply_control_flow(self, op: Any) -> None:
         """Apply a `ControlFlow` operation, which may be inside of adjoints and controls."""
         apply_control_flow(self, op)
-
-    def allocate(self, op: Any) -> None:
-        """Allocate or deallocate the wires of an ``Allocate`` or ``Deallocate`` operation."""
-
-        def reset(wire: Any) -> None:
-            self.mid_measure(wire, reset=True, postselect=-1, site=user_site())
-
-        self.allocations.apply(op, reset)
 
     def unroll_iterations(
         self, n_iterations: int, body: Callable[..., Any], carried: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         """Unroll a loop with a static trip count; the body gets its index as a constant."""
         for number in range(n_iterations):
-            with self.allocations.enter_part():
-                carried = body(carried, np.asarray(number))
+            carried = body(carried, np.asarray(number))
         return carried
 
     @contextmanager

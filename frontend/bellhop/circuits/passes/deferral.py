@@ -33,10 +33,11 @@ from jax.extend.core.primitives import cond_p
 from bellhop.base.types import Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.gate_jaxpr import get_operations, has_gates, has_other_effects, outcome_p
+from bellhop.circuits.ir.gate_jaxpr import has_gates, has_other_effects, outcome_p
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
+from bellhop.circuits.passes.allocation import AllocationPass
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.circuit_pass import CircuitPass
 from bellhop.circuits.passes.control import ControlPass
@@ -111,12 +112,13 @@ class _DeferredWiresCheck(CircuitPass):
     It comes after other passes, which may replace operations.
 
     Args:
-        circuit: the circuit, which gets the operations until deferral fails.
+        target: gets the operations until deferral fails.
+        circuit: the circuit.
         deferral: the state of deferring, which is updated.
     """
 
-    def __init__(self, circuit: BackendCircuit, deferral: _Deferral) -> None:
-        super().__init__(circuit)
+    def __init__(self, target: Interpreter, circuit: BackendCircuit, deferral: _Deferral) -> None:
+        super().__init__(target)
         self._circuit = circuit
         self._deferral = deferral
 
@@ -173,12 +175,14 @@ class DeferralPass(CircuitPass):
 
     Args:
         circuit: the circuit.
+        closed: the jaxpr with gates.
         config: the circuit's configuration, whose transforms see the controlled operations.
     """
 
-    def __init__(self, circuit: BackendCircuit, config: CircuitConfig) -> None:
+    def __init__(self, circuit: BackendCircuit, closed: ClosedJaxpr, config: CircuitConfig) -> None:
         self._deferral = _Deferral()
-        check = _DeferredWiresCheck(circuit, self._deferral)
+        target = AllocationPass.add_to(circuit, closed)
+        check = _DeferredWiresCheck(target, circuit, self._deferral)
         super().__init__(add_rewrite(check, make_rewrite(config)))
         self._circuit = circuit
 
@@ -200,7 +204,7 @@ class DeferralPass(CircuitPass):
             and all(
                 inner.primitive.name in _FINITE_PRIMITIVES
                 and inner.params.get("length", 0) is not None
-                and not any(map(Allocations.is_allocation, get_operations(inner)))
+                and not inner.params.get("allocates", False)
                 for eqn in iterate_equations(jaxpr)
                 if eqn.primitive is cond_p
                 for branch in inner_jaxprs(eqn)

@@ -231,7 +231,8 @@ class TracingCircuit:
             parts = [list(TracedOperator.decompose_functions(op, self.where)) for op in operations]
             operator, operands = TracedOperator.partition(list(itertools.chain(*parts)))
             sites = tuple(site for site, each in zip(sites, parts, strict=True) for _ in each)
-        operations_p.bind(*operands, operator=operator, sites=sites)
+        allocates = any(map(Allocations.is_allocation, operations))
+        operations_p.bind(*operands, operator=operator, sites=sites, allocates=allocates)
 
     def append_region(self, gates: GateJaxpr, controls: tuple[Any, Any] | None) -> None:
         """Append an equation for the adjoint of a function or for a controlled function.

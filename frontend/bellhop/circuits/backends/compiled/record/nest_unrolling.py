@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from bellhop.base.types import Operand
-from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import MAX_UNROLLED_GATES
 from bellhop.circuits.ir.wires import is_dynamic
 
@@ -31,7 +30,7 @@ class UnrolledNest:
     Attributes:
         operations: the operations so far.
         is_straight: whether the nest can be unrolled: all trip counts are static, and the
-            operations are few, on static and valid wires, and without allocations.
+            operations are few, and on static and valid wires.
     """
 
     def __init__(self, n_wires: int) -> None:
@@ -54,7 +53,7 @@ class UnrolledNest:
             body((), np.asarray(number))
 
     def collect(self, operations: Sequence[Any]) -> None:
-        """Append operations; traced or invalid wires, and allocations, are obstacles.
+        """Append operations; traced or invalid wires are an obstacle.
 
         The loop that is not unrolled reports invalid wires when the program runs.
         """
@@ -64,14 +63,10 @@ class UnrolledNest:
             computed = [
                 wire for wire in op.wires if is_dynamic(wire) or isinstance(wire, np.generic)
             ]
-            # The wires that an allocation frees depend on the code around the loop.
-            if Allocations.is_allocation(op) or (
-                computed
-                and (
-                    any(map(is_dynamic, computed))
-                    or not set(map(int, computed)) <= set(range(self._n_wires))
-                    or len(set(op.wires)) < len(op.wires)
-                )
+            if computed and (
+                any(map(is_dynamic, computed))
+                or not set(map(int, computed)) <= set(range(self._n_wires))
+                or len(set(op.wires)) < len(op.wires)
             ):
                 self.is_straight = False
         self.is_straight &= len(self.operations) <= MAX_UNROLLED_GATES

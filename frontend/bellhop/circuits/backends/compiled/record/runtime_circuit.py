@@ -128,14 +128,10 @@ class RuntimeCircuit(BackendCircuit):
         self._nest: UnrolledNest | None = None
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Apply operations, or collect them while a nest of loops is unrolled."""
-        if self._nest is None:
-            super().apply(operations)
-        else:
+        """Append the gates of operations, or collect the operations of a nest of loops."""
+        if self._nest is not None:
             self._nest.collect(operations)
-
-    def apply_gates(self, operations: Sequence[Any]) -> None:
-        """Append the gates of operations."""
+            return
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)
@@ -208,7 +204,6 @@ class RuntimeCircuit(BackendCircuit):
             return ()
         if is_nest and not self.device.passes and self._unroll_nest(n_iterations, body):
             return ()
-        body = self.allocations.enter_part()(body)
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
         return self._run_dynamic_loop(
@@ -223,9 +218,7 @@ class RuntimeCircuit(BackendCircuit):
         """Run a loop while a condition holds; return the carried values."""
         goes_on = lambda now: condition(now[0])
         return self._run_dynamic_loop(
-            TracedLoop.trace(
-                self.gates, "while_loop", self.allocations.enter_part()(body), carried
-            ),
+            TracedLoop.trace(self.gates, "while_loop", body, carried),
             lambda step, now: jax.lax.while_loop(goes_on, lambda x: step(x)[0], now),
             functools.partial(consume_while_iterations, condition),
         )
@@ -310,7 +303,7 @@ class RuntimeCircuit(BackendCircuit):
 
     def branch(self, branches: Branches) -> Any:
         """Run one branch of a conditional, which may apply gates; return its result."""
-        return record_branches(self.gates, branches.map_functions(self.allocations.enter_part()))
+        return record_branches(self.gates, branches)
 
     def mid_measure(
         self, label: Wire, *, reset: bool, postselect: int, site: str, is_joint: bool = False
