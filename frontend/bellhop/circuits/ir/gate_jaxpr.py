@@ -153,6 +153,16 @@ class GateJaxpr:
         return any(eqn.primitive is region_p for eqn in iterate_equations(self.closed.jaxpr))
 
     @property
+    def has_nested_loops(self) -> bool:
+        """Whether a for loop is in another for loop."""
+        loops = (e for e in iterate_equations(self.closed.jaxpr) if e.primitive is for_loop_p)
+        return any(
+            inner.primitive is for_loop_p
+            for loop in loops
+            for inner in iterate_equations(loop.params["body"].jaxpr)
+        )
+
+    @property
     def has_allocations(self) -> bool:
         """Whether it allocates or deallocates wires."""
         equations = iterate_equations(self.closed.jaxpr)

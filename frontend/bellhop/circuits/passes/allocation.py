@@ -29,11 +29,12 @@ class AllocationPass(CircuitPass):
     """Allocates spare device wires; each execution of a body or a branch frees its own.
 
     Args:
+        target: the interpreter that gets the other operations.
         circuit: the circuit, whose wire map gets the allocated wires.
     """
 
-    def __init__(self, circuit: GateReceiver) -> None:
-        super().__init__(circuit)
+    def __init__(self, target: Interpreter, circuit: GateReceiver) -> None:
+        super().__init__(target)
         self._allocations = Allocations(circuit.wires, circuit.where)
 
     @staticmethod
@@ -43,9 +44,10 @@ class AllocationPass(CircuitPass):
 
     @classmethod
     def add_to(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
-        """Return the pass before a circuit that needs it for a jaxpr; else the circuit."""
+        """Return a circuit behind its own passes and, if the jaxpr needs it, this pass."""
+        target = circuit.add_own_passes(closed)
         is_needed = not circuit.allocates_wires and cls.is_needed(closed)
-        return cls(circuit) if is_needed else circuit
+        return cls(target, circuit) if is_needed else target
 
     def apply(self, operations: Sequence[Any]) -> None:
         """Apply operations in order; allocate or deallocate wires for allocations."""

@@ -40,8 +40,8 @@ from bellhop.circuits.ir.wires import is_dynamic
 from bellhop.circuits.passes.allocation import AllocationPass
 from bellhop.circuits.passes.backend_circuit import BackendCircuit
 from bellhop.circuits.passes.circuit_pass import CircuitPass
-from bellhop.circuits.passes.control import ControlPass
 from bellhop.circuits.passes.operation_transforms import make_rewrite
+from bellhop.circuits.passes.regions.control import ControlPass
 from bellhop.circuits.passes.rewrite import add_rewrite
 from bellhop.control_flow.tagged_values import ValueTag, has_tag, tag_value
 from bellhop.jaxprs.constant_eval import evaluate_static, find_deciding_inputs

@@ -18,7 +18,7 @@ from bellhop.circuits.ir.interpreter import GateReceiver, Interpreter
 from bellhop.circuits.passes.allocation import AllocationPass
 from bellhop.circuits.passes.fold import append_folds
 from bellhop.circuits.passes.operation_transforms import Folding, make_rewrite
-from bellhop.circuits.passes.regions import RegionPass
+from bellhop.circuits.passes.regions.region_pass import RegionPass
 from bellhop.circuits.passes.rewrite import Rewrite, add_rewrite
 
 

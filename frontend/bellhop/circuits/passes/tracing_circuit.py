@@ -40,8 +40,8 @@ from bellhop.circuits.ir.gate_jaxpr import (
     region_p,
 )
 from bellhop.circuits.ir.measurement_types import is_measurement
-from bellhop.circuits.passes.inverse import evaluate_gates
-from bellhop.circuits.passes.region_errors import allocation_error, measurement_error
+from bellhop.circuits.passes.regions.inverse import evaluate_gates
+from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.circuits.passes.used_wires import UsedWires
 from bellhop.control_flow.trace_body import trace_branches, trace_step
 from bellhop.errors import CompileError

@@ -56,7 +56,6 @@ from bellhop.circuits.backends.compiled.record.loop_precompute import (
     stack_iterations,
 )
 from bellhop.circuits.backends.compiled.record.loop_unrolling import unroll_loop
-from bellhop.circuits.backends.compiled.record.nest_unrolling import UnrolledNest
 from bellhop.circuits.backends.compiled.record.recorded_gates import GateEquationRecorder
 from bellhop.circuits.backends.compiled.record.traced_bodies import TracedLoop, record_branches
 from bellhop.circuits.gates.concretization_errors import explain_concretization
@@ -124,38 +123,23 @@ class RuntimeCircuit(BackendCircuit):
         self.postselects = False
         self.groups: tuple[int, ...] = ()
         self._runs_in_engine = device.engine
-        # The nest of loops that is being unrolled.
-        self._nest: UnrolledNest | None = None
 
     def apply(self, operations: Sequence[Any]) -> None:
-        """Append the gates of operations, or collect the operations of a nest of loops."""
-        if self._nest is not None:
-            self._nest.collect(operations)
-            return
+        """Append the gates of operations."""
         for run in self._build_gate_list(operations).sequences:
             if isinstance(run, GateSequence):
                 self.gates.add_sequence(run)
             else:
                 self.apply_control_flow(run)
 
-    def _unroll_nest(self, n_iterations: int | Operand, body: Callable[..., Any]) -> bool:
-        """Apply the gates of a nest of loops one after another, if they are few.
+    @property
+    def unrolls_nests(self) -> bool:
+        """Whether nests of loops with few gates are unrolled; compiler passes need the loops."""
+        return not self.device.passes
 
-        Args:
-            n_iterations: the trip count of the outer loop.
-            body: the body of the outer loop, as in ``for_loop``.
-
-        Returns:
-            whether they were applied.
-        """
-        nest = self._nest = UnrolledNest(len(self.labels()))
-        try:
-            nest.unroll(n_iterations, body)
-        finally:
-            self._nest = None
-        if not nest.is_straight:
-            return False
-        gates = self._build_gate_list(nest.operations, MAX_UNROLLED_GATES)
+    def apply_straight(self, operations: Sequence[Any]) -> bool:
+        """Append the gates of operations if they are few, and a straight run; return whether."""
+        gates = self._build_gate_list(operations, MAX_UNROLLED_GATES)
         is_straight = gates.is_straight(MAX_UNROLLED_GATES)
         for run in gates.sequences if is_straight else ():
             assert isinstance(run, GateSequence)
@@ -195,15 +179,7 @@ class RuntimeCircuit(BackendCircuit):
         *,
         is_nest: bool = False,
     ) -> tuple[Any, ...]:
-        """Run a loop whose body applies gates; return the carried values after it.
-
-        A nest is unrolled if its gates are few, unless compiler passes need its loops.
-        """
-        if self._nest is not None:
-            self._nest.unroll(n_iterations, body)
-            return ()
-        if is_nest and not self.device.passes and self._unroll_nest(n_iterations, body):
-            return ()
+        """Run a loop whose body applies gates; return the carried values after it."""
         if isinstance(n_iterations, int):
             return self._run_static_loop(n_iterations, body, carried)
         return self._run_dynamic_loop(

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 from bellhop.circuits.ir.gate_jaxpr import GateJaxpr
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.precision import Precision
-from bellhop.circuits.passes.control import ControlPass
-from bellhop.circuits.passes.inverse import NOTHING_SAVED, evaluate_gates
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.inverse import NOTHING_SAVED, evaluate_gates
 
 
 def collect_operations(gates: GateJaxpr, controls: tuple[Any, Any] | None, where: str) -> list[Any]:

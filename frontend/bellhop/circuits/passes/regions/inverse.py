@@ -31,8 +31,8 @@ from bellhop.base.types import Operand, PyTree
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.gate_jaxpr import ForLoop, GateJaxpr, WhileLoop, has_other_effects
 from bellhop.circuits.ir.interpreter import GateInterpreter, Interpreter
-from bellhop.circuits.passes.control import ControlPass
-from bellhop.circuits.passes.region_errors import allocation_error, measurement_error
+from bellhop.circuits.passes.regions.control import ControlPass
+from bellhop.circuits.passes.regions.region_errors import allocation_error, measurement_error
 from bellhop.errors import CompileError
 from bellhop.tracing.current_circuit import Branches
 
