@@ -19,7 +19,7 @@ again without deferral.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,13 +27,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pennylane as qml
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 from jax.extend.core.primitives import cond_p
 
 from bellhop.base.types import Wire
 from bellhop.circuits.gates.allocation import Allocations
 from bellhop.circuits.ir.circuit_config import CircuitConfig
-from bellhop.circuits.ir.gate_jaxpr import has_gates, has_other_effects, outcome_p
+from bellhop.circuits.ir.gate_jaxpr import GateJaxpr, has_other_effects, outcome_p
 from bellhop.circuits.ir.interpreter import Interpreter
 from bellhop.circuits.ir.measurement_types import is_measurement
 from bellhop.circuits.ir.wires import is_dynamic
@@ -194,7 +194,8 @@ class DeferralPass(CircuitPass):
         values.
         """
         jaxpr = closed.jaxpr
-        outcomes = list(_iterate_outcomes(jaxpr))
+        gates = GateJaxpr(closed, ()).iterate_gates()
+        outcomes = [eqn for eqn in gates if eqn.primitive is outcome_p]
         is_plain = lambda eqn: not eqn.params["reset"] and eqn.params["postselect"] < 0
         return bool(outcomes) and (
             # A measurement in a loop or a branch may be executed several times, or never.
@@ -275,12 +276,3 @@ class DeferralPass(CircuitPass):
         finally:
             self.target = outer
         return results
-
-
-def _iterate_outcomes(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """Yield the mid-circuit measurements of a jaxpr with gates, and of the jaxprs in it."""
-    for eqn in filter(has_gates, jaxpr.eqns):
-        if eqn.primitive is outcome_p:
-            yield eqn
-        for inner in inner_jaxprs(eqn):
-            yield from _iterate_outcomes(inner)
