@@ -182,6 +182,7 @@ class Interpreter(GateInterpreter):
         raise AssertionError(f"{self.where}: an adjoint or ctrl of a function was not expanded.")
 
     def _interpret_for_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Interpret a for loop by `for_loop`."""
         loop = ForLoop.from_equation(eqn, operands)
 
         def body(carried: tuple[Any, ...], number: Any) -> tuple[Any, ...]:
@@ -190,6 +191,7 @@ class Interpreter(GateInterpreter):
         return self.for_loop(loop.length, body, loop.carried, is_nest=loop.is_nest)
 
     def _interpret_while_loop(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Interpret a while loop by `while_loop`."""
         loop = WhileLoop.from_equation(eqn, operands)
 
         def body(carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -198,6 +200,7 @@ class Interpreter(GateInterpreter):
         return self.while_loop(loop.condition, body, loop.carried)
 
     def _interpret_cond(self, eqn: JaxprEqn, *given: Any) -> Sequence[Any]:
+        """Interpret a conditional by `branch`."""
         index, *operands = given
         functions = [
             partial(self.interpret, branch, *operands) for branch in eqn.params["branches"]

@@ -43,7 +43,7 @@ class AllocationPass(CircuitPass):
         return GateJaxpr(closed, ()).has_allocations
 
     @classmethod
-    def add_to(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
+    def wrap_circuit(cls, circuit: GateReceiver, closed: ClosedJaxpr) -> Interpreter:
         """Return a circuit behind its own passes and, if the jaxpr needs it, this pass."""
         target = circuit.add_own_passes(closed)
         is_needed = not circuit.allocates_wires and cls.is_needed(closed)

@@ -181,7 +181,7 @@ class DeferralPass(CircuitPass):
 
     def __init__(self, circuit: BackendCircuit, closed: ClosedJaxpr, config: CircuitConfig) -> None:
         self._deferral = _Deferral()
-        target = AllocationPass.add_to(circuit, closed)
+        target = AllocationPass.wrap_circuit(circuit, closed)
         check = _DeferredWiresCheck(target, circuit, self._deferral)
         super().__init__(add_rewrite(check, make_rewrite(config)))
         self._circuit = circuit
@@ -232,7 +232,7 @@ class DeferralPass(CircuitPass):
 
     @staticmethod
     def uses_outcome(eqn: JaxprEqn) -> bool:
-        """Return whether an equation of a recorded circuit stands for a deferred outcome.
+        """Return whether an equation of a recorded circuit is the placeholder of an outcome.
 
         If it is not dead code, the program uses the outcome.
         """

@@ -58,7 +58,7 @@ class PassChain:
         Returns:
             the results of the jaxpr.
         """
-        target = first or add_rewrite(AllocationPass.add_to(circuit, closed), self.rewrite)
+        target = first or add_rewrite(AllocationPass.wrap_circuit(circuit, closed), self.rewrite)
         expanding = RegionPass(target) if RegionPass.is_needed(closed) else target
         results = expanding.interpret(closed, *inputs)
         if self.n_folds:

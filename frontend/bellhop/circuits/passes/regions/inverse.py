@@ -181,6 +181,7 @@ class _GateEvaluator(GateInterpreter):
         [evaluated] = inner
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
+            """Apply the function's gates with its controls, or the inverse of its adjoint."""
             if controls is None:
                 evaluated.apply(interpreter, backwards=not backwards)
             else:
@@ -209,6 +210,8 @@ class _GateEvaluator(GateInterpreter):
             results, kept = self._save(make)
 
         def act(interpreter: Interpreter, backwards: bool) -> None:
+            """Apply a conditional whose branches recompute their values."""
+
             def apply_branch(number: int) -> None:
                 run(number, kept).apply(interpreter, backwards=backwards)
 

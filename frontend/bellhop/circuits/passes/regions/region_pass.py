@@ -35,6 +35,7 @@ class RegionPass(CircuitPass):
         return GateJaxpr(closed, ()).has_regions
 
     def _interpret_region(self, eqn: JaxprEqn, *operands: Operand) -> Sequence[Any]:
+        """Apply the gates of an adjoint or controlled function to the target."""
         gates, controls = GateJaxpr.from_region(eqn, operands)
         if controls is None:
             evaluated = evaluate_gates(gates.closed, gates.operands, self.where)
