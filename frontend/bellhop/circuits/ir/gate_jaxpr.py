@@ -59,7 +59,7 @@ MAX_UNROLLED_GATES = 512
 # The program computes the iteration indices of longer loops, instead of storing a constant.
 _MAX_CONSTANT_SIZE = 64
 
-# operands: the tracers in the operations -> (). ``allocates``: whether an operation allocates wires.
+# operands: the tracers in the operations -> (). ``allocates``: whether any of them allocates wires.
 operations_p = Primitive("quantum_operations")
 # operands: the wire if it is traced -> the outcome
 outcome_p = Primitive("quantum_outcome_of_wire")
